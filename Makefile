@@ -1,0 +1,94 @@
+# make compare    set up .venv, then compare the kernels (without a GPU: what is known without one)
+# make test       set up .venv, then run the tests
+# make help       the rest
+#
+# PYTHON=... uses that interpreter as it is, on the source tree, and installs nothing.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+BASE_PYTHON ?= python3
+comma := ,
+VENV := .venv
+ARGS ?=
+
+ifeq ($(origin PYTHON),undefined)
+  PYTHON := $(VENV)/bin/python
+  # nvidia-smi answers only where a driver has found a GPU.
+  HARDWARE := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
+  RUN_READY := $(VENV)/.ready-to-run-$(HARDWARE)
+  TEST_READY := $(VENV)/.ready-to-test-$(HARDWARE)
+else
+  export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
+  # Tests that install packages, even into an environment of their own, are not asked for.
+  SELECT := -m "not network"
+endif
+
+# Benchmarks are not tests, and pytest-benchmark warns, which is an error, when workers keep it from measuring.
+WORKERS = $$($(PYTHON) -c 'from importlib.util import find_spec as f; print("-n auto --dist worksteal" if f("xdist") else "")')
+PYTEST = $(PYTHON) -m pytest -p no:benchmark $(WORKERS)
+
+.PHONY: help
+help:  ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+.PHONY: compare
+compare: $(RUN_READY)  ## The main job: every variant beside cupy.matmul (ARGS="--help")
+	$(PYTHON) -m tiledmm compare $(ARGS)
+
+.PHONY: test
+test: $(TEST_READY)  ## All tests that this machine can run (ARGS="-k tiled")
+	$(PYTEST) $(SELECT) $(ARGS)
+
+.PHONY: test-full
+test-full: $(TEST_READY)  ## The same, every kernel compiled for every type, layout, tile and target
+	$(PYTEST) $(SELECT) --full $(ARGS)
+
+.PHONY: gpu-check
+gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sanitizer
+	$(PYTHON) tests/gpu/check.py $(ARGS)
+
+.PHONY: lint
+lint: $(TEST_READY)  ## Ruff and mypy
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+
+.PHONY: format
+format: $(TEST_READY)  ## Format Python, and CUDA C headers
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m clang_format -i cuda_src/*.cuh
+
+.PHONY: golden
+golden: $(TEST_READY)  ## Write tests/golden/ anew from the templates
+	$(PYTHON) -m tests.golden
+
+.PHONY: clean
+clean:  ## Remove .venv, builds and caches
+	rm -rf $(VENV) build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tiledmm needs Python 3.10 or newer: make BASE_PYTHON=...")'
+	$(BASE_PYTHON) -m venv $(VENV)
+
+# $(1): extras. An environment that already has another CuPy keeps it: two of its packages would overwrite each other.
+OTHER_CUPY := import re, sys; from importlib.metadata import distributions; \
+  names = {d.metadata["Name"].lower() for d in distributions()} - {"cupy-cuda12x"}; \
+  sys.exit(not any(re.fullmatch("cupy|cupy-(cuda|rocm).*", name) for name in names))
+define install
+	@extras=$(1); \
+	if [ $(HARDWARE) = gpu ] && ! $(PYTHON) -c '$(OTHER_CUPY)'; then extras=cuda12,$$extras; fi; \
+	echo "Installing tiledmm[$$extras] in $(VENV)"; \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable ".[$$extras]"
+endef
+
+$(VENV)/.ready-to-run-%: pyproject.toml | $(VENV)/bin/python
+	$(call install,inspect)
+	@touch $@
+
+$(VENV)/.ready-to-test-%: pyproject.toml | $(VENV)/bin/python
+	$(call install,$(subst +,$(comma),inspect+dev))
+	@touch $(RUN_READY) $@

@@ -1,0 +1,80 @@
+"""Options, the comparisons that all benchmarks of a product share, and their tables at the end."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size, to_json
+from tiledmm.bench.tables import comparison_table
+from tiledmm.cli import missing_gpu
+
+FOLDER = Path(__file__).parent
+COMPARISONS = pytest.StashKey[list[Comparison]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiledmm")
+    group.addoption("--sizes", default="256,1024,4096", help="products, N or MxNxK, with commas")
+    group.addoption("--dtypes", default="float32,float16", help="element types, with commas")
+    group.addoption("--layouts", default="NN", help="layouts of A and B, with commas")
+    group.addoption("--seconds", type=float, default=0.4, help="about how long to time each rival")
+    group.addoption("--save-results", action="store_true", help="write benchmarks/results/matmul-<gpu>.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[COMPARISONS] = []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One benchmark for each rival on each product; those of one product follow each other."""
+    for name, option in (("size", "sizes"), ("dtype", "dtypes"), ("layout", "layouts")):
+        values = metafunc.config.getoption(option).split(",")
+        metafunc.parametrize(name, values, ids=[f"{name}={value}" for value in values], scope="session")
+    rungs = [*expand(), Rung(BASELINE)]
+    metafunc.parametrize("rung", rungs, ids=[rung.label.replace(" ", "-") for rung in rungs])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = [item for item in items if item.path.is_relative_to(FOLDER)]
+    if here and (reason := missing_gpu()):
+        for item in here:
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
+
+
+@pytest.fixture(scope="session")
+def comparison(request: pytest.FixtureRequest, size: str, dtype: str, layout: str) -> Comparison:
+    """All rivals on one product: compiled, checked, and timed in turn."""
+    from tiledmm.bench.comparison import compare
+
+    seconds = request.config.getoption("seconds")
+    found = compare(parse_size(size), dtype=dtype, layout=layout, rungs=expand(), seconds=seconds)
+    request.config.stash[COMPARISONS].append(found)
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Prints the alternately timed comparisons, which pytest-benchmark's columns have no place for."""
+    comparisons = config.stash[COMPARISONS]
+    if not comparisons:
+        return
+    from rich.console import Console
+
+    from tiledmm.bench.machine import this_machine
+
+    report = Report(this_machine(), tuple(comparisons))
+    terminalreporter.section("rivals timed alternately, on the device")
+    terminalreporter.write_line(str(report.machine))
+    console = Console(file=io.StringIO(), width=150)
+    with console.capture() as tables:
+        for found in comparisons:
+            console.print(comparison_table(found).rich())
+    terminalreporter.write(tables.get())
+    if config.getoption("save_results"):
+        slug = re.sub(r"[^a-z0-9]+", "-", report.machine.gpu.lower()).strip("-")
+        path = FOLDER / "results" / f"matmul-{slug}.json"
+        path.write_text(to_json(report), encoding="utf-8")
+        terminalreporter.write_line(f"written: {path}")

@@ -1,0 +1,105 @@
+"""The run that the documented tables come from: ``python -m benchmarks.ladder``.
+
+Needs a GPU; exit status 1 if a kernel gave a wrong result. ``python -m benchmarks.readme`` then writes the
+tables into the documents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tiledmm.bench.records import Report, Rung, Size, expand, to_json
+from tiledmm.bench.tables import calls_table, comparison_table, ladder_table, padding_table
+from tiledmm.cli import missing_gpu
+
+RESULTS = Path(__file__).parent / "results"
+
+LAYOUTS = ("NN", "NT", "TN", "TT")
+PADDED_TILES = (8, 16, 32)
+
+
+def measure(size: Size, seconds: float) -> Report:
+    """All variants on contiguous rows, padding on every layout and tile, and what a small call costs."""
+    from tiledmm.bench.comparison import compare, compare_calls
+    from tiledmm.bench.machine import this_machine
+
+    def tell(doing: str) -> None:
+        print(f"{doing} ...", file=sys.stderr, flush=True)
+
+    comparisons = [compare(size, rungs=expand(), seconds=seconds, progress=tell)]
+    rungs = expand(("tiled", "tiled_padded"), PADDED_TILES)
+    for layout in LAYOUTS:
+        tell(layout)
+        comparisons.append(compare(size, layout=layout, rungs=rungs, seconds=seconds, progress=tell))
+    tell("calls on small operands")
+    return Report(this_machine(), tuple(comparisons), compare_calls())
+
+
+def show(report: Report, size: Size) -> None:
+    """Prints the tables, and the figures the project holds itself to."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(str(report.machine), highlight=False)
+    tables = [ladder_table(report, size), *map(comparison_table, report.comparisons[1:])]
+    for table in (*tables, padding_table(report, size), calls_table(report)):
+        console.print(table.rich())
+    for line in goals(report, size):
+        console.print(line, highlight=False)
+
+
+def goals(report: Report, size: Size) -> list[str]:
+    """The ratios aimed at on an H100 at float32, 4096, beside those found."""
+    ladder = report.find(size, "float32", "NN", Rung("naive"))
+    nt = report.find(size, "float32", "NT", Rung("tiled", 32), Rung("tiled_padded", 32))
+    found = (
+        ("coalesced over cupy.matmul", ladder.row("coalesced").to_cupy, 0.12),
+        ("tiled 32 over cupy.matmul", ladder.row("tiled", 32).to_cupy, 0.17),
+        (
+            "tiled_padded 32 over tiled 32, NT",
+            nt.row("tiled_padded", 32).speed_over(nt.row("tiled", 32)),
+            2.5,
+        ),
+        (
+            "double_buffered over tiled",
+            ladder.row("double_buffered").speed_over(ladder.row("tiled", 32)),
+            1.05,
+        ),
+    )
+    lines = [_goal(name, value, goal, at_least=True) for name, value, goal in found]
+    ours = next(call for call in report.calls if call.name == "tiledmm.matmul")
+    return [
+        *lines,
+        _goal("time of a 32 x 32 call over cupy.matmul's", ours.time_to_cupy, 0.65, at_least=False),
+        _goal("time of a 32 x 32 call over a bare launch's", ours.time_to_launch, 1.3, at_least=False),
+    ]
+
+
+def _goal(name: str, value: float | None, goal: float, *, at_least: bool) -> str:
+    met = value is not None and (value >= goal if at_least else value <= goal)
+    bound = f"{'at least' if at_least else 'at most'} {goal}"
+    return f"{name}: {value or 0:.3f} ({bound}{'' if met else ', MISSED'})"
+
+
+def main() -> int:
+    """Runs, writes ``results/ladder.json``, prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--seconds", type=float, default=0.6, help="about how long to time each rival")
+    parser.add_argument("--out", type=Path, default=RESULTS / "ladder.json")
+    arguments = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"no GPU: {reason}", file=sys.stderr)
+        return 1
+    size = Size(arguments.size, arguments.size, arguments.size)
+    report = measure(size, arguments.seconds)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(to_json(report), encoding="utf-8")
+    show(report, size)
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

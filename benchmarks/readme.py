@@ -1,0 +1,100 @@
+"""Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
+
+In README.md and docs/*.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is written
+from ``results/ladder.json``. With ``--check`` nothing is written: exit status 1 if something would change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tiledmm.bench.records import Report, from_json
+from tiledmm.bench.tables import calls_table, ladder_table, padding_table
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path(__file__).resolve().parent / "results" / "ladder.json"
+
+#: What a marker may name.
+TABLES: dict[str, Callable[[Report], str]] = {
+    "machine": lambda report: str(report.machine),
+    "ladder": lambda report: ladder_table(report, report.comparisons[0].size).markdown(title=False),
+    "padding": lambda report: padding_table(report, report.comparisons[0].size).markdown(title=False),
+    "calls": lambda report: calls_table(report).markdown(title=False),
+}
+
+_MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
+
+
+def rewrite(text: str, render: Callable[[str], str]) -> str:
+    """A document with every marked block written anew.
+
+    Args:
+        text: The document.
+        render: What belongs in the block of a name.
+
+    Raises:
+        ValueError: If markers are not in pairs.
+    """
+    parts: list[str] = []
+    position, opened = 0, None
+    for marker in _MARKER.finditer(text):
+        name = marker["name"]
+        if (name is None) == (opened is None):
+            line = text.count("\n", 0, marker.start()) + 1
+            raise ValueError(f"line {line}: <!-- {marker['tag']} --> where the other kind of marker belongs")
+        if name is None:
+            parts.append(f"\n{render(str(opened))}\n{marker[0]}")
+        else:
+            parts.append(text[position : marker.end()])
+        position, opened = marker.end(), name
+    if opened is not None:
+        raise ValueError(f"<!-- table:{opened} --> is never closed by <!-- /table -->")
+    return "".join(parts) + text[position:]
+
+
+def table(name: str, results: Path = RESULTS) -> str:
+    """The Markdown of one table, from a file of results.
+
+    Raises:
+        ValueError: If there is no such table, or there are no results.
+    """
+    if name not in TABLES:
+        raise ValueError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
+    if not results.exists():
+        raise ValueError(f"{results} does not exist: run python -m benchmarks.ladder on a machine with a GPU")
+    return TABLES[name](from_json(results.read_text(encoding="utf-8")))
+
+
+def documents(root: Path = ROOT) -> list[Path]:
+    """The files that may have marked blocks."""
+    return [path for path in (root / "README.md", *sorted((root / "docs").glob("**/*.md"))) if path.exists()]
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = RESULTS) -> int:
+    """Writes or checks; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
+    check = parser.parse_args(arguments).check
+    stale = []
+    for path in documents(root):
+        text = path.read_text(encoding="utf-8")
+        try:
+            written = rewrite(text, lambda name: table(name, results))
+        except ValueError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 1
+        if written != text:
+            stale.append(path)
+            if not check:
+                path.write_text(written, encoding="utf-8")
+    for path in stale:
+        print(f"{path}: {'is not what the results say' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Every variant and ``cupy.matmul``, a table for each size and type: ``pytest benchmarks/``.
+
+Times are the device's. What was slow to compile has been compiled before, and every result has been checked.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import pytest
+
+from benchmarks.device_timer import device_timer
+from tiledmm.bench.records import BASELINE, Comparison, Rung, parse_size
+
+pytest.importorskip("pytest_benchmark")
+
+
+@functools.lru_cache(maxsize=1)
+def operands(size: str, dtype: str, layout: str) -> Any:
+    from tiledmm.bench.comparison import operand_sets
+
+    return operand_sets(parse_size(size), dtype, layout)
+
+
+@pytest.mark.benchmark(timer=device_timer)
+def test_matmul(
+    request: pytest.FixtureRequest, comparison: Comparison, size: str, dtype: str, layout: str, rung: Rung
+) -> None:
+    row = comparison.row(*rung)
+    if row.microseconds is None and rung.variant == BASELINE:
+        pytest.skip(row.note)
+    assert row.ok or rung.variant == BASELINE, row.note or f"wrong result: error {row.error}"
+
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench.timing import DeviceClock, plan
+
+    sets = operands(size, dtype, layout)
+    turn = itertools.cycle(sets)
+
+    def call() -> None:
+        a, b, c = next(turn)
+        if rung.variant == BASELINE:
+            cupy.matmul(a, b, out=c)
+        else:
+            tiledmm.matmul(a, b, out=c, variant=rung.variant, tile=rung.tile)
+
+    seconds = row.microseconds * 1e-6
+    calls, rounds = plan(seconds, request.config.getoption("seconds"), DeviceClock.max_calls)
+    device_timer.hold_seconds = 1e-3 + calls * 40e-6
+    benchmark = request.getfixturevalue("benchmark")
+    benchmark.group = comparison.title
+    benchmark.pedantic(call, rounds=rounds, iterations=calls, warmup_rounds=1)
+    if benchmark.stats:
+        flops = row.tflops * row.microseconds * 1e6  # per call
+        benchmark.extra_info["tflops"] = flops / benchmark.stats.stats.median / 1e12
+        benchmark.extra_info["times_as_fast_as_cupy"] = row.to_cupy
+        benchmark.extra_info["max_error"] = row.error

@@ -1,0 +1,138 @@
+// Where the elements lie: sizes, strides, edges and batches. Every kernel goes through here to reach memory, so that
+// its own page is about its idea.
+
+// How an operand lies in memory. ROWS: elements of a row are neighbours. COLUMNS: elements of a column are.
+// STRIDED: neither (a slice with a step, a reversed or broadcast axis).
+enum class Order { ROWS, COLUMNS, STRIDED };
+
+struct Strides {   // in elements; may be negative or zero
+    long long row, col, batch[3];
+};
+
+// One batched product, as the host describes it.
+struct Problem {
+    long long m, n, k;           // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;  // blocks that cover C's rows and columns
+    long long batch[3];          // products, slowest first
+    Strides a, b, c;
+};
+
+// 64-bit division is a long routine on a GPU; most quotients here fit 32 bits.
+__device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
+        return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
+    return dividend / divisor;
+}
+
+// The part of the problem that one block computes.
+struct BlockTile {
+    long long row0, col0;     // its first row and column of C
+    long long a0, b0, c0;     // where its product's matrices begin, in elements
+    bool exists;              // false for the blocks that fill up the grid's last row
+};
+
+// Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
+// share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
+    const long long index = blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
+    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through the whole batch
+    const long long product = divide(strip, p.tiles_n);
+    BlockTile tile = {};
+    tile.row0 = (index - strip * p.tiles_m) * bm;
+    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
+    if (product > 0) {
+        const long long slow = divide(product, p.batch[2]);
+        const long long i2 = product - slow * p.batch[2];
+        const long long i0 = divide(slow, p.batch[1]);
+        const long long i1 = slow - i0 * p.batch[1];
+        tile.a0 = i0 * p.a.batch[0] + i1 * p.a.batch[1] + i2 * p.a.batch[2];
+        tile.b0 = i0 * p.b.batch[0] + i1 * p.b.batch[1] + i2 * p.b.batch[2];
+        tile.c0 = i0 * p.c.batch[0] + i1 * p.c.batch[1] + i2 * p.c.batch[2];
+    }
+    return tile;
+}
+
+// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+__device__ __forceinline__ unsigned inside(long long extent, long long first, unsigned size) {
+    const long long left = extent - first;
+    return left < size ? static_cast<unsigned>(left) : size;
+}
+
+// A tile of a matrix that is read, which can be moved over it: `rows` and `cols` of it lie inside the matrix. Elements are `Stored` in memory and come
+// out as accumulators of products of type T.
+template <class T, class Stored, Order ORDER>
+struct Tile {
+    const Stored* data;   // its element (0, 0)
+    unsigned rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(unsigned row, unsigned col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // Moves the tile by so many rows and columns; how much of it is still inside is for the caller to say.
+    __device__ __forceinline__ void move(unsigned down, unsigned right) { data = address(down, right); }
+
+    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    __device__ __forceinline__ Accumulator<T> read_or_zero(unsigned row, unsigned col) const {
+        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
+    }
+
+    // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, unsigned row, unsigned col) const {
+        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+};
+
+// A matrix that is read.
+template <class T, class Stored, Order ORDER>
+struct Matrix {
+    const Stored* data;
+    long long rows, cols, row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(long long row, long long col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The element at (row, col), which must be inside.
+    __device__ __forceinline__ Accumulator<T> read(long long row, long long col) const {
+        return to_accumulator<T>(*address(row, col));
+    }
+
+    // The tile of (height, width) elements that begins at (row, col), which must be inside.
+    __device__ __forceinline__ Tile<T, Stored, ORDER> tile(long long row, long long col, unsigned height, unsigned width) const {
+        return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
+    }
+};
+
+template <class T, Order ORDER, class Stored>
+__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, long long rows, long long cols,
+                                                           const Strides& strides) {
+    return {data, rows, cols, strides.row, strides.col};
+}
+
+// The tile of C that a block writes; what lies beyond the edge is dropped.
+template <class T, class Stored>
+struct ResultTile {
+    Stored* data;   // its element (0, 0)
+    unsigned rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ void write(unsigned row, unsigned col, Accumulator<T> sum) const {
+        if (row < rows && col < cols)
+            data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+};
+
+// Block's tile of (height, width) elements of C.
+template <class T, class Stored>
+__device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
+                                                             unsigned height, unsigned width) {
+    return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
+            inside(p.n, block.col0, width), p.c.row, p.c.col};
+}

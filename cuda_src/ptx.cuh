@@ -1,0 +1,82 @@
+// The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
+//
+// CuPy compiles with -ftz=true, under which plain C++ float arithmetic and float conversions flush subnormals to zero.
+// cuBLAS keeps them, and so do these functions: inline PTX and the *_ieee_* intrinsics are not touched by the flag.
+
+#if __CUDA_ARCH__ >= 800
+#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#else
+#define TILEDMM_CP_ASYNC 0
+#endif
+
+// Threads that an SM holds at a time.
+#if __CUDA_ARCH__ == 750
+#define TILEDMM_SM_THREADS 1024
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+#define TILEDMM_SM_THREADS 1536
+#else
+#define TILEDMM_SM_THREADS 2048
+#endif
+
+// ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
+
+__device__ __forceinline__ float half_to_float(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ unsigned short float_to_half(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ unsigned short double_to_half(double value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));
+    return bits;
+}
+
+__device__ __forceinline__ double float_to_double(float value) {
+    double wide;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(value));
+    return wide;
+}
+
+__device__ __forceinline__ float double_to_float(double value) {
+    float narrow;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));
+    return narrow;
+}
+
+__device__ __forceinline__ float negate(float x) {
+    float negative;
+    asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
+    return negative;
+}
+
+// ---- asynchronous copies from global to shared memory ----
+
+// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+template <class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const int source_bytes = valid ? sizeof(T) : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(sizeof(T)), "r"(source_bytes)
+                 : "memory");
+#else
+    *shared = valid ? *global : T{};
+#endif
+}
+
+// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}

@@ -1,0 +1,70 @@
+"""What all tests share: ``--full``, and skipping what needs a GPU where none works."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GPU_TESTS = Path(__file__).parent / "gpu"
+
+
+@functools.cache
+def missing_gpu() -> str | None:
+    """Why no kernel can run here, or None where one can."""
+    try:
+        import cupy
+    except ImportError:
+        return "no GPU tests: CuPy is not installed (pip install 'tiledmm[cuda12]')"
+    try:
+        cupy.zeros(1).get()
+    except Exception as error:  # a missing driver, device or library: each has an exception of its own
+        return f"no GPU tests: no CUDA device works ({type(error).__name__}: {error})"
+    return None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the tests marked full as well")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """A few workers where they share one device's memory, otherwise xdist's own choice: one a core."""
+    return None if missing_gpu() else min(4, os.cpu_count() or 1)
+
+
+class _NeedsGpu(pytest.Item):
+    """Stands for a module of GPU tests, which may not even be importable without CuPy. Always skipped."""
+
+    def runtest(self) -> None:
+        raise AssertionError("a test that needs a GPU was not skipped")
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.name
+
+
+class _SkippedModule(pytest.Module):
+    def collect(self) -> Iterator[pytest.Item]:
+        yield _NeedsGpu.from_parent(self, name="needs_gpu")
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    if module_path.is_relative_to(GPU_TESTS) and missing_gpu():
+        return _SkippedModule.from_parent(parent, path=module_path)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects by marker
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(GPU_TESTS):
+            item.add_marker("gpu")
+        if item.get_closest_marker("gpu") and (reason := missing_gpu()):
+            item.add_marker(pytest.mark.skip(reason=reason))
+    if not config.getoption("full"):
+        full = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=full)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]

@@ -1,0 +1,456 @@
+// tiledmm_naive_f32_32x16x1_nn
+// Rendered by tiledmm 0.1.0 from naive.cu.j2: bm=32 bn=16 bk=1 tm=1 tn=1 pad=0 stages=0 unroll=8 min_blocks=1
+
+// The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
+//
+// CuPy compiles with -ftz=true, under which plain C++ float arithmetic and float conversions flush subnormals to zero.
+// cuBLAS keeps them, and so do these functions: inline PTX and the *_ieee_* intrinsics are not touched by the flag.
+
+#if __CUDA_ARCH__ >= 800
+#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#else
+#define TILEDMM_CP_ASYNC 0
+#endif
+
+// Threads that an SM holds at a time.
+#if __CUDA_ARCH__ == 750
+#define TILEDMM_SM_THREADS 1024
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+#define TILEDMM_SM_THREADS 1536
+#else
+#define TILEDMM_SM_THREADS 2048
+#endif
+
+// ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
+
+__device__ __forceinline__ float half_to_float(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ unsigned short float_to_half(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ unsigned short double_to_half(double value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));
+    return bits;
+}
+
+__device__ __forceinline__ double float_to_double(float value) {
+    double wide;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(value));
+    return wide;
+}
+
+__device__ __forceinline__ float double_to_float(double value) {
+    float narrow;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));
+    return narrow;
+}
+
+__device__ __forceinline__ float negate(float x) {
+    float negative;
+    asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
+    return negative;
+}
+
+// ---- asynchronous copies from global to shared memory ----
+
+// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+template <class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const int source_bytes = valid ? sizeof(T) : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(sizeof(T)), "r"(source_bytes)
+                 : "memory");
+#else
+    *shared = valid ? *global : T{};
+#endif
+}
+
+// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+// Element types: how each is stored in memory, what its sums are accumulated in, and how one becomes another.
+//
+//   stored                    accumulated as     why
+//   float16 bfloat16 float32  float32            rounded once, at the end
+//   float64                   float64
+//   complex64 complex128      the same           four real fused multiply-adds a product
+//   (u)int8 .. (u)int32       unsigned 32-bit    wraps; the low bits of a product depend on the low bits alone
+//   (u)int64                  unsigned 64-bit
+//   boolean                   any-of-ands
+
+using int8 = signed char;
+using int16 = short;
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+using float32 = float;
+using float64 = double;
+
+struct boolean {
+    uint8 byte;   // any value but 0 is true, as NumPy reads it
+};
+struct float16 {
+    uint16 bits;
+};
+struct bfloat16 {
+    uint16 bits;
+};
+template <class Real>
+struct alignas(2 * sizeof(Real)) Complex {
+    Real re, im;
+};
+using complex64 = Complex<float32>;
+using complex128 = Complex<float64>;
+
+struct Truth {
+    uint32 bit;
+};
+
+// ---- widen: a stored element as the number it is ----
+
+__device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
+__device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float(static_cast<uint32>(x.bits) << 16); }
+__device__ __forceinline__ uint8 widen(boolean x) { return x.byte != 0; }
+template <class T>
+__device__ __forceinline__ T widen(T x) {
+    return x;
+}
+
+// ---- cast: a number as an element of another type, rounded to nearest even ----
+
+template <class To>
+struct Cast {
+    template <class From>
+    static __device__ __forceinline__ To from(From x) {
+        return static_cast<To>(x);
+    }
+};
+template <>
+struct Cast<float32> {
+    static __device__ __forceinline__ float32 from(float32 x) { return x; }
+    static __device__ __forceinline__ float32 from(float64 x) { return double_to_float(x); }
+    template <class Integer>
+    static __device__ __forceinline__ float32 from(Integer x) {
+        return static_cast<float32>(x);
+    }
+};
+template <>
+struct Cast<float64> {
+    static __device__ __forceinline__ float64 from(float32 x) { return float_to_double(x); }
+    template <class Number>
+    static __device__ __forceinline__ float64 from(Number x) {
+        return static_cast<float64>(x);
+    }
+};
+template <>
+struct Cast<float16> {
+    static __device__ __forceinline__ float16 from(float64 x) { return {double_to_half(x)}; }
+    template <class Number>
+    static __device__ __forceinline__ float16 from(Number x) {
+        return {float_to_half(Cast<float32>::from(x))};
+    }
+};
+template <>
+struct Cast<bfloat16> {
+    template <class Number>
+    static __device__ __forceinline__ bfloat16 from(Number x) {
+        const uint32 bits = __float_as_uint(Cast<float32>::from(x));
+        if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16>((bits >> 16) | 0x40u)};   // NaN stays NaN
+        return {static_cast<uint16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+    }
+};
+template <class Real>
+struct Cast<Complex<Real>> {
+    template <class Other>
+    static __device__ __forceinline__ Complex<Real> from(Complex<Other> x) {
+        return {Cast<Real>::from(x.re), Cast<Real>::from(x.im)};
+    }
+    template <class Number>
+    static __device__ __forceinline__ Complex<Real> from(Number x) {
+        return {Cast<Real>::from(x), Real(0)};
+    }
+};
+template <>
+struct Cast<boolean> {
+    static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
+};
+
+// ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
+
+__device__ float32 sum_type(float16);
+__device__ float32 sum_type(bfloat16);
+__device__ float32 sum_type(float32);
+__device__ float64 sum_type(float64);
+__device__ complex64 sum_type(complex64);
+__device__ complex128 sum_type(complex128);
+__device__ Truth sum_type(boolean);
+__device__ uint32 sum_type(int8);
+__device__ uint32 sum_type(uint8);
+__device__ uint32 sum_type(int16);
+__device__ uint32 sum_type(uint16);
+__device__ uint32 sum_type(int32);
+__device__ uint32 sum_type(uint32);
+__device__ uint64 sum_type(int64);
+__device__ uint64 sum_type(uint64);
+
+template <class T>
+using Accumulator = decltype(sum_type(T{}));
+
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) {
+    return __fmaf_ieee_rn(a, b, sum);
+}
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) {
+    return __fma_rn(a, b, sum);
+}
+__device__ __forceinline__ float64 negate(float64 x) {
+    return -x;
+}
+template <class Real>
+__device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
+    sum.re = multiply_add(a.re, b.re, sum.re);
+    sum.im = multiply_add(a.re, b.im, sum.im);
+    sum.re = multiply_add(negate(a.im), b.im, sum.re);
+    sum.im = multiply_add(a.im, b.re, sum.im);
+    return sum;
+}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
+    return a * b + sum;
+}
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) {
+    return a * b + sum;
+}
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) {
+    return {sum.bit | (a.bit & b.bit)};
+}
+
+// ---- from memory into a sum and back ----
+
+template <class A, class B>
+constexpr bool SAME = false;
+template <class A>
+constexpr bool SAME<A, A> = true;
+
+// A stored element, taken as an element of type T, ready to be multiplied.
+template <class T, class Stored>
+__device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
+    if constexpr (SAME<T, boolean>)
+        return Truth{widen(x)};
+    else if constexpr (SAME<T, Stored>)
+        return static_cast<Accumulator<T>>(widen(x));
+    else
+        return static_cast<Accumulator<T>>(widen(Cast<T>::from(widen(x))));
+}
+
+// True where the accumulator has the very bits of the stored element, so that a copy of bytes is as good as a read.
+template <class T, class Stored>
+constexpr bool SAME_BITS = SAME<T, Stored> && sizeof(Stored) == sizeof(Accumulator<T>);
+
+// A finished sum of products of type T as it is stored in C: integers wrap to T first; 16-bit floats do not round to T
+// first, so that a wider C gets the whole float32 sum.
+template <class T, class Stored>
+__device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
+    if constexpr (SAME<T, boolean>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bit));
+    else if constexpr (SAME<T, float16> || SAME<T, bfloat16>)
+        return Cast<Stored>::from(sum);
+    else
+        return Cast<Stored>::from(static_cast<T>(sum));
+}
+// Where the elements lie: sizes, strides, edges and batches. Every kernel goes through here to reach memory, so that
+// its own page is about its idea.
+
+// How an operand lies in memory. ROWS: elements of a row are neighbours. COLUMNS: elements of a column are.
+// STRIDED: neither (a slice with a step, a reversed or broadcast axis).
+enum class Order { ROWS, COLUMNS, STRIDED };
+
+struct Strides {   // in elements; may be negative or zero
+    long long row, col, batch[3];
+};
+
+// One batched product, as the host describes it.
+struct Problem {
+    long long m, n, k;           // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;  // blocks that cover C's rows and columns
+    long long batch[3];          // products, slowest first
+    Strides a, b, c;
+};
+
+// 64-bit division is a long routine on a GPU; most quotients here fit 32 bits.
+__device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
+        return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
+    return dividend / divisor;
+}
+
+// The part of the problem that one block computes.
+struct BlockTile {
+    long long row0, col0;     // its first row and column of C
+    long long a0, b0, c0;     // where its product's matrices begin, in elements
+    bool exists;              // false for the blocks that fill up the grid's last row
+};
+
+// Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
+// share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
+    const long long index = blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
+    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through the whole batch
+    const long long product = divide(strip, p.tiles_n);
+    BlockTile tile = {};
+    tile.row0 = (index - strip * p.tiles_m) * bm;
+    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
+    if (product > 0) {
+        const long long slow = divide(product, p.batch[2]);
+        const long long i2 = product - slow * p.batch[2];
+        const long long i0 = divide(slow, p.batch[1]);
+        const long long i1 = slow - i0 * p.batch[1];
+        tile.a0 = i0 * p.a.batch[0] + i1 * p.a.batch[1] + i2 * p.a.batch[2];
+        tile.b0 = i0 * p.b.batch[0] + i1 * p.b.batch[1] + i2 * p.b.batch[2];
+        tile.c0 = i0 * p.c.batch[0] + i1 * p.c.batch[1] + i2 * p.c.batch[2];
+    }
+    return tile;
+}
+
+// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+__device__ __forceinline__ unsigned inside(long long extent, long long first, unsigned size) {
+    const long long left = extent - first;
+    return left < size ? static_cast<unsigned>(left) : size;
+}
+
+// A tile of a matrix that is read, which can be moved over it: `rows` and `cols` of it lie inside the matrix. Elements are `Stored` in memory and come
+// out as accumulators of products of type T.
+template <class T, class Stored, Order ORDER>
+struct Tile {
+    const Stored* data;   // its element (0, 0)
+    unsigned rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(unsigned row, unsigned col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // Moves the tile by so many rows and columns; how much of it is still inside is for the caller to say.
+    __device__ __forceinline__ void move(unsigned down, unsigned right) { data = address(down, right); }
+
+    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    __device__ __forceinline__ Accumulator<T> read_or_zero(unsigned row, unsigned col) const {
+        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
+    }
+
+    // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, unsigned row, unsigned col) const {
+        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+};
+
+// A matrix that is read.
+template <class T, class Stored, Order ORDER>
+struct Matrix {
+    const Stored* data;
+    long long rows, cols, row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(long long row, long long col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The element at (row, col), which must be inside.
+    __device__ __forceinline__ Accumulator<T> read(long long row, long long col) const {
+        return to_accumulator<T>(*address(row, col));
+    }
+
+    // The tile of (height, width) elements that begins at (row, col), which must be inside.
+    __device__ __forceinline__ Tile<T, Stored, ORDER> tile(long long row, long long col, unsigned height, unsigned width) const {
+        return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
+    }
+};
+
+template <class T, Order ORDER, class Stored>
+__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, long long rows, long long cols,
+                                                           const Strides& strides) {
+    return {data, rows, cols, strides.row, strides.col};
+}
+
+// The tile of C that a block writes; what lies beyond the edge is dropped.
+template <class T, class Stored>
+struct ResultTile {
+    Stored* data;   // its element (0, 0)
+    unsigned rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ void write(unsigned row, unsigned col, Accumulator<T> sum) const {
+        if (row < rows && col < cols)
+            data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+};
+
+// Block's tile of (height, width) elements of C.
+template <class T, class Stored>
+__device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
+                                                             unsigned height, unsigned width) {
+    return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
+            inside(p.n, block.col0, width), p.c.row, p.c.col};
+}
+// clang-format off
+#define KERNEL tiledmm_naive_f32_32x16x1_nn
+using TA = float32;       // an element of A in memory,
+using TB = float32;       // of B,
+using TC = float32;       // and of C
+using T = float32;        // what A's and B's elements are taken as when they are multiplied
+using Sum = Accumulator<T>;   // what their products are summed in
+constexpr Order ORDER_A = Order::ROWS;
+constexpr Order ORDER_B = Order::ROWS;
+constexpr int BM = 32;   // rows of C a block computes: 32, a warp
+constexpr int BN = 16;   // columns of C a block computes: 8 to 32
+constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
+// clang-format on
+
+// naive: one thread per element of C, and a warp walks down a column of C.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
+// Launch    one block of (BM, BN) threads a (BM, BN) tile of C          Shared  none          Barriers  none
+// Requires  nothing
+// Source    CUDA C++ Programming Guide, "Matrix multiplication without shared memory"
+//
+// threadIdx.x, which numbers the lanes of a warp, selects the ROW. So at every k the 32 lanes read 32 rows of A and, at
+// the end, write 32 rows of C: with row-major matrices that is 32 separate sectors where one access of 128 consecutive
+// bytes would do. The rung after this one swaps two letters.
+static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
+
+extern "C" __global__ void __launch_bounds__(BM * BN)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    const BlockTile block = locate_block(p, BM, BN);
+    if (!block.exists) return;
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, p.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, p.k, p.n, p.b);
+    const auto c_tile = result_tile<T>(c, p, block, BM, BN);
+
+    const unsigned row = threadIdx.x;
+    const unsigned col = threadIdx.y;
+    if (row >= c_tile.rows || col >= c_tile.cols) return;
+
+    Sum sum = {};
+#pragma unroll UNROLL
+    for (long long k = 0; k < p.k; ++k) sum = multiply_add(A.read(block.row0 + row, k), B.read(k, block.col0 + col), sum);
+    c_tile.write(row, col, sum);
+}

@@ -1,0 +1,33 @@
+"""What all GPU tests share. Nothing here is imported by pytest where there is no device."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import missing_gpu
+
+
+@pytest.fixture(autouse=True)
+def finished_kernels() -> Iterator[None]:
+    """Waits for the device after each test, so that a kernel that fails does so in the test that launched it."""
+    yield
+    if missing_gpu():
+        return
+    import cupy
+
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def returned_memory() -> Iterator[None]:
+    """Gives memory back after each module: a dozen processes may share the device."""
+    yield
+    if missing_gpu():
+        return
+    import cupy
+
+    gc.collect()
+    cupy.get_default_memory_pool().free_all_blocks()

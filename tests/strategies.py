@@ -1,0 +1,197 @@
+"""Arrays in every way memory can hold them: Hypothesis strategies and helpers, for NumPy and CuPy alike.
+
+``xp`` is ``numpy`` or ``cupy`` throughout.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from tiledmm.elements import ELEMENTS, element
+
+#: Sizes that find mistakes: nothing, one, around small powers of two, primes.
+SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13)
+
+#: Types whose sums are rounded, in NumPy's names.
+INEXACT = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+
+#: Property tests compile, import and allocate: no deadline, and a failure can be run again from its message.
+PROPERTY = settings(
+    max_examples=200,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def np_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of an element's name."""
+    return element(name).dtype
+
+
+def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, bound: int = 4) -> np.ndarray:
+    """Integers up to ``bound`` in size, as ``dtype``: 16-bit floats sum thousands of their products exactly.
+
+    bfloat16 holds integers up to 256 exactly, so with ``bound=4`` up to 16 terms; float16 holds up to 2048.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    low = 0 if dtype.kind == "u" else -bound
+    values = rng.integers(low, bound + 1, shape)
+    if dtype.kind == "c":
+        return (values + 1j * rng.integers(low, bound + 1, shape)).astype(dtype)
+    return values.astype(dtype)
+
+
+def any_bits(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Integers or booleans over the whole range of their type, so that products wrap."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an array lies in memory.
+
+    Attributes:
+        memory: Its axes from slowest to fastest in memory.
+        steps: Elements of memory between neighbours, a number an axis; negative where the axis is reversed.
+        margins: Unused places before and after each axis in memory.
+        broadcast: Axes along which all elements are one (a stride of 0).
+    """
+
+    memory: tuple[int, ...]
+    steps: tuple[int, ...]
+    margins: tuple[int, ...]
+    broadcast: tuple[int, ...] = ()
+
+
+def plain(ndim: int) -> Layout:
+    """C order, without gaps."""
+    return Layout(tuple(range(ndim)), (1,) * ndim, (0,) * ndim)
+
+
+@st.composite
+def layouts(draw: st.DrawFn, ndim: int, *, broadcast: bool = False) -> Layout:
+    """Any transposition, with some axes stepped, reversed, padded or (if asked for) broadcast."""
+    kind = draw(st.sampled_from(("C", "F", "matrix", "any")))
+    if kind == "any" or (kind == "matrix" and ndim < 2):
+        memory = tuple(draw(st.permutations(range(ndim))))
+    elif kind == "matrix":
+        memory = (*range(ndim - 2), ndim - 1, ndim - 2)
+    else:
+        memory = tuple(range(ndim)) if kind == "C" else tuple(reversed(range(ndim)))
+    if draw(st.booleans()):
+        return Layout(memory, (1,) * ndim, (0,) * ndim)
+    axes = st.lists(st.sampled_from((1, 1, 1, 2, -1, -2, 3)), min_size=ndim, max_size=ndim)
+    margins = st.lists(st.sampled_from((0, 0, 1, 3)), min_size=ndim, max_size=ndim)
+    repeated = [axis for axis in range(ndim) if broadcast and draw(st.integers(0, 4)) == 0]
+    return Layout(memory, tuple(draw(axes)), tuple(draw(margins)), tuple(repeated))
+
+
+def lay_out(xp: Any, values: np.ndarray, layout: Layout, *, poison: bool = False) -> tuple[Any, Any]:
+    """Puts values into memory as a layout says.
+
+    Args:
+        xp: ``numpy`` or ``cupy``.
+        values: What to put there. Along broadcast axes the first element counts.
+        layout: Where.
+        poison: Whether all other places hold bytes of 255, which are NaNs, instead of zeros.
+
+    Returns:
+        The array, and all the memory it lies in (an array of unsigned bytes, so that NaNs compare).
+    """
+    values = np.asarray(values)
+    shape = values.shape
+    unsigned = np.dtype(f"u{min(values.dtype.itemsize, 8)}")  # moved as bits: no library has to know the type
+    words = values.dtype.itemsize // unsigned.itemsize
+    once = [1 if axis in layout.broadcast and size else size for axis, size in enumerate(shape)]
+    extent = [
+        max(size - 1, 0) * abs(step) + 1 + 2 * margin
+        for size, step, margin in zip(once, layout.steps, layout.margins, strict=True)
+    ]
+    places = tuple(extent[axis] for axis in layout.memory) or (1,)
+    memory = xp.full((*places, values.dtype.itemsize), 255 if poison else 0, dtype=np.uint8)
+    view = memory.view(unsigned)
+    view = view if layout.memory else view[0]
+    view = view.transpose(*(layout.memory.index(axis) for axis in range(len(shape))), len(shape))
+    for axis, (size, step, margin) in enumerate(zip(once, layout.steps, layout.margins, strict=True)):
+        stop = margin + max(size - 1, 0) * abs(step) + 1 if size else margin
+        index: list[slice] = [slice(None)] * view.ndim
+        index[axis] = slice(margin, stop, abs(step))
+        view = view[tuple(index)]
+        if step < 0:
+            index[axis] = slice(None, None, -1)
+            view = view[tuple(index)]
+    first = values[tuple(slice(0, size) for size in once)]
+    bits = np.ascontiguousarray(first).view(unsigned).reshape(*once, words)
+    view[...] = xp.asarray(bits)
+    array = view.view(values.dtype)[..., 0] if view.size else xp.empty(tuple(once), values.dtype)
+    if any(axis in layout.broadcast for axis in range(len(shape))):
+        array = xp.broadcast_to(array, shape)
+    return array, memory
+
+
+def byte_bounds(array: np.ndarray) -> tuple[int, int]:
+    """Addresses of an array's first byte and of the byte behind its last."""
+    address = array.__array_interface__["data"][0]
+    if not array.size:
+        return address, address
+    reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    return address + sum(r for r in reach if r < 0), address + sum(r for r in reach if r > 0) + array.itemsize
+
+
+def letter(matrix: Any) -> str:
+    """How the last two axes of an array lie in memory: the letter a layout such as "NT" has for it."""
+    row, col = (stride // matrix.dtype.itemsize for stride in matrix.strides[-2:])
+    return "N" if col == 1 else "T" if row == 1 else "G"
+
+
+@st.composite
+def batches(draw: st.DrawFn, max_ndim: int = 6) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two batch shapes that broadcast against each other."""
+    full = draw(st.lists(st.sampled_from((1, 2, 2, 3, 3, 0)), max_size=max_ndim))
+    shapes = []
+    for _ in range(2):
+        kept = full[draw(st.integers(0, len(full))) :] if draw(st.booleans()) else full
+        shapes.append(tuple(1 if draw(st.integers(0, 3)) == 0 else size for size in kept))
+    return shapes[0], shapes[1]
+
+
+@st.composite
+def operand_shapes(draw: st.DrawFn, max_batch: int = 6) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of two operands that make a product; either may be a vector."""
+    m, n, k = (draw(st.sampled_from(SIZES)) for _ in range(3))
+    left_batch, right_batch = draw(batches(max_batch))
+    left = (k,) if draw(st.integers(0, 5)) == 0 else (*left_batch, m, k)
+    right = (k,) if draw(st.integers(0, 5)) == 0 else (*right_batch, k, n)
+    return left, right
+
+
+@st.composite
+def moved_axes(draw: st.DrawFn, ndim: int, core: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where an operand's core axes may stand: an entry of ``axes=`` and the same axes, none negative."""
+    positions = draw(st.permutations(range(ndim)))[:core]
+    return tuple(p - ndim if draw(st.booleans()) else p for p in positions), tuple(positions)
+
+
+def move_core(shape: tuple[int, ...], positions: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with its last axes standing at ``positions``, the others keeping their order."""
+    core = dict(zip(positions, shape[len(shape) - len(positions) :], strict=True))
+    rest: itertools.chain[int] = itertools.chain(shape)
+    return tuple(core[axis] if axis in core else next(rest) for axis in range(len(shape)))
+
+
+def dtype_names(names: tuple[str, ...] = tuple(ELEMENTS)) -> st.SearchStrategy[str]:
+    """Names of element types."""
+    return st.sampled_from(names)

@@ -1,0 +1,622 @@
+"""Timing, references, records and tables of comparisons, with NumPy and clocks of our own in the GPU's place."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import readme
+from tiledmm.bench import reference as ref
+from tiledmm.bench import tables, timing, without_gpu
+from tiledmm.bench.records import (
+    BASELINE,
+    Call,
+    Comparison,
+    Machine,
+    Report,
+    Row,
+    Rung,
+    Size,
+    expand,
+    from_json,
+    parse_size,
+    to_json,
+)
+from tiledmm.codegen import specialize
+from tiledmm.elements import ELEMENTS, element
+from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError
+from tiledmm.inspection import Resources
+from tiledmm.variants import kernel_variants
+
+EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
+
+
+# Sizes and rungs
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("7", (7, 7, 7)), (" 4096 ", (4096, 4096, 4096)), ("3x5x7", (3, 5, 7)), ("3X5X7", (3, 5, 7))],
+)
+def test_sizes(text: str, size: tuple[int, int, int]) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "3x5", "3x5x0", "-3", "3x5x7x9", "1e3", "3.5", "x", "3 5 7"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ConfigError, match="MxNxK"):
+        parse_size(text)
+
+
+def test_rungs_are_every_variant_with_its_default_tile() -> None:
+    rungs = expand()
+    assert [rung.variant for rung in rungs] == [row.name for row in kernel_variants()]
+    assert [rung.tile for rung in rungs] == [row.default_tile if row.tiles else None for row in kernel_variants()]
+    assert {"naive", "tiled 32"} <= {rung.label for rung in rungs}
+
+
+def test_rungs_of_some_variants_and_tiles() -> None:
+    rungs = expand(["tiled_padded", "auto", "cublas", "naive", "tiled"], [16, 8, 16])
+    assert rungs == [
+        Rung("naive"),
+        Rung("tiled", 8),
+        Rung("tiled", 16),
+        Rung("tiled_padded", 8),
+        Rung("tiled_padded", 16),
+        Rung("auto"),
+    ]
+
+
+def test_all_tiles_are_those_that_there_are() -> None:
+    assert [rung.tile for rung in expand(["tiled"], "all")] == [8, 16, 32, 64]
+    assert expand(["naive"], "all") == [Rung("naive")]
+
+
+def test_rungs_that_do_not_exist() -> None:
+    with pytest.raises(UnknownVariantError, match="tiled_padded"):
+        expand(["tiled_paded"])
+    with pytest.raises(ConfigError, match=r"24.*8, 16, 32, 64"):
+        expand(["tiled"], [24])
+    with pytest.raises(ConfigError, match="naive"):
+        expand(["naive"], [16])
+
+
+# Timing
+
+
+@pytest.mark.parametrize(
+    ("estimate", "calls", "rounds"),
+    [(0.0, 100, timing.ROUNDS), (1e-6, 100, timing.ROUNDS), (2.7e-3, 14, timing.ROUNDS), (10.0, 1, timing.MIN_ROUNDS)],
+)
+def test_plan(estimate: float, calls: int, rounds: int) -> None:
+    assert timing.plan(estimate, 0.6, 100) == (calls, rounds)
+
+
+@pytest.mark.parametrize("total", [1, 3, 15])
+def test_everyone_takes_part_as_often_as_planned_and_in_the_last_round(total: int) -> None:
+    for rounds in range(1, total + 1):
+        part = [timing.takes_part(i, rounds, total) for i in range(total)]
+        assert sum(part) == rounds
+        assert part[-1]
+
+
+class DriftingClock:
+    """Each call takes its own time, ever longer as the machine heats up; remembers who was timed."""
+
+    max_calls = 10
+
+    def __init__(self, seconds: dict[Callable[[int], object], float]) -> None:
+        self.seconds = seconds
+        self.order: list[Callable[[int], object]] = []
+
+    def time(self, call: Callable[[int], object], calls: int) -> timing.Reading:
+        self.order.append(call)
+        for i in range(calls):
+            call(i)
+        round_number = (len(self.order) - 1) // len(self.seconds)
+        return timing.Reading(self.seconds[call] * (1 + round_number), pure=True)
+
+
+def rival() -> Callable[[int], object]:
+    return lambda i: None
+
+
+def test_rivals_take_turns_and_drift_cancels_in_their_ratio() -> None:
+    slow, fast = rival(), rival()
+    clock = DriftingClock({slow: 0.003, fast: 0.001})
+    samples = timing.measure({"slow": slow, "fast": fast}, clock, seconds=0.0)
+    assert list(samples) == ["slow", "fast"]
+    assert samples["fast"].speed_over(samples["slow"]) == pytest.approx(3)
+    assert samples["slow"].speed_over(samples["fast"]) == pytest.approx(1 / 3)
+    timed = clock.order[4:]  # after one call to warm up and one to estimate, for each
+    assert timed == [slow, fast, fast, slow, slow, fast]
+    assert samples["slow"].rounds == pytest.approx({0: 0.009, 1: 0.012, 2: 0.015})
+    assert samples["slow"].seconds == pytest.approx(0.012)
+
+
+def test_a_slow_rival_sits_rounds_out_and_shares_the_last() -> None:
+    slow, fast = rival(), rival()
+
+    class Clock(DriftingClock):
+        def time(self, call: Callable[[int], object], calls: int) -> timing.Reading:
+            return timing.Reading(self.seconds[call], pure=call is fast)
+
+    samples = timing.measure({"slow": slow, "fast": fast}, Clock({slow: 1.0, fast: 1e-3}), seconds=0.15)
+    assert len(samples["slow"].rounds) == timing.MIN_ROUNDS
+    assert len(samples["fast"].rounds) == timing.ROUNDS
+    assert max(samples["slow"].rounds) == max(samples["fast"].rounds) == timing.ROUNDS - 1
+    assert (samples["slow"].pure, samples["fast"].pure) == (False, True)
+
+
+def test_nothing_to_measure() -> None:
+    assert timing.measure({}, DriftingClock({})) == {}
+
+
+def test_host_clock_synchronizes_once_before_and_once_after() -> None:
+    log: list[str] = []
+    clock = timing.HostClock(lambda: log.append("sync"))
+    reading = clock.time(lambda i: log.append(str(i)), 3)
+    assert log == ["sync", "0", "1", "2", "sync"]
+    assert reading.pure
+    assert reading.seconds > 0
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A CuPy with a stream that only remembers how long it was held."""
+    state = SimpleNamespace(holds=[], syncs=0)
+
+    def synchronize() -> None:
+        state.syncs += 1
+
+    event = SimpleNamespace(record=lambda: None, synchronize=synchronize)
+    cuda = SimpleNamespace(
+        Event=lambda: event,
+        get_elapsed_time=lambda start, stop: 8.0,
+        get_current_stream=lambda: SimpleNamespace(synchronize=synchronize),
+    )
+
+    def raw_kernel(source: str, name: str) -> Callable[..., None]:
+        assert f"void {name}(unsigned long long" in source
+        return lambda grid, block, arguments: state.holds.append(float(arguments[0]) * 1e-9)
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, RawKernel=raw_kernel))
+    return state
+
+
+def test_device_clock_holds_the_stream_for_longer_than_queueing_takes(device: SimpleNamespace) -> None:
+    clock = timing.DeviceClock()
+    device.holds.clear()
+    reading = clock.time(lambda i: time.sleep(2e-3), 4)
+    assert reading == timing.Reading(2e-3, pure=True)
+    assert len(device.holds) > 1, "the first guess is far too short for this"
+    assert device.holds[-1] > 8e-3
+
+
+def test_device_clock_says_when_the_host_was_waited_for(
+    device: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "_MAX_HOLD", 1e-3)
+    reading = timing.DeviceClock().time(lambda i: time.sleep(2e-3), 1)
+    assert not reading.pure
+    assert max(device.holds) == pytest.approx(1e-3)
+
+
+def test_hold_kernel_compiles() -> None:
+    pytest.importorskip("cuda.core")
+    from tiledmm.inspection import compile_for
+
+    assert compile_for(timing._HOLD_SOURCE, "tiledmm_hold", "sm_75").spill_store_bytes == 0
+
+
+# References
+
+
+def operands(dtype: np.dtype[Any], m: int = 17, n: int = 13, k: int = 29) -> tuple[Any, Any]:
+    rng = np.random.default_rng(1)
+    return ref.random_matrix(rng, m, k, dtype, k), ref.random_matrix(rng, k, n, dtype, k)
+
+
+def product(a: Any, b: Any) -> Any:
+    """What a right kernel gives: narrow floats summed in float32."""
+    if a.dtype.itemsize == 2 and a.dtype.kind not in "iu":
+        return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
+    return a @ b
+
+
+@pytest.mark.parametrize("dtype", EVERY_TYPE)
+def test_a_right_product_passes(dtype: np.dtype[Any]) -> None:
+    a, b = operands(dtype)
+    assert a.dtype == dtype
+    expected = ref.reference(a, b)
+    verdict = ref.judge(product(a, b), expected)
+    assert verdict.ok
+    assert verdict.error is not None
+    assert verdict.error <= expected.tolerance
+    assert (expected.tolerance == 0) == (dtype.kind in "biu")
+
+
+@pytest.mark.parametrize("dtype", EVERY_TYPE)
+def test_an_element_that_was_not_written_fails(dtype: np.dtype[Any]) -> None:
+    a, b = operands(dtype)
+    expected = ref.reference(a, b)
+    result = np.empty(expected.values.shape, dtype)
+    ref.poison(result, expected)
+    assert not ref.judge(result, expected).ok
+    left = result[-1, -1]
+    result[...] = product(a, b)
+    assert ref.judge(result, expected).ok
+    result[-1, -1] = left
+    assert not ref.judge(result, expected).ok
+
+
+@pytest.mark.parametrize("dtype", EVERY_TYPE)
+def test_a_product_that_misses_a_step_of_k_fails(dtype: np.dtype[Any]) -> None:
+    a, b = operands(dtype)
+    assert not ref.judge(product(a[:, :-1], b[:-1]), ref.reference(a, b)).ok
+
+
+@pytest.mark.parametrize("dtype", [p for p in EVERY_TYPE if p.values[0].kind in "iu"])
+@pytest.mark.parametrize("steps", [4, 2**20])
+def test_integer_references_are_exact(dtype: np.dtype[Any], steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ref, "_EXACT_STEPS", steps)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for a, b in (operands(dtype), (np.full((3, 9), high, dtype), np.full((9, 2), low or high - 1, dtype))):
+        exact = a.astype(object) @ b.astype(object)
+        bits = 8 * dtype.itemsize
+        wrapped = [[(int(x) - low) % 2**bits + low for x in row] for row in exact]
+        assert ref.reference(a, b).values.tolist() == wrapped
+
+
+def test_random_operands_wrap_and_are_half_true() -> None:
+    a, b = operands(np.dtype(np.int8), k=64)
+    assert abs(a.astype(int) @ b.astype(int)).max() > 127
+    a, b = operands(np.dtype(bool), 40, 40, 64)
+    assert 0.3 < (a @ b).mean() < 0.7
+
+
+def test_subnormal_results_are_judged_by_their_spacing() -> None:
+    a, b = np.array([[3e-4]], np.float16), np.array([[3e-4]], np.float16)
+    assert ref.judge(product(a, b), ref.reference(a, b)).ok
+
+
+def test_zero_scale_is_no_division_by_zero() -> None:
+    a, b = np.zeros((2, 3), np.float32), np.ones((3, 2), np.float32)
+    assert ref.judge(a @ b, ref.reference(a, b)) == ref.Verdict(True, 0.0)
+    assert not ref.judge(a @ b + 1, ref.reference(a, b)).ok
+
+
+# Records
+
+
+def row(variant: str, tile: int | None, *rounds: float | None, ok: bool = True, **more: Any) -> Row:
+    known = sorted(time for time in rounds if time is not None)
+    figures = (
+        {} if not known else {"microseconds": known[len(known) // 2], "tflops": 137438.95 / known[len(known) // 2]}
+    )
+    return Row(variant, tile, ok=ok, error=1.5e-7, rounds=rounds, **(figures | more))
+
+
+MACHINE = Machine(
+    "NVIDIA H100", "9.0", 132, 2**20 * 50, 2**30 * 80, 1980.0, "580.1", "13.0", "13.0", "13.0", "13.1.0", "14.2.0",
+    "2.5.5", "3.12.3", "0.1.0", "2026-11-21T01:02:03+00:00",
+)  # fmt: skip
+
+
+def comparison(layout: str, *rows: Row) -> Comparison:
+    return Comparison(4096, 4096, 4096, "float32", layout, 3e-5, 1, rows)
+
+
+def sample_report() -> Report:
+    base = row(BASELINE, None, 2700.0, 2710.0, 2690.0, to_cupy=1.0)
+    ladder = comparison(
+        "NN",
+        row("naive", None, 280_000.0, None, 270_000.0, to_cupy=0.0098, to_naive=1.0, registers=32, shared_bytes=0),
+        row("tiled", 32, 15_000.0, 15_100.0, 14_900.0, to_cupy=0.18, to_naive=18.4, occupancy=1.0),
+        base,
+    )
+    padded = [
+        comparison(
+            layout,
+            row("tiled", 32, 30_000.0, 36_000.0, 33_000.0),
+            row("tiled_padded", 32, 10_000.0, 12_000.0, 11_000.0),
+            base,
+        )
+        for layout in ("NN", "NT", "TN", "TT")
+    ]
+    return Report(MACHINE, (ladder, *padded), (Call("tiledmm.matmul", 6.8, 0.5, 1.1), Call(BASELINE, 13.7, 1.0, 2.2)))
+
+
+def test_report_survives_json() -> None:
+    report = sample_report()
+    text = to_json(report)
+    assert from_json(text) == report
+    assert json.loads(text)["machine"]["gpu"] == "NVIDIA H100"
+    assert "[ 2700.0, 2710.0, 2690.0 ]" in text, "rounds stand on one line"
+
+
+def test_results_of_another_format_are_refused() -> None:
+    with pytest.raises(ConfigError, match="measure again"):
+        from_json('{"format": 0}')
+
+
+def test_report_is_ok_unless_a_kernel_is_wrong() -> None:
+    report = sample_report()
+    assert report.ok
+    first = report.comparisons[0]
+    for i, changed in enumerate(first.rows):
+        rows = tuple(replace(r, ok=r is not changed) for r in first.rows)
+        assert replace(report, comparisons=(replace(first, rows=rows),)).ok == (i == 2), "cupy.matmul fails nothing"
+
+
+def test_speed_between_rows_is_within_rounds() -> None:
+    fast, slow = row("a", None, 1.0, None, 4.0, 2.0), row("b", None, 3.0, 100.0, 12.0, 5.0)
+    assert fast.speed_over(slow) == 3.0
+    assert fast.speed_over(row("c", None)) is None
+
+
+def test_a_row_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="tiled 8 is not in"):
+        sample_report().comparisons[0].row("tiled", 8)
+    with pytest.raises(ConfigError, match="no comparison"):
+        sample_report().find(Size(1, 1, 1), "float32", "NN", Rung("naive"))
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.0, "0"),
+        (0.012345, "0.0123"),
+        (0.9996, "1.00"),
+        (1.0, "1.00"),
+        (9.996, "10.0"),
+        (51.23, "51.2"),
+        (123.4, "123"),
+        (999.7, "1,000"),
+        (271147.2, "271,147"),
+    ],
+)
+def test_significant(value: float | None, text: str) -> None:
+    assert tables.significant(value) == text
+
+
+def test_percent_shows_that_few_are_not_none() -> None:
+    assert [tables.percent(x) for x in (None, 0.0, 1e-6, 0.5, 1.0)] == ["-", "0%", "<1%", "50%", "100%"]
+
+
+def test_comparison_table() -> None:
+    found = comparison(
+        "NN",
+        row("naive", None, 280_000.0, to_cupy=0.01, registers=32, shared_bytes=0, occupancy=1.0),
+        Row("tiled", 8, error=None, registers=30, shared_bytes=512, occupancy=1.0),
+        Row("tiled", 16, note="CompilationError: it does not"),
+        Row(BASELINE, note="TypeError: no such type"),
+    )
+    table = tables.comparison_table(found)
+    assert table.title == "4096 x 4096 x 4096  float32  NN"
+    cells = [dict(zip(table.columns, line, strict=True)) for line in table.rows]
+    assert (
+        cells[0] | {"TFLOP/s": "0.491", "x cupy.matmul": "0.0100", "max error": "1.5e-07", "<check": "ok"} == cells[0]
+    )
+    assert (cells[1]["max error"], cells[1]["<check"], cells[1]["time (us)"]) == ("NaN", "WRONG", "-")
+    assert cells[2]["<check"] == cells[3]["<check"] == "-"
+    assert table.bad == {1, 2}
+    assert table.notes == ("tiled 16: CompilationError: it does not.", "cupy.matmul: TypeError: no such type.")
+
+
+def test_a_wrong_baseline_is_noted() -> None:
+    table = tables.comparison_table(comparison("NN", row(BASELINE, None, 1.0, ok=False)))
+    assert not table.bad
+    assert "fails nothing" in table.notes[0]
+
+
+def test_markdown_and_rich_show_the_same_cells() -> None:
+    from rich.console import Console
+
+    table = tables.Table("a [b]", ("<name", "x|y"), (("one", "1|2"), ("[two]", "3")), ("note.",))
+    assert table.markdown() == "**a [b]**\n\n| name | x\\|y |\n|---|---:|\n| one | 1\\|2 |\n| [two] | 3 |\n\nnote."
+    console = Console(width=60)
+    with console.capture() as shown:
+        console.print(table.rich())
+    assert all(text in shown.get() for text in ("a [b]", "name", "x|y", "one", "1|2", "[two]", "note."))
+    assert "<name" not in shown.get()
+
+
+def test_documented_tables() -> None:
+    report = sample_report()
+    size = report.comparisons[0].size
+    assert "| tiled | 32 | 15,000 |" in tables.ladder_table(report, size).markdown()
+    padding = tables.padding_table(report, size)
+    assert padding.rows == (("32", *["3.00 (4.16 to 12.5)"] * 4),)
+    assert "| tiledmm.matmul | 6.80 | 0.500 | 1.10 |" in tables.calls_table(report).markdown()
+
+
+# Documents
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    path = tmp_path / "ladder.json"
+    path.write_text(to_json(sample_report()), encoding="utf-8")
+    return path
+
+
+def test_marked_blocks_are_written_anew() -> None:
+    text = "a\n<!-- table:x -->\nold\n\nold\n<!-- /table -->\nb <!-- table:y --><!-- /table -->\n"
+    written = readme.rewrite(text, lambda name: f"<{name}>")
+    expected = "a\n<!-- table:x -->\n<x>\n<!-- /table -->\nb <!-- table:y -->\n<y>\n<!-- /table -->\n"
+    assert written == expected
+    assert readme.rewrite(written, lambda name: f"<{name}>") == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<!-- table:x -->", "<!-- /table -->", "<!-- table:x --><!-- table:y --><!-- /table -->"],
+)
+def test_markers_come_in_pairs(text: str) -> None:
+    with pytest.raises(ValueError, match=r"marker|closed"):
+        readme.rewrite(text, str)
+
+
+def test_documents_are_checked_and_written(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "page.md"
+    (tmp_path / "README.md").write_text("no tables\n", encoding="utf-8")
+    page.write_text("".join(f"<!-- table:{name} -->\n<!-- /table -->\n" for name in readme.TABLES), encoding="utf-8")
+    assert readme.main(["--check"], tmp_path, results) == 1
+    assert readme.main([], tmp_path, results) == 0
+    assert readme.main(["--check"], tmp_path, results) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "NVIDIA H100" in text
+    page.write_text(text.replace("15,000", "9,000"), encoding="utf-8")
+    assert readme.main(["--check"], tmp_path, results) == 1
+    assert "page.md" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["ladder", "nonsense"])
+def test_a_table_that_cannot_be_written_fails(name: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(f"<!-- table:{name} -->\n<!-- /table -->\n", encoding="utf-8")
+    assert readme.main(["--check"], tmp_path, tmp_path / "missing.json") == 1
+
+
+def test_this_repository_shows_what_was_measured() -> None:
+    assert readme.main(["--check"]) == 0, "run python -m benchmarks.readme"
+
+
+# Without a GPU
+
+
+def resources(target: str, **changes: Any) -> Resources:
+    figures: dict[str, Any] = dict(
+        target=target, registers=32, shared_bytes=8192, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0,
+        constant_bytes=None, cubin=b"", log="",
+    )  # fmt: skip
+    return Resources(**(figures | changes))
+
+
+def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_for(source: str, symbol: str, target: str) -> Resources:
+        if target == "sm_120":
+            raise ConfigError("too new")
+        if target == "sm_75":
+            raise CompilationError("too old")
+        return resources(target, spill_store_bytes=8 if target == "sm_80" else 0)
+
+    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    done: list[int] = []
+    kernels = without_gpu.compile_all([specialize("tiled")], done=lambda: done.append(1))
+    assert len(done) == len(kernels)
+    found = {kernel.target: kernel for kernel in kernels}
+    assert {target for target, kernel in found.items() if not kernel.ok} == {"sm_75", "sm_80"}
+    cells = without_gpu.matrix_table(kernels)
+    texts = dict(zip(cells.columns, cells.rows[0], strict=True))
+    assert texts["sm_75"] == "fails"
+    assert texts["sm_80"] == "32  100% WR, spills 8 B"
+    assert texts["sm_90"] == "32  100% WR"
+    assert texts["sm_120"] == "unknown"
+    assert cells.bad == {0}
+    assert any("too old" in note for note in cells.notes)
+    for target, last in (("sm_75", "does not compile"), ("sm_120", "target unknown to this compiler")):
+        assert without_gpu.resource_table(kernels, target).rows[0][-1] == last
+    assert not without_gpu.resource_table(kernels, "sm_90").bad
+
+
+def test_bounds_table() -> None:
+    specs = without_gpu.specializations(expand(["coalesced", "auto"]), "float32", "NN")
+    table = without_gpu.bounds_table(specs, Size(4096, 4096, 4096), "sm_90")
+    assert table.rows == (("coalesced", "-", "0", "0.250", "683", "8.36", "16,433", "on-chip loads"),)
+
+
+# The comparison itself, with NumPy as the device
+
+
+@pytest.fixture
+def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    pytest.importorskip("cupy")
+    from tiledmm.bench import comparison as module
+
+    def matmul(a: Any, b: Any, *, out: Any, variant: str, tile: int | None) -> None:
+        out[...] = product(a, b)
+        if (variant, tile) == ("tiled", 8):
+            out[-1, -1] += 1
+
+    def compiled(spec: Any) -> Any:
+        if spec.variant.name == "coalesced":
+            raise CompilationError("it does not")
+        return SimpleNamespace(registers=32, shared_bytes=8192, local_bytes=4, occupancy=1.0, symbol=spec.symbol)
+
+    def cupy_matmul(a: Any, b: Any, out: Any) -> None:
+        if a.dtype == np.float16:
+            raise TypeError("not this type")
+        np.matmul(a, b, out=out)
+
+    runtime = SimpleNamespace(getDevice=lambda: 0, getDeviceProperties=lambda device: {"l2CacheSize": 10_000})
+    fake = SimpleNamespace(asarray=np.array, empty=np.empty, matmul=cupy_matmul, cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setattr(module, "cupy", fake)
+    monkeypatch.setattr(module, "matmul", matmul)
+    monkeypatch.setattr(module, "compiled", compiled)
+    monkeypatch.setattr(module, "_device_clock", lambda device: timing.HostClock(lambda: None))
+    return module
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GN", "TG"])
+def test_operands_lie_as_the_layout_says(comparing: Any, layout: str) -> None:
+    sets = comparing.operand_sets(Size(5, 7, 11), "float32", layout)
+    plain = comparing.operand_sets(Size(5, 7, 11), "float32", "NN")
+    assert len(sets) == -(-20_000 // (4 * (55 + 77 + 35)))
+    for x, reference, letter in ((sets[0].a, plain[0].a, layout[0]), (sets[1].b, plain[0].b, layout[1])):
+        assert (x == reference).all()
+        unit = {"N": (False, True), "T": (True, False), "G": (False, False)}[letter]
+        assert tuple(stride == 4 for stride in x.strides) == unit
+    assert not np.shares_memory(sets[0].a, sets[1].a)
+
+
+def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
+    told: list[str] = []
+    rungs = expand(["naive", "coalesced", "tiled", "auto"], [8, 16])
+    found = comparing.compare(Size(6, 5, 7), layout="TN", rungs=rungs, seconds=0.001, progress=told.append)
+    assert [r.label for r in found.rows] == ["naive", "coalesced", "tiled 8", "tiled 16", "auto", BASELINE]
+    naive, broken, wrong, right, auto, base = found.rows
+    assert not found.ok
+    assert (broken.ok, broken.microseconds, "CompilationError" in broken.note) == (False, None, True)
+    assert (wrong.ok, wrong.microseconds) == (False, None)
+    assert wrong.error > found.tolerance
+    assert "tiledmm_" in auto.note
+    for timed in (naive, right, auto, base):
+        assert timed.ok
+        assert timed.tflops == pytest.approx(2 * 6 * 5 * 7 / timed.microseconds / 1e6)
+        assert timed.gbps == pytest.approx(4 * (42 + 35 + 30) / timed.microseconds / 1e3)
+    assert base.to_cupy == naive.to_naive == 1
+    assert right.speed_over(base) == pytest.approx(right.to_cupy)
+    assert told[0] == "preparing operands"
+    assert told[-1] == "timing 4 rivals in turn"
+    assert from_json(to_json(Report(MACHINE, (found,)))).comparisons == (found,)
+
+
+def test_compare_goes_on_where_cupy_cannot(comparing: Any) -> None:
+    found = comparing.compare(Size(3, 3, 3), dtype="float16", rungs=expand(["naive"]), seconds=0.001)
+    assert found.ok
+    assert found.row(BASELINE).note == "TypeError: not this type"
+    assert found.row("naive").to_cupy is None
+    assert found.row("naive").microseconds
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bool", "uint64", "bfloat16"])
+def test_compare_takes_every_kind_of_type(comparing: Any, dtype: str) -> None:
+    found = comparing.compare(Size(4, 4, 4), dtype=dtype, rungs=expand(["naive"]), seconds=0.001)
+    assert found.ok
+    naive = found.row("naive")
+    assert naive.tflops == pytest.approx(128 * element(dtype).multiplies / naive.microseconds / 1e6)

@@ -1,0 +1,221 @@
+"""The command line, without a GPU and with one that is made up."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tiledmm import cli, inspection
+from tiledmm.bench import without_gpu
+from tiledmm.bench.records import Comparison, Machine, Row, from_json
+from tiledmm.errors import MissingDependencyError
+from tiledmm.inspection import Resources
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["compare", *arguments])
+
+
+def fake_compile(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
+    figures = {
+        "registers": 32, "shared_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0, "stack_bytes": 0,
+    }  # fmt: skip
+
+    def compile_for(source: str, symbol: str, target: str) -> Resources:
+        return Resources(target=target, constant_bytes=None, cubin=b"", log="", **(figures | changes))
+
+    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "missing_gpu", lambda: "none in this test")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("0",), "MxNxK"),
+        (("--variants", "tilde"), "did you mean"),
+        (("--tiles", "24"), "24"),
+        (("--tiles", "x"), "whole numbers"),
+        (("--dtypes", "float33"), "float33"),
+        (("--dtypes", ","), "nothing to compare"),
+        (("--layouts", "NX"), "NX"),
+        (("--target", "sm_1"), "sm_1"),
+        (("--seconds", "-1"), "seconds"),
+    ],
+)
+def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: None) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_without_a_gpu_kernels_are_compiled(no_gpu: None) -> None:
+    pytest.importorskip("cuda.core")
+    try:
+        inspection.compile_for('extern "C" __global__ void f() {}', "f", "sm_90")
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    result = invoke("64", "100x37x51", "--variants", "naive,coalesced")
+    assert result.exit_code == 0, result.output
+    for text in ("No GPU (none in this test)", "Compiled for sm_90", "sm_75", "64 x 64 x 64", "100 x 37 x 51"):
+        assert text in result.output
+    assert "FAILED" not in result.output
+
+
+def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch, spill_load_bytes=4)
+    result = invoke("64", "--variants", "tiled", "--tiles", "all", "--dtypes", "int8,complex64", "--layouts", "nt")
+    assert result.exit_code == 1
+    assert "spills 4 B" in result.output
+    assert "FAILED" in result.output
+    for text in ("int8  NT", "complex64  NT", " 8 ", " 64 "):
+        assert text in result.output
+
+
+def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch)
+    result = invoke("64", "--markdown", "--target", "sm_75")
+    assert result.exit_code == 0
+    assert re.search(r"^\| naive \| - \| \d+ \| 32 \| 0 \| 0 \| \d+ \| \d+% \|", result.output, re.MULTILINE)
+    assert "\n|---|---:|" in result.output
+
+
+def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise MissingDependencyError(f"cuda-core is missing; {inspection.INSTALL}")
+
+    monkeypatch.setattr(inspection, "_cuda_core", missing)
+    result = invoke("64")
+    assert result.exit_code == 0
+    assert inspection.INSTALL in result.output
+    assert "Compiled for" not in result.output
+    assert "Bounds on H100" in result.output
+
+
+def test_no_measurements_to_write(no_gpu: None, tmp_path: Path) -> None:
+    result = invoke("64", "--json", str(tmp_path / "x.json"))
+    assert result.exit_code == 2
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert "CuPy does not import" in str(cli.missing_gpu())
+
+    class CUDARuntimeError(RuntimeError):
+        pass
+
+    def failing() -> int:
+        raise CUDARuntimeError("no driver\nat all")
+
+    runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    assert cli.missing_gpu() == "no driver"
+    runtime.getDeviceCount = lambda: 0
+    assert cli.missing_gpu() == "CUDA finds no device"
+    runtime.getDeviceCount = lambda: 2
+    assert cli.missing_gpu() is None
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A machine on which every comparison has one row, and remembers what was asked of it."""
+    state = SimpleNamespace(asked=[], ok=True)
+
+    def compare(size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, progress: Any) -> Comparison:
+        progress("checking")
+        state.asked.append((tuple(size), dtype, layout, [rung.label for rung in rungs], seconds))
+        rows = (Row("naive", ok=state.ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)
+        return Comparison(*size, dtype, layout, 1e-5, 1, rows)
+
+    strings = {name: name for name in Machine.__annotations__}
+    monkeypatch.setattr(cli, "missing_gpu", lambda: None)
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(compare=compare))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=lambda: Machine(**strings)))
+    return state
+
+
+def test_with_a_gpu_every_product_is_compared(gpu: SimpleNamespace, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    result = invoke(
+        "64", "8x9x10", "--dtypes", "float32,int8", "--layouts", "NN,TT", "--variants", "naive,tiled",
+        "--tiles", "8,16", "--seconds", "0.1", "--json", str(file),
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    labels = ["naive", "tiled 8", "tiled 16"]
+    assert gpu.asked == [
+        (size, dtype, layout, labels, 0.1)
+        for dtype in ("float32", "int8")
+        for layout in ("NN", "TT")
+        for size in ((64, 64, 64), (8, 9, 10))
+    ]
+    assert len(from_json(file.read_text(encoding="utf-8")).comparisons) == 8
+    assert "8 x 9 x 10  int8  TT" in result.output
+
+
+def test_default_sizes(gpu: SimpleNamespace) -> None:
+    assert invoke().exit_code == 0
+    assert [size[0] for size, *_ in gpu.asked] == [int(size) for size in cli.DEFAULT_SIZES]
+
+
+def test_a_mismatch_fails(gpu: SimpleNamespace) -> None:
+    gpu.ok = False
+    result = invoke("64")
+    assert result.exit_code == 1
+    assert "MISMATCH" in result.output
+    assert "WRONG" in result.output
+
+
+@pytest.mark.parametrize("error", [ImportError("libcublas"), MemoryError("too large")])
+def test_what_stops_a_comparison_is_named(
+    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def compare(*arguments: Any, **options: Any) -> Comparison:
+        raise error
+
+    monkeypatch.setattr(sys.modules["tiledmm.bench.comparison"], "compare", compare)
+    result = invoke("64")
+    assert result.exit_code == 1
+    assert str(error) in result.output
+
+
+def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch)
+    result = invoke("64", "--no-gpu")
+    assert result.exit_code == 0
+    assert not gpu.asked
+    assert "Bounds on" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"]])
+def test_help_imports_neither_numpy_nor_cupy(arguments: list[str]) -> None:
+    code = (
+        "import sys\nbefore = set(sys.modules)\nfrom tiledmm.cli import main\n"
+        f"sys.argv = ['tiledmm', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
+        "heavy = {'numpy', 'cupy', 'jinja2', 'ml_dtypes', 'cuda'} & (set(sys.modules) - before)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "compare" in done.stdout
+
+
+def test_the_module_is_the_command() -> None:
+    command = [sys.executable, "-W", "error", "-m", "tiledmm", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: tiledmm" in done.stdout
+    assert "\x1b[" not in done.stdout, "no colours where nobody looks"

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+
+import jinja2
+import pytest
+
+import tiledmm
+from tests.golden import FOLDER, renderings
+from tiledmm import codegen
+from tiledmm.codegen import render, specialize
+from tiledmm.elements import ELEMENTS
+from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
+from tiledmm.variants import VARIANTS, kernel_variants
+
+GOLDEN = renderings()
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_rendering_is_the_golden_one(name):
+    golden = (FOLDER / name).read_text(encoding="utf-8")
+    assert render(GOLDEN[name]) == golden, "a template changed: read the diff, then run 'make golden'"
+
+
+def test_there_are_no_other_golden_files():
+    assert {path.name for path in FOLDER.iterdir()} == set(GOLDEN)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_rendering_shows_no_trace_of_jinja_and_needs_no_header(name):
+    text = render(GOLDEN[name])
+    assert not re.search(r"\{\{|\}\}|\{%|%\}|^\s*//%|#include", text, re.MULTILINE)
+    assert text.count('extern "C" __global__') == 1
+
+
+@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+def test_every_template_says_what_it_is(row):
+    text = render(specialize(row))
+    for heading in (
+        f"// {row.name}: ",
+        "// Computes  C = A @ B",
+        "// Launch ",
+        "// Requires  ",
+        "// Source ",
+    ):
+        assert heading in text, heading
+
+
+@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+def test_every_barrier_says_why(row):
+    for line in render(specialize(row)).splitlines():
+        if "__syncthreads();" in line:
+            assert re.search(r"__syncthreads\(\);\s+// \S", line), line
+
+
+@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+def test_inline_ptx_stands_in_one_header_only(row):
+    headers = (codegen.template_folder() / "ptx.cuh").read_text()
+    body = render(specialize(row)).replace(headers, "")
+    assert "asm" not in body
+
+
+def test_symbols_tell_kernels_apart():
+    specializations = [
+        specialize(row, tile=tile, dtype=dtype, layout=layout)
+        for row in kernel_variants()
+        for tile in row.tiles or (None,)
+        for dtype in ELEMENTS
+        for layout in ("NN", "NT", "GT")
+    ]
+    specializations.append(specialize("tiled", dtype="float32", a_dtype="int8"))
+    assert len({s.symbol for s in specializations}) == len(specializations)
+    assert specialize("tiled_padded", tile=16).symbol == "tiledmm_tiled_padded_f32_16x16x16_nn"
+
+
+def test_source_reaches_the_same_text_through_the_api():
+    assert tiledmm.source("tiled", tile=8, layout="TN") == render(specialize("tiled", tile=8, layout="TN"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"variant": "tilde"}, UnknownVariantError),
+        ({"variant": "tiled", "tile": 12}, ConfigError),
+        ({"variant": "naive", "tile": 16}, ConfigError),
+        ({"variant": "cublas"}, ConfigError),
+        ({"variant": "tiled", "layout": "NX"}, ShapeError),
+        ({"variant": "tiled", "layout": 'N"'}, ShapeError),
+        ({"variant": "tiled", "dtype": "float32; }"}, UnsupportedTypeError),
+        ({"variant": "tiled", "dtype": "float32", "a_dtype": "complex64"}, UnsupportedTypeError),
+        ({"variant": "tiled", "tile": "16; }"}, ConfigError),
+    ],
+)
+def test_only_closed_sets_reach_a_template(arguments, error):
+    with pytest.raises(error):
+        tiledmm.source(**arguments)
+
+
+def test_an_undefined_name_in_a_template_is_an_error():
+    template = codegen._environment().from_string("constexpr int BM = {{ bn_misspelled }};")
+    with pytest.raises(jinja2.UndefinedError):
+        template.render()
+
+
+def test_names_in_the_ladder_are_in_order():
+    expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "cublas"]
+    assert list(VARIANTS) == expected == list(tiledmm.variants())

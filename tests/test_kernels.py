@@ -1,0 +1,100 @@
+"""Every kernel compiles, spills nothing and leaves room for the blocks it means to have on an SM. No GPU."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tiledmm.architectures import TARGETS, occupancy
+from tiledmm.codegen import ORDERS, render, specialize
+from tiledmm.elements import ELEMENTS
+from tiledmm.variants import kernel_variants
+
+pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
+
+from tiledmm.inspection import compile_for
+
+KERNELS = [(row.name, tile) for row in kernel_variants() for tile in row.tiles or (None,)]
+TYPES = list(ELEMENTS)
+LAYOUTS = ["".join(pair) for pair in itertools.product(ORDERS, repeat=2)]
+
+
+def pairwise() -> list[tuple[str, int | None, str, str]]:
+    """Every kernel with every type, the layouts dealt out so that every two of kernel, type and layout meet."""
+    return [
+        (*kernel, dtype, LAYOUTS[(i + j) % len(LAYOUTS)])
+        for i, kernel in enumerate(KERNELS)
+        for j, dtype in enumerate(TYPES)
+    ]
+
+
+def smaller(target: int) -> list[tuple[str, int | None, str, str]]:
+    """Every kernel once for a target, with types and layouts dealt out over kernels and targets."""
+    return [
+        (*kernel, TYPES[(5 * i + 3 * target) % len(TYPES)], LAYOUTS[(i + target) % len(LAYOUTS)])
+        for i, kernel in enumerate(KERNELS)
+    ]
+
+
+def test_the_covering_set_covers_all_pairs():
+    cases = pairwise()
+    assert {(v, t, d) for v, t, d, _ in cases} == {(*k, d) for k in KERNELS for d in TYPES}
+    assert {(v, t, x) for v, t, _, x in cases} == {(*k, x) for k in KERNELS for x in LAYOUTS}
+    assert {(d, x) for _, _, d, x in cases} == set(itertools.product(TYPES, LAYOUTS))
+
+
+def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, **types: str) -> None:
+    spec = specialize(variant, tile=tile, dtype=dtype, layout=layout, **types)
+    resources = compile_for(render(spec), spec.symbol, target)
+    assert resources.warnings == ()
+    assert (resources.spill_store_bytes, resources.spill_load_bytes, resources.stack_bytes) == (0, 0, 0)
+    assert resources.shared_bytes == spec.shared_bytes
+    room = occupancy(TARGETS[target], spec.threads, resources.registers, resources.shared_bytes)
+    if spec.config.min_blocks * spec.threads <= TARGETS[target].max_threads:
+        assert room.blocks >= spec.config.min_blocks
+    assert room.blocks >= 1
+
+
+@pytest.mark.parametrize(("variant", "tile", "dtype", "layout"), pairwise())
+def test_kernel_on_hopper(variant, tile, dtype, layout):
+    check(variant, tile, dtype, layout, "sm_90")
+
+
+OTHER_TARGETS = [name for name in TARGETS if name != "sm_90"]
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype", "layout", "target"),
+    [(*case, target) for i, target in enumerate(OTHER_TARGETS) for case in smaller(i)],
+)
+def test_kernel_elsewhere(variant, tile, dtype, layout, target):
+    check(variant, tile, dtype, layout, target)
+
+
+@pytest.mark.parametrize(
+    ("a_dtype", "b_dtype", "dtype", "out_dtype"),
+    [
+        ("int8", "float32", "float32", "float32"),
+        ("float64", "bool", "float16", "float64"),
+        ("float16", "float16", "float16", "float32"),
+        ("bfloat16", "uint8", "bfloat16", "complex64"),
+        ("float32", "complex64", "complex128", "complex64"),
+        ("int64", "uint16", "int8", "int64"),
+        ("bool", "bool", "bool", "int32"),
+        ("uint64", "float32", "float64", "bfloat16"),
+    ],
+)
+@pytest.mark.parametrize("variant", ["coalesced", "tiled", "double_buffered"])
+def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
+    spec = specialize(variant, dtype=dtype, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype)
+    assert compile_for(render(spec), spec.symbol, "sm_90").warnings == ()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("variant", "tile"), KERNELS)
+def test_kernel_of_the_full_product(variant, tile, dtype, layout, target):
+    check(variant, tile, dtype, layout, target)

@@ -1,0 +1,285 @@
+"""From strides to what a kernel gets: layouts, merged batches, grids."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import PROPERTY
+from tiledmm.codegen import specialize
+from tiledmm.operands import Array, describe, resolve
+from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
+from tiledmm.variants import kernel_variants
+
+
+def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:
+    return resolve(describe(x1), describe(x2), None if out is None else describe(out)).problem
+
+
+# ---- layouts ----
+
+SQUARE = np.zeros((6, 6), "f4")
+WIDE = np.zeros((6, 12), "f4")
+OPERANDS = {
+    "contiguous": (SQUARE, "N"),
+    "transposed": (SQUARE.T, "T"),
+    "padded rows": (WIDE[:, :6], "N"),
+    "padded rows, transposed": (WIDE[:, :6].T, "T"),
+    "every other row": (np.zeros((12, 6), "f4")[::2], "N"),
+    "every other column": (WIDE[:, ::2], "G"),
+    "rows reversed": (SQUARE[::-1], "N"),
+    "columns reversed": (SQUARE[:, ::-1], "G"),
+    "columns reversed, transposed": (SQUARE[::-1].T, "T"),
+    "one row for all": (np.broadcast_to(np.zeros(6, "f4"), (6, 6)), "N"),
+    "one column for all": (np.broadcast_to(np.zeros((6, 1), "f4"), (6, 6)), "T"),
+    "one element for all": (np.broadcast_to(np.zeros((), "f4"), (6, 6)), "G"),
+    "sliding window": (np.lib.stride_tricks.sliding_window_view(np.zeros(11, "f4"), 6), "N"),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_layout_of_an_operand(name: str) -> None:
+    x, letter = OPERANDS[name]
+    problem = problem_of(x, SQUARE)
+    assert problem.layout == letter + "N"
+    assert problem.strides[:2] == tuple(s // 4 for s in x.strides)
+    assert problem_of(SQUARE, x).layout == "N" + letter
+    assert problem_of(SQUARE, x).strides[2:4] == tuple(s // 4 for s in x.strides)
+
+
+def test_an_axis_of_one_element_takes_the_stride_that_suits() -> None:
+    column = np.zeros((6, 3), "f4")[:, :1]  # (6, 1), strides (12, 4)
+    row = np.zeros((3, 6), "f4").T[:1]  # (1, 3), strides (4, 24)
+    vector = np.zeros((8, 3), "f4")[:, 0]  # (8,), 3 elements apart
+    assert problem_of(column, np.zeros((1, 6), "f4")).layout == "NN"
+    assert problem_of(row, np.zeros((3, 6), "f4")).layout == "TN"
+    assert problem_of(vector, np.zeros((8, 6), "f4")).layout == "TN"
+    # C is one column, so its transpose is computed: the vector is a row on the left there, too.
+    assert problem_of(np.zeros((6, 8), "f4"), vector).layout == "TT"
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_a_product_into_columns_is_transposed(layout: str) -> None:
+    flip = {"N": "T", "T": "N"}
+    x1, x2 = (SQUARE if letter == "N" else SQUARE.T for letter in layout)
+    x1 = x1[:4] if layout[0] == "N" else SQUARE[:, :4].T
+    out = np.zeros((6, 4), "f4").T
+    product = resolve(describe(x1), describe(x2), describe(out))
+    assert product.swapped
+    assert (product.problem.m, product.problem.n, product.problem.k) == (6, 4, 6)
+    assert product.problem.layout == flip[layout[1]] + flip[layout[0]]
+    assert product.problem.strides[5] == 1
+
+
+def test_a_product_into_neither_is_not_transposed() -> None:
+    out = np.zeros((12, 12), "f4")[::2, ::2]
+    product = resolve(describe(SQUARE), describe(SQUARE), describe(out))
+    assert not product.swapped
+    assert product.problem.strides[4:] == (24, 2)
+
+
+# ---- batches ----
+
+
+def arranged(loop: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> Problem:
+    return arrange((2, 3, 4), loop, (*a, 4, 1), (*b, 3, 1), (*c, 3, 1))[0]
+
+
+def test_contiguous_batches_merge_to_one_dimension() -> None:
+    x1, x2 = np.zeros((2, 3, 4, 5, 6), "f4"), np.zeros((2, 3, 4, 6, 7), "f4")
+    problem = problem_of(x1, x2)
+    assert problem.batch == (BatchDimension(24, 30, 42, 35),)
+    assert problem.outer == ()
+
+
+def test_a_matrix_shared_by_all_batches_merges_too() -> None:
+    problem = problem_of(np.zeros((2, 3, 4, 5, 6), "f4"), np.zeros((6, 7), "f4"))
+    assert problem.batch == (BatchDimension(24, 30, 0, 35),)
+
+
+def test_batches_in_another_order_of_memory_merge() -> None:
+    x1, x2 = (np.zeros((3, 2, *core), "f4").transpose(1, 0, 2, 3) for core in ((5, 6), (6, 7)))
+    out = np.zeros((3, 2, 5, 7), "f4").transpose(1, 0, 2, 3)
+    assert problem_of(x1, x2, out).batch == (BatchDimension(6, 30, 42, 35),)
+
+
+def test_reversed_batches_merge() -> None:
+    x1, x2 = np.zeros((2, 3, 5, 6), "f4")[::-1, ::-1], np.zeros((2, 3, 6, 7), "f4")[::-1, ::-1]
+    out = np.zeros((2, 3, 5, 7), "f4")[::-1, ::-1]
+    assert problem_of(x1, x2, out).batch == (BatchDimension(6, -30, -42, -35),)
+
+
+def test_batches_that_only_one_operand_has_do_not_merge_with_shared_ones() -> None:
+    problem = problem_of(np.zeros((4, 1, 5, 6), "f4"), np.zeros((4, 3, 6, 7), "f4"))
+    assert problem.batch == (BatchDimension(4, 30, 126, 105), BatchDimension(3, 0, 42, 35))
+
+
+def test_dimensions_of_one_disappear() -> None:
+    assert problem_of(np.zeros((1, 1, 5, 6), "f4"), np.zeros((1, 6, 7), "f4")).batch == ()
+
+
+def test_no_products_and_no_elements() -> None:
+    problem = problem_of(np.zeros((0, 3, 5, 6), "f4"), np.zeros((1, 1, 6, 7), "f4"))
+    assert problem.is_empty
+    assert problem.products == 0
+    assert problem_of(np.zeros((0, 6), "f4"), np.zeros((6, 7), "f4")).is_empty
+    assert problem_of(np.zeros((5, 6), "f4"), np.zeros((6, 0), "f4")).is_empty
+    assert not problem_of(np.zeros((5, 0), "f4"), np.zeros((0, 7), "f4")).is_empty, "zeros have to be written"
+
+
+def test_the_smallest_surplus_dimensions_are_the_hosts() -> None:
+    sizes = (2, 3, 5, 7, 11)
+    a, b, c = ([], [], [])
+    step = 12
+    for i, size in reversed(list(enumerate(sizes))):
+        c.insert(0, step)
+        a.insert(0, 0 if i % 2 else step)
+        b.insert(0, step if i % 2 else 0)
+        step *= size
+    problem = arranged(sizes, tuple(a), tuple(b), tuple(c))
+    assert [d.size for d in problem.batch] == [5, 7, 11]
+    assert [d.size for d in problem.outer] == [2, 3]
+    assert len(list(problem.outer_offsets())) == 6
+    assert next(problem.outer_offsets()) == (0, 0, 0)
+
+
+def test_no_outer_dimensions_are_one_step() -> None:
+    assert list(arranged((), (), (), ()).outer_offsets()) == [(0, 0, 0)]
+
+
+@PROPERTY
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(-3, 3), st.integers(-3, 3), st.sampled_from((-1, 1))),
+        max_size=6,
+    )
+)
+def test_merging_keeps_every_product(rows: list[tuple[int, int, int, int]]) -> None:
+    loop = tuple(row[0] for row in rows)
+    # C's strides are an array's, so that no two products share a place.
+    c_steps, step = [], 12
+    for size, _, _, sign in reversed(rows):
+        c_steps.insert(0, sign * step)
+        step *= max(size, 1)
+    a_steps, b_steps = [row[1] * 12 for row in rows], [row[2] * 12 for row in rows]
+    problem = arranged(loop, tuple(a_steps), tuple(b_steps), tuple(c_steps))
+    assert len(problem.batch) <= KERNEL_BATCH_DIMENSIONS
+    assert problem.products == math.prod(loop)
+    found = sorted(
+        (
+            a0 + sum(i * d.a for i, d in pairs),
+            b0 + sum(i * d.b for i, d in pairs),
+            c0 + sum(i * d.c for i, d in pairs),
+        )
+        for a0, b0, c0 in problem.outer_offsets()
+        for index in itertools.product(*(range(d.size) for d in problem.batch))
+        for pairs in [list(zip(index, problem.batch, strict=True))]
+    )
+    expected = sorted(
+        tuple(sum(i * s for i, s in zip(index, steps, strict=True)) for steps in (a_steps, b_steps, c_steps))
+        for index in itertools.product(*(range(size) for size in loop))
+    )
+    assert found == expected
+
+
+# ---- spans ----
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "span"),
+    [
+        ((), (), Span(0, 4)),
+        ((3,), (4,), Span(0, 12)),
+        ((3,), (-4,), Span(-8, 4)),
+        ((3,), (0,), Span(0, 4)),
+        ((0,), (4,), Span(0, 0)),
+        ((2, 0, 2), (4, 4, 4), Span(0, 0)),
+        ((2, 3), (100, -8), Span(-16, 104)),
+        ((1, 1), (-400, 400), Span(0, 4)),
+    ],
+)
+def test_span(shape: tuple[int, ...], strides: tuple[int, ...], span: Span) -> None:
+    assert Span.of(shape, strides, 4) == span
+
+
+# ---- grids (no GPU needed, but CuPy) ----
+
+
+@pytest.fixture(scope="module")
+def launch() -> Any:
+    pytest.importorskip("cupy")
+    from tiledmm import launch
+
+    return launch
+
+
+def blocks(launch: Any, shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -> tuple[int, int]:
+    m, n = shape
+    dtype = np.dtype("i1")
+    x1 = Array((*batch, m, 1), (*(m,) * len(batch), 1, 1), dtype)
+    x2 = Array((*batch, 1, n), (*(n,) * len(batch), n, 1), dtype)
+    product = resolve(x1, x2)
+    grid: tuple[int, int] = launch.grid(specialize("tiled", tile=tile, dtype="int8"), product.problem)
+    return grid
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "tile"),
+    [
+        ((1, 1), (), 8),
+        ((8, 8), (), 8),
+        ((9, 8), (), 8),
+        ((70_000 * 8, 5), (), 8),
+        ((5, 70_000 * 8), (), 8),
+        ((3, 3), (70_000,), 8),
+        ((3, 3), (70_000, 70_000), 8),
+        ((2**31 + 1, 7), (), 8),
+        ((7, 2**31 + 1), (), 64),
+        ((2**20, 2**20), (), 16),
+        ((2**22, 2**22), (), 8),
+    ],
+)
+def test_a_grid_covers_every_tile_within_cudas_limits(
+    launch: Any, shape: tuple[int, int], batch: tuple[int, ...], tile: int
+) -> None:
+    x, y = blocks(launch, shape, batch, tile)
+    needed = -(-shape[0] // tile) * -(-shape[1] // tile) * math.prod(batch)
+    assert 1 <= x <= 2**31 - 1
+    assert 1 <= y <= 65_535
+    assert needed <= x * y < needed + x
+
+
+def test_a_grid_that_is_too_large_is_an_error_that_says_so(launch: Any) -> None:
+    with pytest.raises(ValueError, match="larger tile"):
+        blocks(launch, (2**31, 2**31))
+
+
+def test_packed_sizes_are_what_the_kernels_struct_holds(launch: Any) -> None:
+    x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
+    problem = problem_of(x1, x2)
+    packed = launch.pack(specialize("tiled", tile=8), problem)
+    assert packed.size == 1, "CuPy passes only arrays of one element by value"
+    words = packed.view(np.int64).ravel().tolist()
+    m, n, k, tiles_m, tiles_n, *rest = words
+    assert (m, n, k, tiles_m, tiles_n) == (5, 7, 6, 1, 1)
+    assert rest[:3] == [1, 2, 3], "batches, slowest first"
+    assert rest[3:8] == [6, 1, 0, 30, 0], "A: row, column, batches"
+    assert rest[8:13] == [1, 6, 0, 126, 42]
+    assert rest[13:] == [7, 1, 0, 105, 35]
+
+
+def test_every_variant_has_a_grid(launch: Any) -> None:
+    problem = problem_of(np.zeros((100, 3), "f4"), np.zeros((3, 200), "f4"))
+    for variant in kernel_variants():
+        for tile in variant.tiles or (None,):
+            specialization = specialize(variant, tile=tile)
+            config = specialization.config
+            x, y = launch.grid(specialization, problem)
+            assert x * y == -(-100 // config.bm) * -(-200 // config.bn)
+            assert math.prod(specialization.block) == specialization.threads <= 1024

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.codegen import specialize
+from tiledmm.errors import ConfigError
+from tiledmm.roofline import global_wavefronts, roofline, shared_wavefronts, wavefronts_per_multiply_add
+from tiledmm.variants import Config, kernel_variants
+
+H100 = REFERENCE_GPUS["sm_90"]
+LANES = range(32)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "width", "wavefronts"),
+    [
+        ([4 * lane for lane in LANES], 4, 1),
+        ([0 for _ in LANES], 4, 1),
+        ([128 * lane for lane in LANES], 4, 32),
+        ([132 * lane for lane in LANES], 4, 1),
+        ([8 * lane for lane in LANES], 4, 2),
+        ([2 * lane for lane in LANES], 2, 1),
+        ([8 * lane for lane in LANES], 8, 2),
+        ([16 * lane for lane in LANES], 16, 4),
+        ([0 for _ in LANES], 16, 1),
+        ([128 * lane for lane in LANES], 16, 32),
+        ([144 * lane for lane in LANES], 16, 4),
+    ],
+)
+def test_shared_wavefronts(addresses, width, wavefronts):
+    assert shared_wavefronts(addresses, width) == wavefronts
+    assert shared_wavefronts([address + 128 for address in addresses], width) == wavefronts
+
+
+@pytest.mark.parametrize(
+    ("addresses", "width", "lines"),
+    [
+        ([4 * lane for lane in LANES], 4, 1),
+        ([4 * lane + 64 for lane in LANES], 4, 2),
+        ([4096 * lane for lane in LANES], 4, 32),
+        ([0 for _ in LANES], 4, 1),
+        ([16 * lane for lane in LANES], 16, 4),
+        ([124], 8, 2),
+    ],
+)
+def test_global_wavefronts(addresses, width, lines):
+    assert global_wavefronts(addresses, width) == lines
+
+
+@pytest.mark.parametrize(
+    ("variant", "layout", "dtype", "wavefronts"),
+    [
+        ("naive", "NN", "float32", 33),
+        ("naive", "TN", "float32", 2),
+        ("coalesced", "NN", "float32", 2),
+        ("coalesced", "NN", "float64", 3),
+        ("coalesced", "NT", "float32", 33),
+    ],
+)
+def test_wavefronts_of_direct_kernels(variant, layout, dtype, wavefronts):
+    spec = specialize(variant, layout=layout, dtype=dtype)
+    assert wavefronts_per_multiply_add(spec, 4096, 4096, 4096) == wavefronts
+
+
+TILE_16 = Config(16, 16, 16, unroll=16)
+TILE_32 = Config(32, 32, 32, unroll=32)
+TILE_64 = Config(64, 64, 16, 4, 4, unroll=16)
+TILE_64_DEEP = replace(TILE_64, bk=32)
+
+
+# On a float32 tile of 32: As[ty][k] is a broadcast, four k to a 128-bit load unless padding breaks the
+# alignment; Bs[k][tx] is a unit stride; Bs[tx][k] is 32 rows in one bank, which padding by one element, or
+# by 16 bytes for 128-bit loads, spreads out. On tiles of 64 a warp reads two rows of A and 16 columns of B
+# at a time.
+@pytest.mark.parametrize(
+    ("config", "stages", "pad", "layout", "dtype", "wavefronts"),
+    [
+        (TILE_32, 1, 0, "NN", "float32", 1 / 4 + 1),
+        (TILE_32, 1, 1, "NN", "float32", 1 + 1),
+        (TILE_32, 1, 0, "NT", "float32", 1 / 4 + 32 / 4),
+        (TILE_32, 1, 1, "NT", "float32", 1 + 1),
+        (TILE_32, 1, 0, "TN", "float32", 1 + 1),
+        (TILE_32, 1, 0, "NN", "float16", 1 / 4 + 1),
+        (TILE_32, 1, 0, "NN", "float64", 1 / 2 + 2),
+        (replace(TILE_32, unroll=2), 1, 0, "NN", "float32", 1 / 2 + 1),
+        (TILE_16, 1, 0, "NN", "float32", 1 / 4 + 1),
+        (TILE_16, 1, 1, "NN", "float32", 1 + 1),
+        (TILE_32, 2, 4, "NN", "float32", 1 / 4 + 1),
+        (TILE_32, 2, 4, "NT", "float32", 1 / 4 + 4 / 4),
+        (TILE_64, 1, 0, "NN", "float32", (1 / 4 + 1) / 4),
+        (TILE_64, 2, 4, "NT", "float32", (1 / 4 + 2 / 4) / 4),
+        (TILE_64_DEEP, 1, 0, "NN", "float32", (2 / 4 + 1) / 4),
+        (TILE_64_DEEP, 1, 4, "NN", "float32", (1 / 4 + 1) / 4),
+        (TILE_64_DEEP, 2, 4, "NN", "float32", (2 / 4 + 1) / 4),
+        (replace(TILE_64, tn=2), 1, 0, "NN", "float32", 1 / 4 / 2 + 1 / 4),
+    ],
+)
+def test_wavefronts_of_tiled_kernels(config, stages, pad, layout, dtype, wavefronts):
+    spec = specialize("double_buffered" if stages == 2 else "tiled", layout=layout, dtype=dtype)
+    spec = replace(spec, config=replace(config, stages=stages, pad=pad))
+    assert wavefronts_per_multiply_add(spec, 4096, 4096, 4096) == wavefronts
+
+
+# What the rungs are capped at on an H100, and what they were measured at there, in TFLOP/s.
+@pytest.mark.parametrize(
+    ("variant", "cap", "measured"), [("naive", 0.51, 0.50), ("coalesced", 8.4, 6.3), ("tiled", 13.4, 9.2)]
+)
+def test_the_load_bound_caps_the_measured_rungs(variant, cap, measured):
+    result = roofline(specialize(variant), H100, 4096, 4096, 4096)
+    assert result.limited_by == "on-chip loads"
+    assert result.bound == result.load_bound == pytest.approx(cap * 1e12, rel=0.01)
+    assert result.bound > measured * 1e12
+
+
+def test_requested_bytes_of_a_direct_kernel_are_two_elements_a_multiply_add():
+    result = roofline(specialize("coalesced"), H100, 100, 200, 300)
+    assert result.flops == 2 * 100 * 200 * 300
+    assert result.requested_bytes == 4 * (2 * 100 * 200 * 300 + 100 * 200)
+    assert result.compulsory_bytes == 4 * (100 * 300 + 300 * 200 + 100 * 200)
+    assert result.intensity == result.flops / result.requested_bytes
+
+
+def test_requested_bytes_of_a_tiled_kernel_shrink_with_the_tile():
+    m, n, k = 64, 96, 32
+    result = roofline(specialize("tiled", tile=32), H100, m, n, k)
+    assert result.requested_bytes == 4 * (m * k * 3 + k * n * 2 + m * n)
+    # A block at the edge loads what there is of its tiles.
+    ragged = roofline(specialize("tiled", tile=32), H100, m, n + 1, k)
+    assert ragged.requested_bytes == 4 * (m * k * 4 + k * (n + 1) * 2 + m * (n + 1))
+
+
+def test_bytes_follow_the_types_in_memory():
+    spec = specialize("tiled", tile=32, a_dtype="float16", b_dtype="float64", out_dtype="complex64")
+    assert roofline(spec, H100, 32, 32, 32).compulsory_bytes == 32 * 32 * (2 + 8 + 8)
+
+
+def test_a_matrix_times_a_vector_is_limited_by_memory():
+    result = roofline(specialize("tiled", tile=64), H100, 8192, 1, 8192)
+    assert result.limited_by == "memory"
+    assert result.bound == result.compulsory_intensity * H100.bandwidth
+
+
+def test_a_large_thread_tile_on_slow_units_is_limited_by_multiply_adds():
+    gpu = REFERENCE_GPUS["sm_89"]
+    result = roofline(specialize("tiled", tile=64, dtype="float64"), gpu, 4096, 4096, 4096)
+    assert result.limited_by == "multiply-adds"
+    assert result.bound == gpu.peak_flops("float64")
+
+
+@pytest.mark.parametrize("variant", kernel_variants(), ids=lambda variant: variant.name)
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+def test_every_kernel_has_bounds(variant, layout):
+    for tile in variant.tiles or (None,):
+        for dtype in ("int8", "bfloat16", "float32", "complex128"):
+            result = roofline(specialize(variant, tile=tile, layout=layout, dtype=dtype), H100, 257, 129, 65)
+            assert 0 < result.bound <= H100.peak_flops(dtype)
+            assert result.compulsory_intensity >= result.intensity
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_empty_products_have_no_bounds(sizes):
+    with pytest.raises(ConfigError, match="at least 1"):
+        roofline(specialize("naive"), H100, *sizes)

@@ -1,0 +1,294 @@
+"""What users call: ``matmul``, and what shows how it works."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tiledmm import codegen
+from tiledmm.elements import ELEMENTS
+from tiledmm.errors import ConfigError, MissingDependencyError
+from tiledmm.operands import Product, describe, resolve
+from tiledmm.selection import AUTO, AUTO_VARIANT, select
+from tiledmm.variants import VARIANTS, Variant, find_variant
+
+if TYPE_CHECKING:
+    from tiledmm.compilation import Kernel
+
+#: Plans that are kept. The oldest goes first when there are more.
+MAX_PLANS = 4096
+
+_plans: dict[Any, Any] = {}
+_plans_lock = threading.Lock()
+
+
+def matmul(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    out: Any = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = False,
+    signature: Any = None,
+    variant: str = AUTO,
+    tile: int | None = None,
+) -> Any:
+    """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
+
+    Runs on the current device and stream. Any strides are read in place; batches broadcast.
+
+    Args:
+        x1: Left operand, ``(..., m, k)`` or ``(k,)``. float16, bfloat16, float32, float64, complex64, complex128, bool
+            or an integer type.
+        x2: Right operand, ``(..., k, n)`` or ``(k,)``.
+        out: Array for the result, ``(..., m, n)`` less the axes that 1-D operands lack; of any strides, and of any type
+            that ``casting`` lets the result become. It may overlap the operands.
+        casting: How freely operands become the product's type and the result becomes ``out``'s: ``"no"``, ``"equiv"``,
+            ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
+        order: Memory order of a new result: ``"C"``, ``"F"``, ``"A"`` or ``"K"``.
+        dtype: Type the product is taken in; the operands' common type if None. (CuPy only allocates the result in it.)
+        axes: List of three tuples: which axes are the matrices' in ``x1``, ``x2`` and the result.
+        axis, keepdims: For other ufuncs; given, they raise as NumPy and CuPy do.
+        signature: The type as a ufunc signature, such as ``"ff->f"``.
+        variant: A name out of ``variants()``, or ``"auto"`` for the fastest kernel of this package. ``"cublas"`` is
+            ``cupy.matmul`` itself.
+        tile: Tile size of the variant; None for its default.
+
+    Returns:
+        ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
+
+    Raises:
+        ShapeError, AxisError, KeywordError, OperandTypeError, UnsupportedTypeError, AlignmentError: see
+            ``tiledmm.errors``. Each is also the builtin error that NumPy raises.
+        UnknownVariantError, ConfigError: No such variant, or no such tile.
+
+    Example:
+        >>> c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)
+    """
+    try:
+        key = (
+            type(x1), x1.shape, x1.strides, x1.dtype, x1.data.device_id,
+            type(x2), x2.shape, x2.strides, x2.dtype, x2.data.device_id,
+            None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
+            casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
+            variant, tile, _current_device(),
+        )  # fmt: skip
+        plan = _plans.get(key)
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # no CuPy array (NumPy's .data may refuse), or an unhashable keyword
+        key, plan = None, None
+    if plan is None:
+        if isinstance(out, tuple):
+            out = _only_entry(out)
+        keywords = {
+            "casting": casting, "order": order, "dtype": dtype, "axes": axes,
+            "axis": axis, "keepdims": keepdims, "signature": signature,
+        }  # fmt: skip
+        plan = _make_plan(x1, x2, out, keywords, variant, tile)
+        if key is not None:
+            _keep(key, plan)
+    return plan.run(x1, x2, out)
+
+
+def variants() -> tuple[str, ...]:
+    """The names that ``variant=`` takes besides ``"auto"``, in ladder order."""
+    return tuple(VARIANTS)
+
+
+def source(
+    variant: str,
+    *,
+    tile: int | None = None,
+    dtype: Any = "float32",
+    layout: str = "NN",
+    a_dtype: Any = None,
+    b_dtype: Any = None,
+    out_dtype: Any = None,
+) -> str:
+    """The CUDA C of a kernel. Needs no GPU and no CuPy.
+
+    Args:
+        variant: A variant with a kernel of its own: any but ``"cublas"``.
+        tile: Tile size, or None for the variant's default.
+        dtype: Type the product is taken in.
+        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous (the transpose of a
+            row-major matrix), G neither.
+        a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
+
+    Returns:
+        Source that is complete in itself, with an ``extern "C"`` kernel.
+
+    Raises:
+        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If something is not one of what there is.
+    """
+    specialization = codegen.specialize(
+        variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
+    )
+    return codegen.render(specialization)
+
+
+def kernel(
+    variant: str,
+    *,
+    tile: int | None = None,
+    dtype: Any = "float32",
+    layout: str = "NN",
+    a_dtype: Any = None,
+    b_dtype: Any = None,
+    out_dtype: Any = None,
+) -> Kernel:
+    """The compiled kernel on the current device: source, RawKernel, registers, shared memory, occupancy.
+
+    Args:
+        variant, tile, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
+
+    Raises:
+        As ``source``, and
+        DeviceError: If there is no GPU; ``tiledmm.inspection`` tells what can be known without one.
+        CompilationError: If it does not compile.
+    """
+    specialization = codegen.specialize(
+        variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
+    )
+    compiled: Kernel = _device_module("compilation").compiled(specialization)
+    return compiled
+
+
+def precompile(
+    variants: str | Iterable[str] = AUTO,
+    *,
+    tiles: Iterable[int] | None = None,
+    dtypes: Any = ("float32",),
+    layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
+    progress: Callable[[str], None] | None = None,
+) -> int:
+    """Compiles kernels now, on the current device, so that no call has to later.
+
+    Args:
+        variants: A name or several; ``"auto"`` stands for all that ``auto`` chooses from.
+        tiles: Tile sizes; None for all that each variant has.
+        dtypes: A type or several.
+        layouts: Layouts of A and B, see ``source``.
+        progress: Called with each kernel's name before it is compiled.
+
+    Returns:
+        How many kernels are ready.
+
+    Raises:
+        As ``kernel``.
+    """
+    names = [variants] if isinstance(variants, str) else list(variants)
+    types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
+    rows = [AUTO_VARIANT if name == AUTO else find_variant(name) for name in names]
+    sizes = None if tiles is None else list(tiles)
+    pairs = list(layouts)
+    specializations = [
+        codegen.specialize(row, tile=tile, dtype=dtype, layout=layout)
+        for row in rows
+        for tile in _tiles_of(row, sizes)
+        for dtype in types
+        for layout in pairs
+    ]
+    compilation = _device_module("compilation")
+    for specialization in specializations:
+        if progress is not None:
+            progress(specialization.symbol)
+        compilation.raw_kernel(specialization)
+    return len(specializations)
+
+
+def _tiles_of(row: Variant, tiles: list[int] | None) -> list[int | None]:
+    if not row.tiles:
+        return [None]
+    return list(row.tiles if tiles is None else tiles)
+
+
+class _Baseline:
+    """``cupy.matmul`` itself, for ``variant="cublas"``."""
+
+    def __init__(self, keywords: dict[str, Any]) -> None:
+        self.keywords = {name: value for name, value in keywords.items() if value is not _DEFAULTS[name]}
+
+    def run(self, x1: Any, x2: Any, out: Any) -> Any:
+        return _device_module("launch").cupy_matmul(x1, x2, out=out, **self.keywords)
+
+
+class _Detour:
+    """A product with a conversion that CuPy does in a pass of its own: those that are not same-kind."""
+
+    def __init__(self, product: Product, keywords: dict[str, Any], variant: str, tile: int | None) -> None:
+        self.product = product
+        self.keywords = keywords | {"variant": variant, "tile": tile}
+
+    def run(self, x1: Any, x2: Any, out: Any) -> Any:
+        left, right = self.product.convert
+        x1 = x1 if left is None else x1.astype(left)
+        x2 = x2 if right is None else x2.astype(right)
+        if not self.product.via_temporary:
+            return matmul(x1, x2, out=out, **self.keywords)
+        cupy = _device_module("launch").cupy
+        result = matmul(x1, x2, out=cupy.empty(out.shape, self.product.compute.dtype), **self.keywords)
+        cupy.copyto(out, result, casting=self.keywords["casting"])
+        return out
+
+
+_DEFAULTS = {
+    "casting": "same_kind", "order": "K", "dtype": None, "axes": None, "axis": None,
+    "keepdims": False, "signature": None,
+}  # fmt: skip
+
+
+def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], variant: str, tile: int | None) -> Any:
+    if variant == "cublas":
+        find_variant(variant).config(tile, ELEMENTS["float32"])
+        return _Baseline(keywords)
+    launch = _device_module("launch")
+    launch.check_array(x1, "x1")
+    launch.check_array(x2, "x2")
+    if out is not None:
+        launch.check_array(out, "out")
+    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), **keywords)
+    if product.via_temporary or product.convert != (None, None):
+        return _Detour(product, keywords, variant, tile)
+    return launch.Plan(product, select(variant, tile, product))
+
+
+def _only_entry(out: tuple[Any, ...]) -> Any:
+    if len(out) != 1:
+        raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")
+    return out[0]
+
+
+def _keep(key: Any, plan: Any) -> None:
+    with _plans_lock:
+        while len(_plans) >= MAX_PLANS:
+            del _plans[next(iter(_plans))]
+        _plans[key] = plan
+
+
+def _device_module(name: str) -> Any:
+    """A module that needs CuPy, imported when it is first needed."""
+    try:
+        return importlib.import_module(f"tiledmm.{name}")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs CuPy, which does not import here ({error}); "
+            'pip install "tiledmm[cuda12]" (or [cuda13]) on a machine with an NVIDIA GPU'
+        ) from error
+
+
+def _current_device() -> int:
+    """The device that launches go to. Replaces itself by CuPy's own function once there is a CuPy array."""
+    global _current_device
+    _current_device = _device_module("launch").current_device
+    return _current_device()

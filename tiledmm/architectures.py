@@ -1,0 +1,259 @@
+"""What each compute capability offers a kernel, and reference GPUs. Numbers only: no GPU, no CuPy.
+
+Sources:
+
+- limits of an SM: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications;
+- allocation granularities: ``cuda_occupancy.h`` of the CUDA toolkit;
+- multiply-adds a cycle: CUDA C++ Best Practices Guide, "Throughput of Native Arithmetic Instructions" (up to
+  CUDA 12 in the Programming Guide);
+- bytes a cycle from shared memory and L1: NVIDIA Ampere GA102 whitepaper (128 for 8.6, 64 for 7.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiledmm.errors import ConfigError, UnsupportedTypeError
+
+WARP_SIZE = 32
+
+# dtype -> (unit that multiplies and adds, instructions of it for one multiply-add). Narrow types are summed
+# in 32 bits; a 64-bit integer product takes three 32-bit ones; bool's and-or is one logic instruction, at
+# the rate of integer multiply-adds; a complex product takes four real ones.
+_INSTRUCTIONS: dict[str, tuple[str, int]] = {
+    "float16": ("float32", 1),
+    "bfloat16": ("float32", 1),
+    "float32": ("float32", 1),
+    "float64": ("float64", 1),
+    "complex64": ("float32", 4),
+    "complex128": ("float64", 4),
+    "bool": ("int32", 1),
+    **{f"{sign}int{bits}": ("int32", 1) for bits in (8, 16, 32) for sign in ("", "u")},
+    "int64": ("int32", 3),
+    "uint64": ("int32", 3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A compile target and the limits of its SMs. Sizes in bytes; rates per cycle and SM.
+
+    Attributes:
+        name: What the compiler calls it: ``"sm_90"``.
+        capability: Compute capability: ``(9, 0)``.
+        max_warps, max_blocks: Resident on an SM at a time.
+        shared_bytes: Shared memory of an SM at its largest carve-out (the rest of the on-chip memory is L1).
+        reserved_shared_bytes: Shared memory that the driver takes from that for every resident block.
+        shared_unit: A block's shared memory is allocated in multiples of this.
+        float32_lanes, float64_lanes, int32_lanes: Multiply-adds on CUDA cores (no tensor cores).
+        load_bytes: Most that shared memory and L1 together deliver.
+        max_threads_per_block: Threads of a block.
+        max_registers: 32-bit registers of a thread.
+        registers: 32-bit registers of an SM, and the most that a block may have.
+        register_unit: A warp's registers are allocated in multiples of this.
+        partitions: Parts of an SM, each with its own scheduler and its share of the registers.
+        static_shared_bytes: Shared memory of a block that needs no opt-in at launch.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    max_warps: int
+    max_blocks: int
+    shared_bytes: int
+    float32_lanes: int
+    float64_lanes: int
+    int32_lanes: int = 64
+    reserved_shared_bytes: int = 1024
+    shared_unit: int = 128
+    load_bytes: int = 128
+    max_threads_per_block: int = 1024
+    max_registers: int = 255
+    registers: int = 65_536
+    register_unit: int = 256
+    partitions: int = 4
+    static_shared_bytes: int = 48 * 1024
+
+    @property
+    def max_threads(self) -> int:
+        """Threads resident on an SM at a time."""
+        return self.max_warps * WARP_SIZE
+
+    @property
+    def max_shared_bytes(self) -> int:
+        """Bytes of shared memory a block may ask for; above ``static_shared_bytes`` only by opt-in."""
+        return self.shared_bytes - self.reserved_shared_bytes
+
+    def multiply_adds(self, dtype: str) -> float:
+        """Multiply-adds of a type (NumPy's name) that CUDA cores finish, per cycle and SM.
+
+        Raises:
+            UnsupportedTypeError: If the type is not one the package multiplies.
+        """
+        if dtype not in _INSTRUCTIONS:
+            known = ", ".join(_INSTRUCTIONS)
+            raise UnsupportedTypeError(f"no throughput is known for {dtype!r}; the types are {known}")
+        unit, instructions = _INSTRUCTIONS[dtype]
+        lanes = {"float32": self.float32_lanes, "float64": self.float64_lanes, "int32": self.int32_lanes}
+        return lanes[unit] / instructions
+
+
+def _kib(size: int) -> int:
+    return size * 1024
+
+
+#: Compile targets by name, oldest first.
+TARGETS: dict[str, Architecture] = {
+    row.name: row
+    for row in (
+        Architecture(
+            "sm_75",
+            (7, 5),
+            max_warps=32,
+            max_blocks=16,
+            shared_bytes=_kib(64),
+            float32_lanes=64,
+            float64_lanes=2,
+            reserved_shared_bytes=0,
+            shared_unit=256,
+            load_bytes=64,
+        ),
+        Architecture("sm_80", (8, 0), 64, 32, _kib(164), float32_lanes=64, float64_lanes=32),
+        Architecture("sm_86", (8, 6), 48, 16, _kib(100), float32_lanes=128, float64_lanes=2),
+        Architecture("sm_89", (8, 9), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2),
+        Architecture("sm_90", (9, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64),
+        Architecture("sm_100", (10, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64),
+        Architecture("sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2),
+    )
+}
+
+
+def find_target(name: str) -> Architecture:
+    """The row of a target such as ``"sm_90"``.
+
+    Raises:
+        ConfigError: If there is none; the message lists those there are.
+    """
+    if name not in TARGETS:
+        raise ConfigError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How much of an SM a kernel can fill.
+
+    Attributes:
+        blocks: Blocks resident at a time; 0 if not even one fits.
+        warps: Warps resident at a time.
+        fraction: Of the warps the SM has room for.
+        limited_by: What runs out first: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``;
+            where several run out together, joined by ``" and "``.
+    """
+
+    blocks: int
+    warps: int
+    fraction: float
+    limited_by: str
+
+
+def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Resident blocks of a kernel on one SM, as ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` counts them.
+
+    Registers are given to whole warps, so a block's threads are rounded up to warps first. Shared memory is
+    that of the largest carve-out, which the driver assumes too unless a kernel asks for another one.
+
+    Args:
+        arch: The target.
+        threads: Threads of a block.
+        registers: 32-bit registers of a thread, as the compiler reports them.
+        shared_bytes: Shared memory of a block, static and dynamic together.
+
+    Example:
+        >>> occupancy(TARGETS["sm_90"], threads=1024, registers=40, shared_bytes=8192)
+        Occupancy(blocks=1, warps=32, fraction=0.5, limited_by='registers')
+
+    Raises:
+        ConfigError: If a block has no threads, or a resource is negative.
+    """
+    if threads < 1 or registers < 0 or shared_bytes < 0:
+        raise ConfigError(
+            f"a block has at least one thread and no resource is negative; "
+            f"got {threads} threads, {registers} registers, {shared_bytes} bytes"
+        )
+    warps = -(-threads // WARP_SIZE)
+    limits = {
+        "warps": arch.max_warps // warps if threads <= arch.max_threads_per_block else 0,
+        "blocks": arch.max_blocks,
+        "registers": _blocks_by_registers(arch, warps, registers),
+        "shared memory": _blocks_by_shared_memory(arch, shared_bytes),
+    }
+    blocks = min(limits.values())
+    binding = " and ".join(name for name, limit in limits.items() if limit == blocks)
+    return Occupancy(blocks, blocks * warps, blocks * warps / arch.max_warps, binding)
+
+
+def _blocks_by_registers(arch: Architecture, warps: int, registers: int) -> int:
+    if registers == 0:
+        return arch.max_blocks
+    if registers > arch.max_registers:
+        return 0
+    # A warp's registers all come from the partition it lives in.
+    per_warp = _round_up(registers * WARP_SIZE, arch.register_unit)
+    return arch.registers // arch.partitions // per_warp * arch.partitions // warps
+
+
+def _blocks_by_shared_memory(arch: Architecture, shared_bytes: int) -> int:
+    allocated = _round_up(shared_bytes + arch.reserved_shared_bytes, arch.shared_unit)
+    return arch.shared_bytes // allocated if allocated else arch.max_blocks
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A reference machine for rooflines, by its data sheet.
+
+    Attributes:
+        name: As NVIDIA sells it.
+        arch: Its compile target.
+        sms: Streaming multiprocessors.
+        clock: Boost clock of the SMs in Hz.
+        bandwidth: Peak bandwidth of its memory in bytes per second.
+        source: Where the numbers are from.
+    """
+
+    name: str
+    arch: Architecture
+    sms: int
+    clock: float
+    bandwidth: float
+    source: str
+
+    def peak_flops(self, dtype: str) -> float:
+        """Two operations for each multiply-add of a type that CUDA cores do in a second at the boost clock.
+
+        This is the unit of ``2 * m * n * k``, for complex types too: one complex multiply-add counts two.
+        """
+        return 2 * self.arch.multiply_adds(dtype) * self.sms * self.clock
+
+    @property
+    def load_bandwidth(self) -> float:
+        """Most that shared memory and L1 of all SMs deliver, in bytes per second."""
+        return self.arch.load_bytes * self.sms * self.clock
+
+
+#: One reference machine for each target, by the target's name.
+REFERENCE_GPUS: dict[str, Gpu] = {
+    gpu.arch.name: gpu
+    for gpu in (
+        Gpu("T4", TARGETS["sm_75"], 40, 1.59e9, 320e9, "NVIDIA T4 data sheet, Turing whitepaper"),
+        Gpu("A100 SXM4 80 GB", TARGETS["sm_80"], 108, 1.41e9, 2.039e12, "NVIDIA A100 data sheet, whitepaper"),
+        Gpu("RTX 3090", TARGETS["sm_86"], 82, 1.695e9, 936e9, "NVIDIA Ampere GA102 whitepaper"),
+        Gpu("RTX 4090", TARGETS["sm_89"], 128, 2.52e9, 1.008e12, "NVIDIA Ada whitepaper"),
+        Gpu("H100 SXM 80 GB", TARGETS["sm_90"], 132, 1.98e9, 3.35e12, "NVIDIA H100 data sheet, whitepaper"),
+        Gpu("B200", TARGETS["sm_100"], 148, 1.965e9, 8e12, "DGX B200 data sheet; clock: TechPowerUp"),
+        Gpu("RTX 5090", TARGETS["sm_120"], 170, 2.407e9, 1.792e12, "NVIDIA RTX Blackwell whitepaper"),
+    )
+}

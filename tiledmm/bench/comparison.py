@@ -1,0 +1,234 @@
+"""Kernels and ``cupy.matmul`` on the same random operands: every result is checked, then all are timed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from tiledmm.api import matmul
+from tiledmm.bench import reference as expected
+from tiledmm.bench import timing
+from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand
+from tiledmm.compilation import Kernel, compiled, raw_kernel
+from tiledmm.elements import element
+from tiledmm.errors import ShapeError, TiledmmError
+from tiledmm.launch import Plan
+from tiledmm.operands import describe, resolve
+from tiledmm.selection import AUTO, select
+
+# Products so small that more copies of their operands would be needed are over before memory matters.
+_MAX_SETS = 64
+
+_SEED = 20_240_229
+_NOT_PURE = "host time is included, for the call makes the host wait"
+_BARE = "cupy.empty + RawKernel"
+
+
+class Operands(NamedTuple):
+    """A (M, K), B (K, N) and an output C (M, N) on the device."""
+
+    a: Any
+    b: Any
+    c: Any
+
+
+def compare(
+    size: Size,
+    *,
+    dtype: str = "float32",
+    layout: str = "NN",
+    rungs: Iterable[Rung] | None = None,
+    seconds: float = 0.4,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Compares kernels with each other and with ``cupy.matmul`` on one product, on the current device.
+
+    Args:
+        size: m, n, k.
+        dtype: Type of the operands and the result, by NumPy's name.
+        layout: How A and B lie in memory, see ``tiledmm.source``.
+        rungs: Kernels to compare; None for every variant with its default tile.
+        seconds: About how long to time each.
+        progress: Called with what is being done.
+
+    Returns:
+        A row for each rung, then one for ``cupy.matmul``, which is checked too. A kernel whose result was
+        wrong is not timed.
+
+    Raises:
+        UnsupportedTypeError, ShapeError: If there is no such type or layout.
+    """
+    report = progress or (lambda doing: None)
+    report("preparing operands")
+    sets = operand_sets(size, dtype, layout)
+    right = expected.reference(sets[0].a, sets[0].b)
+
+    rows: list[Row] = []
+    rivals: dict[str, timing.Call] = {}
+    for rung in expand() if rungs is None else rungs:
+        report(f"checking {rung.label}")
+        call = functools.partial(_run_rung, sets, rung)
+        row = _verified(_described(rung, sets[0]), call, sets[0], right)
+        rows.append(row)
+        if row.ok:
+            rivals[row.label] = call
+    report(f"checking {BASELINE}")
+    baseline = functools.partial(_run_cupy, sets)
+    rows.append(_verified(Row(BASELINE), baseline, sets[0], right))
+    if not rows[-1].note:
+        rivals[BASELINE] = baseline
+
+    report(f"timing {len(rivals)} rivals in turn")
+    samples = timing.measure(rivals, _device_clock(cupy.cuda.runtime.getDevice()), seconds=seconds)
+    kind = element(dtype)
+    flops = 2 * size.m * size.n * size.k * kind.multiplies
+    moved = (size.m * size.k + size.k * size.n + size.m * size.n) * kind.itemsize
+    timed = tuple(_timed(row, samples, flops, moved) for row in rows)
+    return Comparison(*size, kind.dtype_name, layout, right.tolerance, len(sets), timed)
+
+
+def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
+    """The same random operands in several places: as many as take twice the L2 cache (64 at most).
+
+    Raises:
+        UnsupportedTypeError, ShapeError: If there is no such type or layout.
+    """
+    if len(layout) != 2 or not set(layout) <= set("NTG"):
+        raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
+    kind = element(dtype).dtype
+    rng = np.random.default_rng(_SEED)
+    host_a = expected.random_matrix(rng, size.m, size.k, kind, size.k)
+    host_b = expected.random_matrix(rng, size.k, size.n, kind, size.k)
+    set_bytes = host_a.nbytes + host_b.nbytes + size.m * size.n * kind.itemsize
+    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+    count = max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
+    place_a, place_b = _placer(host_a, layout[0]), _placer(host_b, layout[1])
+    return [Operands(place_a(), place_b(), cupy.empty((size.m, size.n), kind)) for _ in range(count)]
+
+
+def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
+    """Copies a matrix to new device memory: rows contiguous (N), columns contiguous (T), or neither (G)."""
+    if order == "T":
+        columns = np.ascontiguousarray(host.T)
+        return lambda: cupy.asarray(columns).T
+    if order == "G":
+        wide = np.zeros((host.shape[0], 2 * host.shape[1]), host.dtype)
+        wide[:, ::2] = host
+        return lambda: cupy.asarray(wide)[:, ::2]
+    return lambda: cupy.asarray(host)
+
+
+def _run_rung(sets: list[Operands], rung: Rung, i: int) -> None:
+    a, b, c = sets[i % len(sets)]
+    matmul(a, b, out=c, variant=rung.variant, tile=rung.tile)
+
+
+def _run_cupy(sets: list[Operands], i: int) -> None:
+    a, b, c = sets[i % len(sets)]
+    cupy.matmul(a, b, out=c)
+
+
+def _described(rung: Rung, operands: Operands) -> Row:
+    """A rung's row with what its compiled kernel says of itself, or with why there is none."""
+    row = Row(rung.variant, rung.tile)
+    try:
+        a, b, c = operands
+        kernel = compiled(select(rung.variant, rung.tile, resolve(describe(a), describe(b), describe(c))))
+    except TiledmmError as error:
+        return replace(row, note=f"{type(error).__name__}: {error}")
+    return replace(
+        row,
+        registers=kernel.registers,
+        shared_bytes=kernel.shared_bytes,
+        local_bytes=kernel.local_bytes,
+        occupancy=kernel.occupancy,
+        note=_remark(rung, kernel),
+    )
+
+
+def _remark(rung: Rung, kernel: Kernel) -> str:
+    remarks = [f"runs {kernel.symbol}"] if rung.variant == AUTO else []
+    if kernel.local_bytes:
+        remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")
+    return ", ".join(remarks)
+
+
+def _verified(row: Row, call: timing.Call, operands: Operands, right: expected.Reference) -> Row:
+    """The row with its error. A call that raises is a row too: the others are still worth seeing."""
+    if row.variant != BASELINE and row.registers is None:
+        return row
+    expected.poison(operands.c, right)
+    try:
+        call(0)
+    except (TiledmmError, TypeError, ValueError, NotImplementedError) as error:
+        return replace(row, note=f"{type(error).__name__}: {error}")
+    verdict = expected.judge(operands.c, right)
+    return replace(row, ok=verdict.ok, error=verdict.error)
+
+
+def _timed(row: Row, samples: dict[str, timing.Sample], flops: int, moved: int) -> Row:
+    sample = samples.get(row.label)
+    if sample is None:
+        return row
+    baseline, naive = samples.get(BASELINE), samples.get("naive")
+    last = max(max(each.rounds) for each in samples.values())
+    micro = {i: seconds * 1e6 for i, seconds in sample.rounds.items()}
+    return replace(
+        row,
+        microseconds=sample.seconds * 1e6,
+        tflops=flops / sample.seconds / 1e12,
+        gbps=moved / sample.seconds / 1e9,
+        to_cupy=None if baseline is None else sample.speed_over(baseline),
+        to_naive=None if naive is None else sample.speed_over(naive),
+        rounds=tuple(micro.get(i) for i in range(last + 1)),
+        note=", ".join(filter(None, (row.note, "" if sample.pure else _NOT_PURE))),
+    )
+
+
+@functools.lru_cache
+def _device_clock(device: int) -> timing.DeviceClock:
+    return timing.DeviceClock()
+
+
+def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[Call, ...]:
+    """What a call on n x n operands costs its caller: this package, ``cupy.matmul``, and a bare launch.
+
+    The bare launch is ``cupy.empty`` and a ``RawKernel`` called with the same kernel and arguments, which
+    were prepared beforehand. Host time, in one process, taken alternately.
+
+    Args:
+        n: Size of the square operands; small, so that the host is what counts.
+        dtype: Their type.
+        seconds: About how long to time each.
+    """
+    a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
+    product = resolve(describe(a), describe(b))
+    specialization = select(AUTO, None, product)
+    ready = Plan(product, specialization)
+    raw, shape, kind = raw_kernel(specialization), (n, n), a.dtype
+
+    def launch(i: int) -> None:
+        raw(ready.grid, ready.block, (a, b, cupy.empty(shape, kind), ready.sizes))
+
+    rivals: dict[str, timing.Call] = {
+        "tiledmm.matmul": lambda i: matmul(a, b),
+        "tiledmm.matmul, out=": lambda i: matmul(a, b, out=out),
+        BASELINE: lambda i: cupy.matmul(a, b),
+        f"{BASELINE}, out=": lambda i: cupy.matmul(a, b, out=out),
+        _BARE: launch,
+    }
+    samples = timing.measure(rivals, timing.HostClock(), seconds=seconds)
+    return tuple(
+        Call(
+            name,
+            sample.seconds * 1e6,
+            time_to_cupy=samples[BASELINE].speed_over(sample),
+            time_to_launch=samples[_BARE].speed_over(sample),
+        )
+        for name, sample in samples.items()
+    )

@@ -1,0 +1,56 @@
+"""What a report says of the machine it was made on."""
+
+from __future__ import annotations
+
+import platform
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+from tiledmm._version import __version__
+from tiledmm.bench.records import Machine
+
+
+def this_machine() -> Machine:
+    """The current device, and the versions of what runs on it."""
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(runtime.getDevice())
+    return Machine(
+        gpu=properties["name"].decode(),
+        compute_capability=f"{properties['major']}.{properties['minor']}",
+        sms=properties["multiProcessorCount"],
+        l2_bytes=properties["l2CacheSize"],
+        memory_bytes=properties["totalGlobalMem"],
+        max_clock_mhz=properties["clockRate"] / 1e3,
+        driver=_driver_version(),
+        cuda_driver=_cuda_version(runtime.driverGetVersion()),
+        cuda_runtime=_cuda_version(runtime.runtimeGetVersion()),
+        nvrtc=".".join(map(str, cupy.cuda.nvrtc.getVersion())),
+        cublas=_cublas_version(cupy.cuda.cublas.getVersion(cupy.cuda.get_cublas_handle())),
+        cupy=cupy.__version__,
+        numpy=np.__version__,
+        python=platform.python_version(),
+        tiledmm=__version__,
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _cublas_version(number: int) -> str:
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+
+
+def _driver_version() -> str:
+    """The driver's own version, which CUDA does not tell: from where Linux shows it, else empty."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
+    return match[0] if match else ""

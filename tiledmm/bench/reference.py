@@ -1,0 +1,160 @@
+"""Random operands and what their product must be, for NumPy and CuPy arrays alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+#: How many standard deviations of accumulated rounding a result may be off (see ``tolerance``).
+SAFETY = 8
+
+# Integers are multiplied in pieces of this many bits, by float64 products that stay exact: K steps of
+# 2 * 16 bits are below 2^53 for K up to 2^21.
+_LIMB_BITS = 16
+_EXACT_STEPS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a product must be.
+
+    Attributes:
+        values: (M, N), in float64 or complex128; for integers and bool exact, in their own type.
+        scale: |A| |B|, the product of absolute values, (M, N) in float64: what rounding errors are
+            measured against. None where the result is exact.
+        tolerance: Largest |C - R| allowed, in units of the scale; 0 where the result is exact.
+    """
+
+    values: Any
+    scale: Any
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How far a result is off.
+
+    Attributes:
+        ok: Whether it is within the tolerance everywhere.
+        error: Largest |C - R| / (|A| |B|) of any element; for integers and bool the fraction of elements
+            that are wrong. None if there is a NaN or an infinity.
+    """
+
+    ok: bool
+    error: float | None
+
+
+def random_matrix(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype[Any], k: int) -> np.ndarray[Any, Any]:
+    """A random matrix on the host: floats normal, integers of all values (so products wrap), bool half true.
+
+    Args:
+        rng: Source of randomness.
+        rows, cols: Shape.
+        dtype: Any type the package multiplies.
+        k: Inner size of the product: how sparse bools must be for half of the *product* to be true.
+    """
+    if dtype.kind == "b":
+        return rng.random((rows, cols)) < math.sqrt(math.log(2) / k)
+    if dtype.kind in "iu":
+        return np.frombuffer(bytearray(rng.bytes(rows * cols * dtype.itemsize)), dtype).reshape(rows, cols)
+    if dtype.kind == "c":
+        real = np.dtype(f"f{dtype.itemsize // 2}")
+        return rng.standard_normal((rows, cols, 2), real.type).view(dtype)[..., 0]
+    drawn = np.float64 if dtype.itemsize == 8 else np.float32
+    return rng.standard_normal((rows, cols), drawn).astype(dtype, copy=False)
+
+
+def reference(a: Any, b: Any) -> Reference:
+    """The product of two matrices in higher precision, by the array library's own float64 product.
+
+    Args:
+        a, b: (M, K) and (K, N), of one type.
+    """
+    dtype, k = a.dtype, a.shape[1]
+    if dtype.kind == "b":
+        return Reference(_wide(a) @ _wide(b) > 0, None, 0.0)
+    if dtype.kind in "iu":
+        return Reference(_wrapped_product(a, b), None, 0.0)
+    a, b = _wide(a), _wide(b)
+    return Reference(a @ b, abs(a) @ abs(b), tolerance(dtype, k))
+
+
+def tolerance(dtype: np.dtype[Any], k: int) -> float:
+    """Largest |C - R| that rounding explains, in units of |A| |B|; 0 for integers and bool.
+
+    A sum of K products, each step rounded with unit roundoff u, is off by at most K u in these units, and
+    with independent errors by a few sqrt(K) u (Higham and Mary, "A new approach to probabilistic rounding
+    error analysis", SIAM J. Sci. Comput. 41, 2019). Types of 16 bits are summed in float32 and rounded once.
+    Complex numbers have twice the terms in each of two components. In double precision the reference errs
+    as much as the result.
+    """
+    if dtype.kind in "biu":
+        return 0.0
+    double = dtype.name in ("float64", "complex128")
+    unit = 2.0**-53 if double else 2.0**-24
+    steps = SAFETY * math.sqrt(k) * unit * (2 if dtype.kind == "c" else 1) * (2 if double else 1)
+    return steps + (_finfo(dtype).eps / 2 if dtype.itemsize == 2 else 0.0)
+
+
+def judge(result: Any, expected: Reference) -> Verdict:
+    """Compares a result with its reference. NaN never passes."""
+    if expected.scale is None:
+        wrong = int((result != expected.values).sum())
+        return Verdict(wrong == 0, wrong / result.size)
+    off = abs(_wide(result) - expected.values)
+    real = np.dtype(f"f{result.dtype.itemsize // 2}") if result.dtype.kind == "c" else result.dtype
+    allowed = expected.scale * expected.tolerance + _finfo(real).smallest_subnormal
+    error = float((off / (expected.scale + (expected.scale == 0))).max())
+    return Verdict(bool((off <= allowed).all()), error if math.isfinite(error) else None)
+
+
+def poison(result: Any, expected: Reference) -> None:
+    """Fills an output, contiguous in memory, with what cannot be right: NaN, or every right bit inverted."""
+    if expected.scale is None:
+        result[...] = ~expected.values
+    else:
+        result.view(np.uint8)[...] = 0xFF  # a NaN in every floating-point type
+
+
+class _Limits(NamedTuple):
+    eps: float
+    smallest_subnormal: float
+
+
+def _finfo(dtype: np.dtype[Any]) -> _Limits:
+    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return _Limits(float(info.eps), float(info.smallest_subnormal))
+
+
+def _wide(x: Any) -> Any:
+    """The same values in float64 or complex128."""
+    if x.dtype.name == "bfloat16":
+        # By its bits: CuPy's own conversion compiles against a CUDA header that need not be installed.
+        bits = x.view(np.uint16).astype(np.uint32) << 16
+        return bits.view(np.float32).astype(np.float64)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _wrapped_product(a: Any, b: Any) -> Any:
+    """The exact product of integers, modulo two to the power of their width."""
+    dtype = a.dtype
+    bits = 8 * dtype.itemsize
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    limbs = -(-bits // _LIMB_BITS)
+    a, b = (x.view(unsigned).astype(np.uint64) for x in (a, b))
+    total: Any = 0
+    for start in range(0, a.shape[1], _EXACT_STEPS):
+        steps = slice(start, start + _EXACT_STEPS)
+        for i in range(limbs):
+            for j in range(limbs - i):
+                partial = _limb(a[:, steps], i) @ _limb(b[steps], j)
+                total = total + (partial.astype(np.uint64) << (_LIMB_BITS * (i + j)))
+    return total.astype(unsigned).view(dtype)
+
+
+def _limb(x: Any, i: int) -> Any:
+    return ((x >> (_LIMB_BITS * i)) & (2**_LIMB_BITS - 1)).astype(np.float64)

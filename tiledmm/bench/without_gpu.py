@@ -1,0 +1,238 @@
+"""What is known without a GPU: each kernel compiled for every target, and bounded on a reference machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
+from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.tables import NONE, Table, count, percent, significant
+from tiledmm.codegen import Specialization, render, specialize
+from tiledmm.errors import CompilationError, ConfigError
+from tiledmm.inspection import Resources, compile_for
+from tiledmm.roofline import roofline
+
+_LETTERS = {"warps": "W", "blocks": "B", "registers": "R", "shared memory": "S"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One kernel on one target.
+
+    Attributes:
+        spec: The kernel.
+        target: The target's name.
+        resources: What it costs there; None if it was not compiled.
+        error: Why it does not compile; empty if it does.
+        unknown: True if the installed compiler is too old for the target, which is nobody's mistake.
+    """
+
+    spec: Specialization
+    target: str
+    resources: Resources | None
+    error: str = ""
+    unknown: bool = False
+
+    @property
+    def spilled(self) -> int:
+        """Bytes of registers that a thread parks in local memory and fetches back."""
+        return 0 if self.resources is None else _spilled(self.resources)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it compiled without spills, as far as the compiler knows the target."""
+        return not self.error and not self.spilled
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """How much of an SM it fills."""
+        if self.resources is None:
+            return None
+        shared = self.resources.shared_bytes
+        return occupancy(TARGETS[self.target], self.spec.threads, self.resources.registers, shared)
+
+
+def _spilled(resources: Resources) -> int:
+    return resources.spill_store_bytes + resources.spill_load_bytes
+
+
+def specializations(rungs: Iterable[Rung], dtype: str, layout: str) -> list[Specialization]:
+    """The kernels of some rungs. ``auto`` has none of its own.
+
+    Raises:
+        TiledmmError: As ``tiledmm.source`` does.
+    """
+    return [specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout) for r in rungs if r.variant != "auto"]
+
+
+def compile_all(
+    specs: Iterable[Specialization],
+    targets: Iterable[str] = tuple(TARGETS),
+    *,
+    done: Callable[[], object] = lambda: None,
+) -> list[Compiled]:
+    """Compiles kernels for targets, on all cores.
+
+    Args:
+        specs: The kernels.
+        targets: Names of targets.
+        done: Called, from any thread, after each.
+
+    Raises:
+        MissingDependencyError: If there is no compiler; the message has the command that installs it.
+    """
+
+    def one(job: tuple[Specialization, str]) -> Compiled:
+        spec, target = job
+        try:
+            return Compiled(spec, target, compile_for(render(spec), spec.symbol, target))
+        except CompilationError as error:
+            return Compiled(spec, target, None, error=str(error))
+        except ConfigError:
+            return Compiled(spec, target, None, unknown=True)
+        finally:
+            done()
+
+    jobs = [(spec, find_target(target).name) for spec in specs for target in targets]
+    pool = ThreadPoolExecutor(_cores())
+    try:
+        return list(pool.map(one, jobs))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # Linux: those this process may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def resource_table(kernels: list[Compiled], target: str) -> Table:
+    """What each kernel costs on one target."""
+    shown = [kernel for kernel in kernels if kernel.target == target]
+    return Table(
+        title=f"Compiled for {target} ({REFERENCE_GPUS[target].name})  {_kind(shown)}",
+        columns=(
+            "<variant",
+            "tile",
+            "threads",
+            "registers",
+            "shared (B)",
+            "spilled (B)",
+            "blocks/SM",
+            "occupancy",
+            "<limited by",
+        ),
+        rows=tuple(_resource_cells(kernel) for kernel in shown),
+        notes=_errors(shown),
+        bad=frozenset(i for i, kernel in enumerate(shown) if not kernel.ok),
+    )
+
+
+def _resource_cells(kernel: Compiled) -> tuple[str, ...]:
+    spec, resources, filled = kernel.spec, kernel.resources, kernel.occupancy
+    head = (spec.variant.name, tile_name(spec), count(spec.threads))
+    if resources is None or filled is None:
+        why = "does not compile" if kernel.error else "target unknown to this compiler"
+        return (*head, NONE, NONE, NONE, NONE, NONE, why)
+    return (
+        *head,
+        count(resources.registers),
+        count(resources.shared_bytes),
+        count(kernel.spilled),
+        count(filled.blocks),
+        percent(filled.fraction),
+        filled.limited_by,
+    )
+
+
+def matrix_table(kernels: list[Compiled]) -> Table:
+    """Registers and occupancy of each kernel on every target."""
+    targets = list(dict.fromkeys(kernel.target for kernel in kernels))
+    by_symbol: dict[str, dict[str, Compiled]] = {}
+    for kernel in kernels:
+        by_symbol.setdefault(kernel.spec.symbol, {})[kernel.target] = kernel
+    rows = []
+    for found in by_symbol.values():
+        spec = next(iter(found.values())).spec
+        rows.append((spec.variant.name, tile_name(spec), *(_matrix_cell(found[target]) for target in targets)))
+    return Table(
+        title=f"On every target: registers, occupancy and what limits it  {_kind(kernels)}",
+        columns=("<variant", "tile", *targets),
+        rows=tuple(rows),
+        notes=("R registers, S shared memory, W warps an SM holds, B blocks an SM holds.", *_errors(kernels)),
+        bad=frozenset(i for i, found in enumerate(by_symbol.values()) if not all(k.ok for k in found.values())),
+    )
+
+
+def _matrix_cell(kernel: Compiled) -> str:
+    if kernel.resources is None or kernel.occupancy is None:
+        return "fails" if kernel.error else "unknown"
+    limits = "".join(_LETTERS[limit] for limit in kernel.occupancy.limited_by.split(" and "))
+    spilled = f", spills {kernel.spilled} B" if kernel.spilled else ""
+    return f"{kernel.resources.registers}  {percent(kernel.occupancy.fraction)} {limits}{spilled}"
+
+
+def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
+    """Each kernel that does not compile, once, with the compiler's words."""
+    first: dict[str, str] = {}
+    for kernel in kernels:
+        if kernel.error:
+            first.setdefault(kernel.spec.symbol, f"{kernel.spec.symbol}, {kernel.target}: {kernel.error}")
+    return tuple(first.values())
+
+
+def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
+    """Arithmetic intensity and roofline of each kernel on a product, on a target's reference machine."""
+    gpu = REFERENCE_GPUS[find_target(target).name]
+    rows = []
+    for spec in specs:
+        bounds = roofline(spec, gpu, *size)
+        rows.append(
+            (
+                spec.variant.name,
+                tile_name(spec),
+                count(spec.shared_bytes),
+                significant(bounds.intensity),
+                significant(bounds.compulsory_intensity),
+                significant(bounds.bound / 1e12),
+                significant(bounds.flops / bounds.bound * 1e6),
+                bounds.limited_by,
+            )
+        )
+    spec = specs[0]
+    return Table(
+        title=f"Bounds on {gpu.name}  {size}  {spec.compute.dtype_name}  {spec.layout}",
+        columns=(
+            "<variant",
+            "tile",
+            "shared (B)",
+            "FLOP/byte",
+            "at most",
+            "TFLOP/s bound",
+            "time bound (us)",
+            "<bound by",
+        ),
+        rows=tuple(rows),
+    )
+
+
+#: What the columns of ``bounds_table`` mean.
+BOUNDS_NOTE = (
+    "FLOP/byte: arithmetic intensity by what a kernel asks of global memory, and at most if nothing were "
+    "read twice. Bounds are a model's, from the data sheet: the least of what the CUDA cores multiply, what "
+    "memory delivers, and what shared memory and L1 deliver to the inner loop. Nothing here was measured."
+)
+
+
+def tile_name(spec: Specialization) -> str:
+    """The tile, where the variant has tiles."""
+    return str(spec.config.bm) if spec.variant.tiles else NONE
+
+
+def _kind(kernels: list[Compiled]) -> str:
+    spec = kernels[0].spec
+    return f"{spec.compute.dtype_name}  {spec.layout}"

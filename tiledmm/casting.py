@@ -1,0 +1,89 @@
+"""Which type a product is taken in, and which conversions are allowed and where they happen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tiledmm.elements import element
+from tiledmm.errors import KeywordError, UnsupportedTypeError
+
+
+def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature: Any = None) -> np.dtype[Any]:
+    """The type a product is taken in: the common type of the operands, unless ``dtype`` or ``signature`` names another.
+
+    As NumPy has it. (In CuPy ``dtype=`` sets only the type of the output buffer.)
+
+    Args:
+        x1, x2: Types of the operands.
+        dtype: Anything ``numpy.dtype`` takes.
+        signature: ``"ff->f"``, or a tuple of three types or Nones. matmul has loops of one type only.
+
+    Raises:
+        KeywordError: If both are given, or the signature is malformed.
+        UnsupportedTypeError: If there is no such loop, or the operands have no common type.
+    """
+    if signature is not None:
+        if dtype is not None:
+            raise KeywordError("cannot specify both signature and dtype")
+        return _signature_type(signature, x1, x2)
+    if dtype is not None:
+        return element(dtype).dtype
+    return _common_type(x1, x2)
+
+
+def _common_type(x1: np.dtype[Any], x2: np.dtype[Any]) -> np.dtype[Any]:
+    for x in (x1, x2):
+        element(x)
+    if x1 == x2:
+        return x1
+    try:
+        return np.promote_types(x1, x2)
+    except TypeError:
+        raise UnsupportedTypeError(f"{x1} and {x2} have no common type; convert one, or name one with dtype=") from None
+
+
+def _signature_type(signature: Any, x1: np.dtype[Any], x2: np.dtype[Any]) -> np.dtype[Any]:
+    if isinstance(signature, str):
+        inputs, arrow, output = signature.replace(" ", "").partition("->")
+        if not arrow or len(inputs) != 2 or len(output) != 1:
+            raise KeywordError(
+                f"signature must be two type characters, '->' and one more, such as 'ff->f'; got {signature!r}"
+            )
+        names: tuple[Any, ...] = (*inputs, output)
+    elif isinstance(signature, tuple):
+        names = signature
+        if len(names) != 3:
+            raise KeywordError(
+                f"a tuple signature has three types (two operands, the result) or Nones; got {signature!r}"
+            )
+    else:
+        raise KeywordError(f"signature must be a string or a tuple; got {signature!r}")
+    left, right, result = (None if name is None else element(name).dtype for name in names)
+    loop = result if result is not None else _common_type(left or x1, right or x2)
+    if any(named is not None and named != loop for named in (left, right)):
+        raise UnsupportedTypeError(f"matmul has no loop with signature {signature!r}: its three types are the same")
+    return loop
+
+
+def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool:
+    """``numpy.can_cast``, with bfloat16 counted among the floating-point types for ``"same_kind"``."""
+    if casting != "same_kind":
+        return np.can_cast(source, target, casting)  # type: ignore[arg-type]
+    half = np.dtype(np.float16)  # of the same kind as bfloat16, which NumPy has no kind for
+    stand_ins = [half if dtype.name == "bfloat16" else dtype for dtype in (source, target)]
+    return np.can_cast(stand_ins[0], stand_ins[1], "same_kind")
+
+
+def check_cast(
+    source: np.dtype[Any], target: np.dtype[Any], casting: str, what: str, to: str = "the product's type"
+) -> None:
+    """Raises UnsupportedTypeError where ``casting`` forbids a conversion."""
+    if source != target and not can_cast(source, target, casting):
+        raise UnsupportedTypeError(f"cannot cast {what} from {source} to {to}, {target}, under casting={casting!r}")
+
+
+def converts_in_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether a kernel converts as it reads or writes: every same-kind conversion. CuPy does the others beforehand."""
+    return source == target or can_cast(source, target, "same_kind")

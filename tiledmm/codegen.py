@@ -1,0 +1,148 @@
+"""From a variant, its numbers, types and layout to CUDA C. Needs no GPU and no CuPy.
+
+What reaches a template is validated: integers, and names from closed sets. Nothing that a caller writes is pasted into
+source.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tiledmm._version import __version__
+from tiledmm.casting import converts_in_kernel
+from tiledmm.elements import Element, element
+from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
+from tiledmm.variants import Config, Variant, find_variant
+
+#: How an operand lies in memory, by the letter a layout such as "NT" has for it.
+ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """Everything that decides a kernel's text.
+
+    Attributes:
+        variant: The rung.
+        config: Its numbers.
+        a, b, c: Element types of the operands and the result in memory.
+        compute: Element type the product is taken in; ``a`` and ``b`` are converted to it as they are read.
+        layout: Two letters, A's and B's: N rows contiguous, T columns contiguous (a transposed matrix), G neither.
+    """
+
+    variant: Variant
+    config: Config
+    a: Element
+    b: Element
+    compute: Element
+    c: Element
+    layout: str
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name in a profiler: variant, types, numbers, layout."""
+        types = self.compute.name
+        if not self.a == self.b == self.c == self.compute:
+            types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
+        cfg = self.config
+        return f"tiledmm_{self.variant.name}_{types}_{cfg.bm}x{cfg.bn}x{cfg.bk}_{self.layout.lower()}"
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Threads of a block along x and y."""
+        return self.variant.block(self.config)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.config.threads
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of a block."""
+        return self.variant.shared_bytes(self.config, self.compute, self.layout)
+
+
+def specialize(
+    variant: str | Variant,
+    *,
+    tile: int | None = None,
+    dtype: Any = "float32",
+    layout: str = "NN",
+    a_dtype: Any = None,
+    b_dtype: Any = None,
+    out_dtype: Any = None,
+) -> Specialization:
+    """Checks a description of a kernel and completes it.
+
+    Args:
+        variant: Name of a rung with a kernel of its own.
+        tile: Tile size, or None for the variant's default.
+        dtype: Type the product is taken in.
+        layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
+        a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
+
+    Raises:
+        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If something is not in the closed sets.
+    """
+    row = variant if isinstance(variant, Variant) else find_variant(variant)
+    if row.template is None:
+        raise ConfigError(f"variant {row.name!r} has no kernel of this package: it calls cupy.matmul")
+    if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
+        raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
+    compute = element(dtype)
+    a, b, c = (compute if d is None else element(d) for d in (a_dtype, b_dtype, out_dtype))
+    for source, target in ((a, compute), (b, compute), (compute, c)):
+        if not converts_in_kernel(source.dtype, target.dtype):
+            raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
+    return Specialization(row, row.config(tile, compute), a, b, compute, c, layout)
+
+
+def render(specialization: Specialization) -> str:
+    """The CUDA C of a kernel, complete in itself: no includes, no macros to define."""
+    spec = specialization
+    numbers = asdict(spec.config)
+    return (
+        _environment()
+        .get_template(str(spec.variant.template))
+        .render(
+            numbers,
+            symbol=spec.symbol,
+            version=__version__,
+            template=spec.variant.template,
+            parameters=" ".join(f"{name}={value}" for name, value in numbers.items()),
+            a_type=spec.a.c_type,
+            b_type=spec.b.c_type,
+            c_type=spec.c.c_type,
+            compute_type=spec.compute.c_type,
+            order_a=ORDERS[spec.layout[0]],
+            order_b=ORDERS[spec.layout[1]],
+        )
+    )
+
+
+def template_folder() -> Path:
+    """``cuda_src/``: inside the installed package, or beside it in a source tree and an editable install."""
+    package = Path(__file__).resolve().parent
+    for folder in (package / "cuda_src", package.parent / "cuda_src"):
+        if folder.is_dir():
+            return folder
+    raise ConfigError(f"cuda_src/ is neither in nor beside {package}: the installation is incomplete")
+
+
+@functools.lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_folder()),
+        line_statement_prefix="//%",
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )

@@ -1,0 +1,96 @@
+"""From CUDA C to a kernel that runs: CuPy compiles it, keeps it on disk, and loads it on each device that asks."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+from cupy.cuda import driver
+
+from tiledmm.codegen import Specialization, render
+from tiledmm.errors import CompilationError, DeviceError
+
+#: What NVRTC gets, besides what CuPy adds itself: its include path, the architecture and ``-ftz=true``.
+COMPILE_OPTIONS = ("-std=c++17",)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compiled kernel on the device that was current when it was asked for.
+
+    Attributes:
+        specialization: What it was rendered from: variant, numbers, types, layout.
+        source: Its CUDA C.
+        raw: The ``cupy.RawKernel``. Its arguments are three pointers and one ``Problem`` (see ``tiledmm.launch``).
+        block: Threads of a block along x and y.
+        registers: Registers a thread uses.
+        shared_bytes: Bytes of shared memory of a block.
+        local_bytes: Bytes of local memory of a thread: 0 unless registers were spilled.
+        blocks_per_sm: Blocks that an SM of this device holds at a time.
+        occupancy: Their warps, as a fraction of the warps it could hold.
+    """
+
+    specialization: Specialization
+    source: str
+    raw: Any
+    block: tuple[int, int]
+    registers: int
+    shared_bytes: int
+    local_bytes: int
+    blocks_per_sm: int
+    occupancy: float
+
+    @property
+    def symbol(self) -> str:
+        """Its name, as a profiler lists it."""
+        return self.specialization.symbol
+
+
+_raw_kernels: dict[Specialization, Any] = {}
+_lock = threading.Lock()
+
+
+def raw_kernel(specialization: Specialization) -> Any:
+    """The ``cupy.RawKernel`` of a specialization, compiled and loaded on the current device.
+
+    Raises:
+        CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
+        DeviceError: If there is no usable device.
+    """
+    raw = _raw_kernels.get(specialization)
+    if raw is None:
+        with _lock:
+            raw = _raw_kernels.get(specialization)
+            if raw is None:
+                raw = cupy.RawKernel(render(specialization), specialization.symbol, options=COMPILE_OPTIONS)
+                _raw_kernels[specialization] = raw
+    try:
+        with _lock:  # one thread compiles; the others find it done
+            raw.compile()
+    except cupy.cuda.compiler.CompileException as error:
+        raise CompilationError(f"{specialization.symbol} does not compile:\n{error}") from error
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceError(f"{specialization.symbol} needs a CUDA device: {error}") from error
+    return raw
+
+
+def compiled(specialization: Specialization) -> Kernel:
+    """The kernel of a specialization with its resource use on the current device. Raises as ``raw_kernel`` does."""
+    raw = raw_kernel(specialization)
+    threads = specialization.threads
+    blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(raw.kernel.ptr, threads, 0)
+    attributes = cupy.cuda.Device().attributes
+    warps = blocks * -(-threads // attributes["WarpSize"])
+    return Kernel(
+        specialization=specialization,
+        source=raw.code,
+        raw=raw,
+        block=specialization.block,
+        registers=raw.num_regs,
+        shared_bytes=raw.shared_size_bytes,
+        local_bytes=raw.local_size_bytes,
+        blocks_per_sm=blocks,
+        occupancy=warps * attributes["WarpSize"] / attributes["MaxThreadsPerMultiProcessor"],
+    )

@@ -1,0 +1,93 @@
+"""The element types of the package: one row each, and the only place that lists them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.errors import UnsupportedTypeError
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element type.
+
+    Attributes:
+        name: Short name, as kernel symbols have it: ``"f32"``.
+        dtype_name: NumPy's name: ``"float32"``.
+        itemsize: Bytes of one element in memory.
+        sum_bytes: Bytes of one element in shared memory and registers, where it has the type its products are
+            summed in (``sum_type`` in ``cuda_src/elements.cuh``).
+        multiplies: Real multiplications in one product of two elements; 4 for complex types.
+    """
+
+    name: str
+    dtype_name: str
+    itemsize: int
+    sum_bytes: int
+    multiplies: int = 1
+
+    @property
+    def c_type(self) -> str:
+        """Its name in CUDA C: NumPy's own, but for bool, which is a keyword there."""
+        return "boolean" if self.dtype_name == "bool" else self.dtype_name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        if self.dtype_name == "bfloat16":
+            import ml_dtypes
+
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
+        dtype: np.dtype[Any] = np.dtype(self.dtype_name)
+        return dtype
+
+
+ELEMENTS: dict[str, Element] = {
+    row.dtype_name: row
+    for row in (
+        Element("f32", "float32", 4, 4),
+        Element("f64", "float64", 8, 8),
+        Element("f16", "float16", 2, 4),
+        Element("bf16", "bfloat16", 2, 4),
+        Element("c64", "complex64", 8, 8, multiplies=4),
+        Element("c128", "complex128", 16, 16, multiplies=4),
+        Element("b8", "bool", 1, 4),
+        Element("i8", "int8", 1, 4),
+        Element("i16", "int16", 2, 4),
+        Element("i32", "int32", 4, 4),
+        Element("i64", "int64", 8, 8),
+        Element("u8", "uint8", 1, 4),
+        Element("u16", "uint16", 2, 4),
+        Element("u32", "uint32", 4, 4),
+        Element("u64", "uint64", 8, 8),
+    )
+}
+
+
+def element(dtype: Any) -> Element:
+    """The row of a dtype.
+
+    Args:
+        dtype: Anything ``numpy.dtype`` takes, or the name ``"bfloat16"``.
+
+    Raises:
+        UnsupportedTypeError: If products of this type are not supported; the message lists the types that are.
+    """
+    if isinstance(dtype, str) and dtype in ELEMENTS:
+        return ELEMENTS[dtype]
+    try:
+        if dtype is None:  # NumPy would take it for float64
+            raise TypeError("a type is needed")
+        resolved = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}") from None
+    row = ELEMENTS.get(resolved.name) if resolved.isnative else None
+    if row is None:
+        raise UnsupportedTypeError(
+            f"matrix products of {resolved!r} are not supported; the types are {', '.join(ELEMENTS)}"
+        )
+    return row

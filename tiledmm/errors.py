@@ -1,0 +1,70 @@
+"""The errors this package raises.
+
+Each derives from the builtin that NumPy (and, where it differs, CuPy) raises for the same mistake, so existing
+``except`` clauses keep working:
+
+    TiledmmError
+    ├── ShapeError              ValueError             operands that do not fit together
+    ├── AxisError               numpy's AxisError      an axis that is not there (a ValueError and an IndexError)
+    ├── KeywordError            TypeError, ValueError  a ufunc keyword that a matrix product cannot take
+    ├── OperandTypeError        TypeError              something that is not an array of the kind expected
+    ├── UnsupportedTypeError    TypeError              an element type or a cast the package does not do
+    ├── AlignmentError          ValueError             data that does not begin at a multiple of its element size
+    ├── UnknownVariantError     ValueError             a name that is not in the ladder
+    ├── ConfigError             ValueError             a tile that does not fit, or a variant that has none
+    ├── DeviceError             RuntimeError           no GPU, the wrong GPU, or one that is too old
+    ├── CompilationError        RuntimeError           a kernel that does not compile
+    └── MissingDependencyError  ImportError            an optional package that is needed now
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class TiledmmError(Exception):
+    """Root of every error raised on purpose by this package."""
+
+
+class ShapeError(TiledmmError, ValueError):
+    """Operands whose shapes do not make a product."""
+
+
+class AxisError(TiledmmError, np.exceptions.AxisError):
+    """An entry of ``axes=`` that names an axis which does not exist, or the wrong number of axes."""
+
+
+class KeywordError(TiledmmError, TypeError, ValueError):
+    """A keyword that NumPy's ufuncs know and a matrix product cannot take (NumPy and CuPy disagree on the builtin)."""
+
+
+class OperandTypeError(TiledmmError, TypeError):
+    """An operand that is not an array of the expected library."""
+
+
+class UnsupportedTypeError(TiledmmError, TypeError):
+    """An element type, or a conversion between two, that is not supported."""
+
+
+class AlignmentError(TiledmmError, ValueError):
+    """Data or strides that are not multiples of the element size."""
+
+
+class UnknownVariantError(TiledmmError, ValueError):
+    """A variant name that is not registered."""
+
+
+class ConfigError(TiledmmError, ValueError):
+    """A tile that a variant does not have."""
+
+
+class DeviceError(TiledmmError, RuntimeError):
+    """No usable GPU, or one that the kernel cannot run on."""
+
+
+class CompilationError(TiledmmError, RuntimeError):
+    """A kernel that does not compile; the message shows the source lines."""
+
+
+class MissingDependencyError(TiledmmError, ImportError):
+    """An optional package that this call needs is not installed; the message has the command that installs it."""

@@ -1,0 +1,305 @@
+"""From two arrays and a ufunc's keywords to a product: shapes, types and strides, and not a byte of data.
+
+Everything here works on descriptions of arrays, so it serves CuPy arrays, NumPy arrays and tests alike, and its outcome
+can be kept: two calls whose arrays are described alike are the same product. No step moves an operand's first element,
+so a product and three pointers are all that a launch needs.
+
+The rules are NumPy's for the generalized ufunc ``matmul``, ``(n?,k),(k,m?)->(n?,m?)``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.casting import check_cast, converts_in_kernel, loop_type
+from tiledmm.elements import Element, element
+from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
+from tiledmm.problem import Problem, Span, arrange
+
+SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """What is known of an array without its data: shape, strides in bytes, dtype."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def describe(array: Any) -> Array:
+    """The description of any array that has ``shape``, ``strides`` and ``dtype``."""
+    return Array(array.shape, array.strides, array.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A call of matmul, resolved.
+
+    Attributes:
+        problem: Sizes and strides, as a kernel takes them.
+        a, b, c: Element types in memory of the kernel's operands and of what it writes.
+        compute: Element type the product is taken in.
+        swapped: True where the kernel computes C^T = B^T A^T because C's columns are contiguous; its first operand is
+            then ``x2``.
+        convert: Types that ``x1`` and ``x2`` have to be converted to first, by a pass of their own, or None. Then
+            nothing else here is of use: convert, and resolve again.
+        shape: Shape of the result.
+        order: Memory order of a result that has yet to be allocated, ``"C"`` or ``"F"``.
+        result_type: Type of the result (``out``'s, if there is one).
+        via_temporary: True where the kernel cannot write ``out`` itself: its type is out of reach of a kernel's own
+            conversions.
+        spans: Bytes that ``x1``, ``x2`` and ``out`` occupy, relative to their first elements.
+    """
+
+    problem: Problem
+    a: Element
+    b: Element
+    c: Element
+    compute: Element
+    swapped: bool
+    convert: tuple[Any, Any]
+    shape: tuple[int, ...]
+    order: str
+    result_type: np.dtype[Any]
+    via_temporary: bool
+    spans: tuple[Span, Span, Span]
+
+
+def resolve(
+    x1: Array,
+    x2: Array,
+    out: Array | None = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = False,
+    signature: Any = None,
+) -> Product:
+    """Resolves one call of ``matmul(x1, x2, out=out, ...)``.
+
+    Raises:
+        ShapeError: Scalars, core dimensions that differ, batches that do not broadcast, an ``out`` of another shape.
+        AxisError: An entry of ``axes`` out of bounds or of the wrong length.
+        KeywordError: ``axis`` or ``keepdims``, which this signature has no use for; a malformed ``axes``.
+        UnsupportedTypeError: Types that are not supported, or a cast that ``casting`` forbids.
+        AlignmentError: Strides that are not multiples of the element size.
+    """
+    entries = _check_keywords(casting, order, axes, axis, keepdims)
+    compute_type = loop_type(x1.dtype, x2.dtype, dtype, signature)
+    for i, x in enumerate((x1, x2)):
+        check_cast(x.dtype, compute_type, casting, f"operand {i}")
+
+    left = _Operand(x1, entries[0], 0)
+    right = _Operand(x2, entries[1], 1)
+    (m, k) = left.core_shape if left.matrix else (1, left.core_shape[0])
+    (k2, n) = right.core_shape if right.matrix else (right.core_shape[0], 1)
+    if k != k2:
+        raise ShapeError(
+            f"operands do not fit: {x1.shape} @ {x2.shape} has {k} columns on the left and {k2} rows on the right "
+            f"(signature {SIGNATURE})"
+        )
+
+    core = ((m,) if left.matrix else ()) + ((n,) if right.matrix else ())
+    loop = _broadcast(left.loop_shape, right.loop_shape)
+    result_type = compute_type if out is None else out.dtype
+    if out is None:
+        shape, out_axes = _result_axes(loop, core, entries[2])
+        order = _memory_order(order, x1, x2)
+        via_temporary = False
+        target = _Operand(_allocated(shape, result_type, order), out_axes, 2, len(core))
+    else:
+        check_cast(compute_type, out.dtype, casting, "the result", to="out")
+        target = _Operand(out, entries[2], 2, len(core))
+        if target.core_shape != core:
+            raise ShapeError(f"out has shape {out.shape}, which does not hold a product of shape {loop + core}")
+        if _broadcast(loop, target.loop_shape) != target.loop_shape:
+            raise ShapeError(f"out has shape {out.shape}, too small for a product of shape {loop + core}")
+        shape, loop, order = out.shape, target.loop_shape, "C"
+        via_temporary = not converts_in_kernel(compute_type, out.dtype)
+        repeats = any(stride == 0 and size > 1 for stride, size in zip(out.strides, out.shape, strict=True))
+        if repeats and 0 not in out.shape:
+            raise ShapeError(
+                "several elements of out share one place in memory (a stride of 0): nothing can be written"
+            )
+
+    convert = tuple(None if converts_in_kernel(x.dtype, compute_type) else compute_type for x in (x1, x2))
+    a, b, c = (element(x) for x in (x1.dtype, x2.dtype, compute_type if via_temporary else result_type))
+    if via_temporary or convert != (None, None):
+        # The arrays that the kernel will see are not these; only checks and shapes count here.
+        problem, swapped = _NO_PROBLEM, False
+    else:
+        strides = (left.strides(loop), right.strides(loop), target.strides(loop))
+        problem, swapped = arrange((m, n, k), loop, *strides)
+    return Product(
+        problem=problem,
+        a=b if swapped else a,
+        b=a if swapped else b,
+        c=c,
+        compute=element(compute_type),
+        swapped=swapped,
+        convert=(convert[0], convert[1]),
+        shape=shape,
+        order=order,
+        result_type=result_type,
+        via_temporary=via_temporary,
+        spans=(
+            Span.of(x1.shape, x1.strides, a.itemsize),
+            Span.of(x2.shape, x2.strides, b.itemsize),
+            Span.of(target.array.shape, target.array.strides, target.array.dtype.itemsize),
+        ),
+    )
+
+
+_NO_PROBLEM = Problem(0, 0, 0, (), (), "NN", ())
+
+
+class _Operand:
+    """One array with its core axes told apart from its loop axes."""
+
+    __slots__ = ("array", "core_axes", "core_shape", "index", "itemsize", "loop_axes", "loop_shape", "matrix")
+
+    def __init__(self, array: Array, entry: Any, index: int, n_core: int | None = None) -> None:
+        ndim = len(array.shape)
+        if n_core is None:
+            if ndim == 0:
+                raise ShapeError(f"Scalar operands are not allowed, use '*' instead (operand {index} is a 0-d array)")
+            n_core = min(ndim, 2)
+        if ndim < n_core:
+            raise ShapeError(f"out has shape {array.shape}: it needs at least {n_core} dimensions")
+        self.array = array
+        self.index = index
+        self.matrix = n_core == 2
+        self.core_axes = _core_axes(entry, ndim, n_core, index)
+        self.loop_axes = tuple(i for i in range(ndim) if i not in self.core_axes)
+        self.core_shape = tuple(array.shape[i] for i in self.core_axes)
+        self.loop_shape = tuple(array.shape[i] for i in self.loop_axes)
+        self.itemsize = array.dtype.itemsize
+
+    def strides(self, loop: tuple[int, ...]) -> tuple[int, ...]:
+        """Strides in elements: one a loop dimension (0 where it broadcasts), then row and column."""
+        missing = len(loop) - len(self.loop_axes)
+        steps = [0] * missing
+        for axis, size in zip(self.loop_axes, loop[missing:], strict=True):
+            steps.append(0 if self.array.shape[axis] == 1 and size != 1 else self._step(axis))
+        core = [self._step(axis) for axis in self.core_axes]
+        if not self.matrix:
+            # A vector is a row on the left, a column on the right; the missing axis has one element, hence no stride.
+            # A 0-d result lacks both.
+            core = [0, *core] if self.index == 0 else [*core, 0] if self.index == 1 else self._vector_result(core)
+        return (*steps, *core)
+
+    def _vector_result(self, core: list[int]) -> list[int]:
+        # arrange() ignores the stride of an axis with one element, so the one that is there may stand for both.
+        return [core[0], core[0]] if core else [0, 0]
+
+    def _step(self, axis: int) -> int:
+        stride = self.array.strides[axis]
+        if stride % self.itemsize and self.array.shape[axis] > 1:
+            raise AlignmentError(
+                f"operand {self.index} has a stride of {stride} bytes, not a multiple of its {self.itemsize}-byte "
+                "elements; copy it first (x.copy())"
+            )
+        return stride // self.itemsize
+
+
+def _check_keywords(casting: str, order: str, axes: Any, axis: Any, keepdims: Any) -> tuple[Any, Any, Any]:
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise KeywordError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'; got {casting!r}")
+    if not isinstance(order, str) or order.upper() not in ("C", "F", "A", "K"):
+        raise KeywordError(f"order must be one of 'C', 'F', 'A', 'K'; got {order!r}")
+    if axes is not None and axis is not None:
+        raise KeywordError("only one of axis and axes can be given")
+    if axis is not None:
+        raise KeywordError(f"axis needs a single shared core dimension; {SIGNATURE} has three: use axes")
+    if keepdims is not False:
+        raise KeywordError(f"keepdims needs a result without core dimensions; {SIGNATURE} has two")
+    if axes is None:
+        return None, None, None
+    if not isinstance(axes, list):
+        raise KeywordError(f"axes must be a list of tuples, one for each operand and the result; got {axes!r}")
+    if len(axes) != 3:
+        raise KeywordError(f"axes must have 3 entries, for both operands and the result; got {len(axes)}")
+    return axes[0], axes[1], axes[2]
+
+
+def _core_axes(entry: Any, ndim: int, n_core: int, index: int) -> tuple[int, ...]:
+    if entry is None:
+        return tuple(range(ndim - n_core, ndim))
+    if not isinstance(entry, tuple):
+        if n_core != 1 and not hasattr(entry, "__index__"):
+            raise KeywordError(f"axes item {index} should be a tuple; got {entry!r}")
+        entry = (entry,)
+    try:
+        positions = [operator.index(i) for i in entry]
+    except TypeError:
+        raise KeywordError(f"axes item {index} should hold integers; got {entry!r}") from None
+    if len(positions) != n_core:
+        raise AxisError(f"axes item {index} names {len(positions)} axes, where {n_core} core dimensions need as many")
+    for position in positions:
+        if not -ndim <= position < ndim:
+            raise AxisError(position, ndim)
+    normalized = tuple(position % ndim for position in positions)
+    if len(set(normalized)) != n_core:
+        raise ShapeError(f"axes item {index} names an axis twice: {entry!r}")
+    return normalized
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(left, right)
+    except ValueError:
+        raise ShapeError(
+            f"operands could not be broadcast together with remapped shapes: batches of shape {left} and {right}"
+        ) from None
+
+
+def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tuple[tuple[int, ...], Any]:
+    """Shape of a new result whose core axes stand where ``axes`` says, and those axes."""
+    ndim = len(loop) + len(core)
+    positions = _core_axes(entry, ndim, len(core), 2)
+    rest = iter(loop)
+    sizes = dict(zip(positions, core, strict=True))
+    return tuple(sizes[i] if i in sizes else next(rest) for i in range(ndim)), positions
+
+
+def _memory_order(order: str, *operands: Array) -> str:
+    """``"C"`` or ``"F"``. K is C, as CuPy has it; A is F if every operand is F-contiguous and not C-contiguous."""
+    order = order.upper()
+    if order == "A":
+        return "F" if all(_is_contiguous(x, "F") and not _is_contiguous(x, "C") for x in operands) else "C"
+    return "C" if order == "K" else order
+
+
+def _is_contiguous(x: Array, order: str) -> bool:
+    expected = x.dtype.itemsize
+    for size, stride in sorted_axes(x, order):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def sorted_axes(x: Array, order: str) -> Sequence[tuple[int, int]]:
+    """(size, stride) of each axis, fastest first, for memory order ``"C"`` or ``"F"``."""
+    pairs = list(zip(x.shape, x.strides, strict=True))
+    return pairs if order == "F" else pairs[::-1]
+
+
+def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Array:
+    """The description of a new array."""
+    strides = []
+    step = dtype.itemsize
+    for size in shape if order == "F" else shape[::-1]:
+        strides.append(step)
+        step *= max(size, 1)
+    return Array(shape, tuple(strides if order == "F" else strides[::-1]), dtype)

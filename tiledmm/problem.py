@@ -1,0 +1,144 @@
+"""The product as a kernel sees it: three sizes, at most three batch dimensions, strides in elements."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: Batch dimensions that a kernel walks itself (``Problem`` in ``cuda_src/matrices.cuh``).
+KERNEL_BATCH_DIMENSIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes an array occupies, from ``start`` (0 or negative) up to ``stop``, relative to its first element."""
+
+    start: int
+    stop: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Span:
+        """The span of an array; empty if it has no elements."""
+        if 0 in shape:
+            return cls(0, 0)
+        reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+        return cls(sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDimension:
+    """One batch dimension: how many products, and the step in elements of A, B and C from one to the next."""
+
+    size: int
+    a: int
+    b: int
+    c: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A product in the kernel's terms: A (m, k), B (k, n), C (m, n).
+
+    Attributes:
+        m, n, k: Sizes.
+        strides: Row and column strides in elements: ``(row_a, col_a, row_b, col_b, row_c, col_c)``.
+        batch: At most three dimensions, slowest first.
+        layout: How A and B lie in memory: N rows contiguous, T columns contiguous, G neither.
+        outer: Batch dimensions beyond those three, for the host to walk. Rare: dimensions that cannot be merged.
+    """
+
+    m: int
+    n: int
+    k: int
+    strides: tuple[int, ...]
+    batch: tuple[BatchDimension, ...]
+    layout: str
+    outer: tuple[BatchDimension, ...]
+
+    @property
+    def products(self) -> int:
+        """Matrix products in all."""
+        return math.prod(dimension.size for dimension in (*self.outer, *self.batch))
+
+    @property
+    def is_empty(self) -> bool:
+        """True if C has no elements."""
+        return self.m * self.n * self.products == 0
+
+    def outer_offsets(self) -> Iterator[tuple[int, int, int]]:
+        """Where A, B and C begin, in elements, for each step of the outer dimensions."""
+        for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):
+            pairs = list(zip(index, self.outer, strict=True))
+            yield (
+                sum(i * dimension.a for i, dimension in pairs),
+                sum(i * dimension.b for i, dimension in pairs),
+                sum(i * dimension.c for i, dimension in pairs),
+            )
+
+
+def arrange(
+    sizes: tuple[int, int, int],
+    loop: tuple[int, ...],
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    c: tuple[int, ...],
+) -> tuple[Problem, bool]:
+    """The product in the form that suits a kernel best.
+
+    Args:
+        sizes: m, n, k.
+        loop: Shape of the batch.
+        a, b, c: Strides in elements of the operands and the result: one a batch dimension, then row and column.
+
+    Returns:
+        The problem, and whether it was transposed: where C's columns are contiguous, C^T = B^T A^T has its rows
+        contiguous instead, and its stores are coalesced.
+    """
+    m, n, k = sizes
+    row_c, col_c, letter = _order(m, n, *c[-2:])
+    swapped = letter == "T"
+    if swapped:
+        m, n = n, m
+        a, b = _transposed(b), _transposed(a)
+        row_c, col_c = col_c, row_c
+    row_a, col_a, letter_a = _order(m, k, *a[-2:])
+    row_b, col_b, letter_b = _order(k, n, *b[-2:])
+    dimensions = [BatchDimension(*row) for row in zip(loop, a[:-2], b[:-2], c[:-2], strict=True)]
+    batch, outer = _collapse(dimensions)
+    return Problem(m, n, k, (row_a, col_a, row_b, col_b, row_c, col_c), batch, letter_a + letter_b, outer), swapped
+
+
+def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
+    return (*strides[:-2], strides[-1], strides[-2])
+
+
+def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int, int, str]:
+    """How a matrix lies in memory. An axis with one element has whichever stride suits."""
+    if col_stride == 1 and cols > 1:
+        return row_stride, 1, "N"
+    if row_stride == 1 and rows > 1:
+        return 1, col_stride, "T"
+    if cols <= 1:
+        return row_stride, 1, "N"
+    if rows <= 1:
+        return 1, col_stride, "T"
+    return row_stride, col_stride, "G"
+
+
+def _collapse(
+    dimensions: list[BatchDimension],
+) -> tuple[tuple[BatchDimension, ...], tuple[BatchDimension, ...]]:
+    """Merges what can be merged. Returns the kernel's dimensions and, of too many, the smallest for the host."""
+    kept: list[BatchDimension] = []
+    wide = sorted((d for d in dimensions if d.size != 1), key=lambda d: (abs(d.c), abs(d.a), abs(d.b)), reverse=True)
+    for inner in wide:
+        if kept and all(getattr(kept[-1], name) == getattr(inner, name) * inner.size for name in ("a", "b", "c")):
+            kept[-1] = BatchDimension(kept[-1].size * inner.size, inner.a, inner.b, inner.c)
+        else:
+            kept.append(inner)
+    surplus = max(len(kept) - KERNEL_BATCH_DIMENSIONS, 0)
+    by_size = sorted(range(len(kept)), key=lambda i: kept[i].size)
+    outer = sorted(by_size[:surplus])
+    return tuple(d for i, d in enumerate(kept) if i not in outer), tuple(kept[i] for i in outer)

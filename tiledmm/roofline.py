@@ -1,0 +1,198 @@
+"""What bounds a kernel on a machine, from its access pattern and a data sheet: a model, nothing measured.
+
+Three ceilings, each an upper bound by itself:
+
+- multiply-adds: what the CUDA cores do at the boost clock;
+- memory: every operand read once and C written once, at the memory's full bandwidth (from a cold L2);
+- on-chip loads: shared memory and L1 answer one *wavefront*, at most 128 bytes, at a time. A kernel whose
+  inner loop needs w wavefronts for each multiply-add of a warp does one such multiply-add in the time of w
+  of them.
+
+The third is what separates the lower rungs of the ladder. It counts the loads of the inner loop only, of a
+full warp in the middle of C, with bases aligned to 128 bytes; a real kernel also fills its tiles, and waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiledmm.architectures import WARP_SIZE, Gpu
+from tiledmm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tiledmm.codegen import Specialization
+
+WAVEFRONT_BYTES = 128
+_BANKS = 32
+_BANK_BYTES = 4
+_VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The bounds of one kernel and product on one machine. Rates in FLOP/s, where a multiply-add counts two.
+
+    Attributes:
+        gpu: The machine.
+        flops: 2 * m * n * k.
+        requested_bytes: What the kernel's blocks (or threads, where nothing is shared) ask of global memory;
+            caches answer part of it.
+        compulsory_bytes: Each operand read once, and C written once.
+        wavefronts: Of on-chip loads in the inner loop, for each multiply-add of a warp.
+        fma_bound, memory_bound, load_bound: The three ceilings.
+    """
+
+    gpu: Gpu
+    flops: int
+    requested_bytes: int
+    compulsory_bytes: int
+    wavefronts: float
+    fma_bound: float
+    memory_bound: float
+    load_bound: float
+
+    @property
+    def intensity(self) -> float:
+        """FLOP per byte that the kernel requests."""
+        return self.flops / self.requested_bytes
+
+    @property
+    def compulsory_intensity(self) -> float:
+        """FLOP per byte if nothing were read twice."""
+        return self.flops / self.compulsory_bytes
+
+    @property
+    def bound(self) -> float:
+        """The lowest ceiling in FLOP/s."""
+        return min(self.fma_bound, self.memory_bound, self.load_bound)
+
+    @property
+    def limited_by(self) -> str:
+        """Which ceiling that is: ``"multiply-adds"``, ``"memory"`` or ``"on-chip loads"``."""
+        if self.bound == self.fma_bound:
+            return "multiply-adds"
+        return "memory" if self.bound == self.memory_bound else "on-chip loads"
+
+
+def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline:
+    """The bounds of ``(m, k) @ (k, n)`` with a kernel of this package.
+
+    Args:
+        spec: The kernel. Operands of general strides (layout letter G) are taken to have contiguous rows.
+        gpu: The machine.
+        m, n, k: Sizes of the product.
+
+    Example:
+        >>> from tiledmm.architectures import REFERENCE_GPUS
+        >>> from tiledmm.codegen import specialize
+        >>> bounds = roofline(specialize("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
+        >>> print(f"{bounds.bound / 1e12:.1f} TFLOP/s, limited by {bounds.limited_by}")
+        8.4 TFLOP/s, limited by on-chip loads
+
+    Raises:
+        ConfigError: If a size is less than 1.
+    """
+    if min(m, n, k) < 1:
+        raise ConfigError(f"a product with bounds has sizes of at least 1; got m={m}, n={n}, k={k}")
+    flops = 2 * m * n * k
+    c_bytes = m * n * spec.c.itemsize
+    if _is_staged(spec):
+        # Each row of blocks reads all of B, each column of blocks all of A.
+        reads_a, reads_b = -(-n // spec.config.bn), -(-m // spec.config.bm)
+    else:
+        reads_a, reads_b = n, m
+    a_bytes, b_bytes = m * k * spec.a.itemsize, k * n * spec.b.itemsize
+    compulsory = a_bytes + b_bytes + c_bytes
+    per_multiply_add = wavefronts_per_multiply_add(spec, m, n, k)
+    warp_flops = 2 * min(WARP_SIZE, spec.threads)
+    return Roofline(
+        gpu=gpu,
+        flops=flops,
+        requested_bytes=a_bytes * reads_a + b_bytes * reads_b + c_bytes,
+        compulsory_bytes=compulsory,
+        wavefronts=per_multiply_add,
+        fma_bound=gpu.peak_flops(spec.compute.dtype_name),
+        memory_bound=flops / compulsory * gpu.bandwidth,
+        load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
+    )
+
+
+def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
+    """Wavefronts of the inner loop's loads of A and B, for each multiply-add of a warp."""
+    block_x, _ = spec.block
+    lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
+    if spec.variant.name == "naive":
+        rows, cols = [x for x, _ in lanes], [y for _, y in lanes]
+    else:
+        rows, cols = [y for _, y in lanes], [x for x, _ in lanes]
+    if _is_staged(spec):
+        return _staged_wavefronts(spec, rows, cols)
+    # All lanes are at the same k: what counts is how far apart two rows of A and two columns of B lie.
+    a_step = spec.a.itemsize * (1 if spec.layout[0] == "T" else k)
+    b_step = spec.b.itemsize * (k if spec.layout[1] == "T" else 1)
+    from_a = global_wavefronts([row * a_step for row in rows], spec.a.itemsize)
+    return from_a + global_wavefronts([col * b_step for col in cols], spec.b.itemsize)
+
+
+def shared_wavefronts(addresses: Sequence[int], width: int) -> int:
+    """Fewest wavefronts in which shared memory serves one load of a warp.
+
+    Each of the 32 banks delivers one 4-byte word a wavefront, to any number of lanes: the count is that of
+    the bank with the most different words. So 32 neighbouring 16-byte vectors take four wavefronts, and 32
+    lanes that read the same one take a single one. (The hardware serves 8- and 16-byte loads by halves and
+    quarters of a warp and may not join them all: this is a lower bound.)
+
+    Args:
+        addresses: Byte address of each lane.
+        width: Bytes that each lane reads.
+    """
+    words: list[set[int]] = [set() for _ in range(_BANKS)]
+    for address in addresses:
+        for word in range(address // _BANK_BYTES, (address + width - 1) // _BANK_BYTES + 1):
+            words[word % _BANKS].add(word)
+    return max(len(bank) for bank in words)
+
+
+def global_wavefronts(addresses: Sequence[int], width: int) -> int:
+    """Fewest wavefronts in which L1 serves one load of a warp: one for each 128-byte line it touches.
+
+    Args:
+        addresses: Byte address of each lane.
+        width: Bytes that each lane reads.
+    """
+    lines: set[int] = set()
+    for address in addresses:
+        lines.update(range(address // WAVEFRONT_BYTES, (address + width - 1) // WAVEFRONT_BYTES + 1))
+    return len(lines)
+
+
+def _is_staged(spec: Specialization) -> bool:
+    return spec.config.stages > 0
+
+
+def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
+    """Reads of ``As[row][k]`` and ``Bs[k][col]``, or of tiles kept transposed, for one multiply-add."""
+    config = spec.config
+    # With more than one buffer only a B tile kept by columns is padded: it alone is read across its rows.
+    pad_a = config.pad if config.stages == 1 else 0
+    read_a = _tile_read(spec, rows, spec.layout[0] != "T", pad_a)
+    read_b = _tile_read(spec, cols, spec.layout[1] == "T", config.pad)
+    # A thread's other rows and columns lie at a constant distance: the same banks, all moved on by as much.
+    return read_a / config.tn + read_b / config.tm
+
+
+def _tile_read(spec: Specialization, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
+    """Wavefronts a step of k takes to read, for each lane, the element of a tile that `across` numbers.
+
+    Where k runs along the tile's rows and these stay aligned, the compiler joins the loads of neighbouring k.
+    """
+    size = spec.compute.sum_bytes
+    if not k_contiguous:
+        return shared_wavefronts([at * size for at in across], size)
+    pitch = spec.config.bk + pad
+    joined = max(1, _VECTOR_BYTES // size)
+    while joined > 1 and (pitch % joined or spec.config.unroll % joined):
+        joined //= 2
+    return shared_wavefronts([at * pitch * size for at in across], size * joined) / joined

@@ -1,0 +1,229 @@
+"""The ladder: one row a kernel, in the order in which they are read. Everything that lists variants iterates it."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tiledmm.elements import Element
+from tiledmm.errors import ConfigError, UnknownVariantError
+
+# A block's static shared memory; more has to be asked for at launch, which no rung here needs.
+STATIC_SHARED_BYTES = 48 * 1024
+
+# Threads that an SM can hold at a time, on the GPUs that hold most.
+FULL_SM_THREADS = 2048
+
+# Multiply-adds laid out in a kernel's inner loop. More only makes ptxas slow: fully unrolled, a complex128 kernel with
+# 64 x 64 tiles takes seconds to compile.
+UNROLLED_MULTIPLIES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The numbers of one kernel, named as its template names them (there in capitals).
+
+    Attributes:
+        bm, bn: Rows and columns of C that a block computes.
+        bk: Step along K; 1 where nothing is staged in shared memory.
+        tm, tn: Rows and columns of C that a thread computes.
+        pad: Elements added to each row of a shared tile.
+        stages: Shared buffers; 0 without shared memory.
+        unroll: Steps of the inner loop that are laid out in full.
+        min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
+    """
+
+    bm: int
+    bn: int
+    bk: int = 1
+    tm: int = 1
+    tn: int = 1
+    pad: int = 0
+    stages: int = 0
+    unroll: int = 1
+    min_blocks: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return (self.bm // self.tm) * (self.bn // self.tn)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One rung of the ladder.
+
+    Attributes:
+        name: What ``variant=`` takes.
+        template: File in ``cuda_src/``, or None for the baseline that is not ours.
+        summary: What it adds to the rung before it, in one line.
+        configure: ``(tile, element) -> Config`` for products of that element type.
+        block: ``Config -> (x, y)``, the block's dimensions.
+        shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
+        tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
+        default_tile: The tile taken when none is given.
+    """
+
+    name: str
+    template: str | None
+    summary: str
+    configure: Callable[[int, Element], Config]
+    block: Callable[[Config], tuple[int, int]]
+    shared_bytes: Callable[[Config, Element, str], int]
+    tiles: tuple[int, ...] = ()
+    default_tile: int = 0
+
+    def config(self, tile: int | None, element: Element) -> Config:
+        """The numbers for a tile and an element type.
+
+        Raises:
+            ConfigError: If the variant has no tiles, or not this one; the message names those it has.
+        """
+        if tile is None:
+            return self.configure(self.default_tile, element)
+        if not self.tiles:
+            raise ConfigError(f"variant {self.name!r} has no tile to choose; leave tile= out")
+        try:
+            return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element)
+        except (TypeError, ValueError):
+            fits = ", ".join(map(str, self.tiles))
+            raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
+
+
+def _block_of_tiles(config: Config) -> tuple[int, int]:
+    return config.bn // config.tn, config.bm // config.tm
+
+
+def _tile_bytes(rows: int, cols: int, pad: int, element: Element) -> int:
+    return rows * (cols + pad) * element.sum_bytes
+
+
+def _shared_tiled(config: Config, element: Element, layout: str) -> int:
+    a_rows, a_cols = (config.bk, config.bm) if layout[0] == "T" else (config.bm, config.bk)
+    b_rows, b_cols = (config.bn, config.bk) if layout[1] == "T" else (config.bk, config.bn)
+    return _tile_bytes(a_rows, a_cols, config.pad, element) + _tile_bytes(b_rows, b_cols, config.pad, element)
+
+
+def _shared_double_buffered(config: Config, element: Element, layout: str) -> int:
+    pad_b = config.pad if layout[1] == "T" else 0
+    a_bytes = config.bm * config.bk * element.sum_bytes
+    return 2 * (a_bytes + config.bk * config.bn * element.sum_bytes + pad_b * config.bn * element.sum_bytes)
+
+
+def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
+    """Square tiles of C, a square number of elements a thread.
+
+    The step along K is the tile (16 for tiles of 64). With two buffers it is twice that, which buys more work between
+    two barriers, unless the next tile's elements wait in registers, as those do that are widened on the way. It is
+    halved until every layout's shared tiles fit the static 48 KiB. A thread computes one element, or more where the
+    tile has more elements than a block has threads, or fewer to copy than threads.
+    """
+    waits_in_registers = stages > 1 and element.itemsize < element.sum_bytes
+    bk = (tile if tile <= 32 else 16) * (1 if waits_in_registers else stages)
+    while stages * 2 * _tile_bytes(tile, bk, pad, element) > STATIC_SHARED_BYTES:
+        bk //= 2
+    per_thread = 1 if tile <= 32 else 4
+    while (tile // per_thread) ** 2 > tile * bk:
+        per_thread *= 2
+    unroll = min(bk, UNROLLED_MULTIPLIES // (per_thread * per_thread * element.multiplies))
+    # Sums of 4 bytes make do with the registers that a full SM leaves each thread.
+    min_blocks = 1
+    if element.sum_bytes == 4 and not waits_in_registers:
+        min_blocks = FULL_SM_THREADS // tile**2 if per_thread == 1 else 2
+    return Config(tile, tile, bk, per_thread, per_thread, pad, stages, unroll, min_blocks)
+
+
+def _tiled(tile: int, element: Element) -> Config:
+    return _square(tile, element, stages=1, pad=0)
+
+
+def _tiled_padded(tile: int, element: Element) -> Config:
+    return _square(tile, element, stages=1, pad=1)
+
+
+def _double_buffered(tile: int, element: Element) -> Config:
+    return _square(tile, element, stages=2, pad=16 // element.sum_bytes)
+
+
+SQUARE_TILES = (8, 16, 32, 64)
+
+VARIANTS: dict[str, Variant] = {
+    row.name: row
+    for row in (
+        Variant(
+            name="naive",
+            template="naive.cu.j2",
+            summary="one thread per element of C; a warp walks down a column: uncoalesced",
+            configure=lambda tile, element: Config(bm=32, bn=16, unroll=8),
+            block=lambda config: (config.bm, config.bn),
+            shared_bytes=lambda config, element, layout: 0,
+        ),
+        Variant(
+            name="coalesced",
+            template="coalesced.cu.j2",
+            summary="a warp walks along a row of C: neighbouring lanes read neighbouring addresses",
+            configure=lambda tile, element: Config(bm=16, bn=32, unroll=8),
+            block=_block_of_tiles,
+            shared_bytes=lambda config, element, layout: 0,
+        ),
+        Variant(
+            name="tiled",
+            template="tiled.cu.j2",
+            summary="square tiles of A and B in shared memory, each element used once per row or column of the tile",
+            configure=_tiled,
+            block=_block_of_tiles,
+            shared_bytes=_shared_tiled,
+            tiles=SQUARE_TILES,
+            default_tile=32,
+        ),
+        Variant(
+            name="tiled_padded",
+            template="tiled.cu.j2",
+            summary="rows of TILE + 1: a column of a tile lies in 32 different banks",
+            configure=_tiled_padded,
+            block=_block_of_tiles,
+            shared_bytes=_shared_tiled,
+            tiles=SQUARE_TILES,
+            default_tile=32,
+        ),
+        Variant(
+            name="double_buffered",
+            template="double_buffered.cu.j2",
+            summary="the next tiles are loaded while the current ones are multiplied; one barrier a step",
+            configure=_double_buffered,
+            block=_block_of_tiles,
+            shared_bytes=_shared_double_buffered,
+            tiles=SQUARE_TILES,
+            default_tile=32,
+        ),
+        Variant(
+            name="cublas",
+            template=None,
+            summary="cupy.matmul itself, the baseline; never chosen unless it is named",
+            configure=lambda tile, element: Config(0, 0),
+            block=lambda config: (0, 0),
+            shared_bytes=lambda config, element, layout: 0,
+        ),
+    )
+}
+
+
+def kernel_variants() -> list[Variant]:
+    """The variants that are kernels of this package, in ladder order: all but ``cublas``."""
+    return [row for row in VARIANTS.values() if row.template is not None]
+
+
+def find_variant(name: str) -> Variant:
+    """The row of a name.
+
+    Raises:
+        UnknownVariantError: If there is none; the message names the nearest and lists all.
+    """
+    row = VARIANTS.get(name) if isinstance(name, str) else None
+    if row is None:
+        near = difflib.get_close_matches(str(name), VARIANTS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise UnknownVariantError(f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}")
+    return row
