@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tiledmm.codegen import Specialization, render, specialize
-from tiledmm.variants import kernel_variants
+from tiledmm.ladder import kernel_variants
 
 FOLDER = Path(__file__).parent / "golden"
 

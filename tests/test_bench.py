@@ -35,7 +35,7 @@ from tiledmm.codegen import specialize
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError
 from tiledmm.inspection import Resources
-from tiledmm.variants import kernel_variants
+from tiledmm.ladder import kernel_variants
 
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
 

@@ -11,7 +11,7 @@ from tiledmm import codegen
 from tiledmm.codegen import render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.variants import VARIANTS, kernel_variants
+from tiledmm.ladder import VARIANTS, kernel_variants
 
 GOLDEN = renderings()
 

@@ -9,7 +9,7 @@ import pytest
 from tiledmm.architectures import TARGETS, occupancy
 from tiledmm.codegen import ORDERS, render, specialize
 from tiledmm.elements import ELEMENTS
-from tiledmm.variants import kernel_variants
+from tiledmm.ladder import kernel_variants
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tiledmm.codegen import specialize
+from tiledmm.ladder import kernel_variants
 from tiledmm.operands import Array, describe, resolve
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
-from tiledmm.variants import kernel_variants
 
 
 def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:

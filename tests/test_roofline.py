@@ -7,8 +7,8 @@ import pytest
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import specialize
 from tiledmm.errors import ConfigError
+from tiledmm.ladder import Config, kernel_variants
 from tiledmm.roofline import global_wavefronts, roofline, shared_wavefronts, wavefronts_per_multiply_add
-from tiledmm.variants import Config, kernel_variants
 
 H100 = REFERENCE_GPUS["sm_90"]
 LANES = range(32)

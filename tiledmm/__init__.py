@@ -7,10 +7,17 @@
 Importing this package needs no CuPy, no GPU and no driver; rendering and inspecting kernels never does.
 """
 
-from tiledmm import errors
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tiledmm._version import __version__
-from tiledmm.api import kernel, matmul, precompile, source, variants
-from tiledmm.errors import TiledmmError
+
+if TYPE_CHECKING:
+    from tiledmm import errors
+    from tiledmm.api import kernel, matmul, precompile, source, variants
+    from tiledmm.errors import TiledmmError
 
 __all__ = [
     "TiledmmError",
@@ -22,3 +29,22 @@ __all__ = [
     "source",
     "variants",
 ]
+
+# Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
+_HOMES = dict.fromkeys(("kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api") | {
+    "TiledmmError": "tiledmm.errors"
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("tiledmm.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value  # the next access finds it without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

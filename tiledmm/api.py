@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tiledmm import codegen
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, MissingDependencyError
+from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.operands import Product, describe, resolve
-from tiledmm.selection import AUTO, AUTO_VARIANT, select
-from tiledmm.variants import VARIANTS, Variant, find_variant
+from tiledmm.selection import AUTO, AUTO_KERNELS, select
 
 if TYPE_CHECKING:
     from tiledmm.compilation import Kernel
@@ -189,28 +189,33 @@ def precompile(
     """
     names = [variants] if isinstance(variants, str) else list(variants)
     types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
-    rows = [AUTO_VARIANT if name == AUTO else find_variant(name) for name in names]
     sizes = None if tiles is None else list(tiles)
     pairs = list(layouts)
-    specializations = [
-        codegen.specialize(row, tile=tile, dtype=dtype, layout=layout)
-        for row in rows
-        for tile in _tiles_of(row, sizes)
+    specializations = {
+        codegen.specialize(name, tile=tile, dtype=dtype, layout=layout)
+        for chosen in names
+        for name, tile in (_kernels_of_auto(sizes) if chosen == AUTO else _kernels_of(chosen, sizes))
         for dtype in types
         for layout in pairs
-    ]
+    }
     compilation = _device_module("compilation")
-    for specialization in specializations:
+    for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:
             progress(specialization.symbol)
         compilation.raw_kernel(specialization)
     return len(specializations)
 
 
-def _tiles_of(row: Variant, tiles: list[int] | None) -> list[int | None]:
-    if not row.tiles:
-        return [None]
-    return list(row.tiles if tiles is None else tiles)
+def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | None]]:
+    """A variant with each of its tiles, or with those given."""
+    has = find_variant(name).tiles
+    if not has:
+        return [(name, None)]
+    return [(name, tile) for tile in (has if tiles is None else tiles)]
+
+
+def _kernels_of_auto(tiles: list[int] | None) -> list[tuple[str, int]]:
+    return [(name, tile) for name, tile in AUTO_KERNELS if tiles is None or tile in tiles]
 
 
 class _Baseline:

@@ -17,7 +17,7 @@ from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
 from tiledmm.elements import Element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.variants import Config, Variant, find_variant
+from tiledmm.ladder import Config, Variant, find_variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from tiledmm.codegen import Specialization
+from tiledmm.elements import Element
+from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
-from tiledmm.variants import VARIANTS, Config, Variant, find_variant
+from tiledmm.problem import Problem
 
 AUTO = "auto"
 
-#: What ``auto`` runs: the rung that is fastest at every size, type and layout measured (docs/selection.md).
-AUTO_VARIANT = VARIANTS["double_buffered"]
+#: What ``auto`` chooses from, as (variant, tile).
+AUTO_KERNELS = (("double_buffered", 16), ("double_buffered", 32), ("double_buffered", 64), ("tiled", 64))
 
-# Blocks that keep every SM of a large GPU busy. With fewer, smaller tiles spread the work further.
-_BUSY_BLOCKS = 132
+# Blocks from which on a tile of 64 beats smaller ones, which spread the work over more SMs but load more for it: from
+# `python -m benchmarks.selection` on an H100 (132 SMs), docs/selection.md.
+_ENOUGH_BLOCKS = 40
+_ENOUGH_BLOCKS_OF_16_BYTES = 256
 
 
 def select(name: str, tile: int | None, product: Product) -> Specialization:
@@ -20,25 +24,31 @@ def select(name: str, tile: int | None, product: Product) -> Specialization:
 
     Args:
         name: A variant, or ``"auto"``.
-        tile: A tile of that variant, or None: ``auto`` then chooses by size, a named variant takes its default.
+        tile: A tile of that variant. None: ``auto`` chooses by size, a named variant takes its default.
+        product: What is to be computed.
 
     Raises:
         UnknownVariantError, ConfigError: If there is no such variant or tile.
     """
     if name == AUTO:
-        variant = AUTO_VARIANT
-        tile = _best_tile(product, variant) if tile is None else tile
-    else:
-        variant = find_variant(name)
-    config: Config = variant.config(tile, product.compute)
+        name, best = _fastest(product.problem, product.compute)
+        name, tile = (name, best) if tile is None else ("double_buffered", tile)
+    variant = find_variant(name)
+    config = variant.config(tile, product.compute)
     return Specialization(variant, config, product.a, product.b, product.compute, product.c, product.problem.layout)
 
 
-def _best_tile(product: Product, variant: Variant) -> int:
-    """The largest tile with which there are enough blocks; the smallest where there are never enough."""
-    problem = product.problem
-    for tile in sorted(variant.tiles, reverse=True):
-        blocks = -(-problem.m // tile) * -(-problem.n // tile) * problem.products
-        if blocks >= _BUSY_BLOCKS:
-            return tile
-    return min(variant.tiles)
+def _fastest(problem: Problem, compute: Element) -> tuple[str, int]:
+    """The fastest of AUTO_KERNELS, by a rule read off measurements."""
+    blocks = _tiles(problem.m, 64) * _tiles(problem.n, 64) * problem.products
+    wide = compute.sum_bytes == 16
+    if min(problem.m, problem.n) <= 32 or blocks < _ENOUGH_BLOCKS:
+        return "double_buffered", 16
+    if wide and blocks < _ENOUGH_BLOCKS_OF_16_BYTES:
+        return "double_buffered", 32
+    # With one step along K there is nothing to overlap.
+    return ("tiled" if problem.k <= 16 else "double_buffered"), 64
+
+
+def _tiles(size: int, tile: int) -> int:
+    return -(-size // tile)

@@ -11,7 +11,7 @@ import tiledmm
 from tests.gpu.device import KERNELS, check_into, exact_product, layout_of, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS
-from tiledmm.variants import VARIANTS, Config
+from tiledmm.ladder import VARIANTS, Config
 
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
@@ -53,7 +53,7 @@ def test_exact(variant: str, tile: int | None, dtype: str) -> None:
     for layout in LAYOUTS:
         for m, n, k in shapes(config):
             if layout == "GG" and min(m, n, k) < 2:
-                continue   # an axis of one element has no stride, so these are other kernels'
+                continue  # an axis of one element has no stride, so these are other kernels'
             left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((m, k), (k, n)))
             x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
             if min(m, n, k) > 1:

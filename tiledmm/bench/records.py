@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from tiledmm.errors import ConfigError
-from tiledmm.variants import find_variant, kernel_variants
+from tiledmm.ladder import find_variant, kernel_variants
 
 #: The rival that every comparison has: its row's name.
 BASELINE = "cupy.matmul"

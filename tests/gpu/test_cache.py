@@ -1,0 +1,63 @@
+"""The disk cache: a second process compiles nothing; many processes may begin at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import sys, time
+import cupy, numpy, tiledmm
+a = cupy.asarray(numpy.arange(35, dtype="f4").reshape(5, 7))
+cupy.cuda.runtime.deviceSynchronize()
+for variant in tiledmm.variants():
+    if variant != "cublas":
+        start = time.perf_counter()
+        c = tiledmm.matmul(a, a.T, variant=variant)
+        cupy.cuda.runtime.deviceSynchronize()
+        print(f"{variant} {time.perf_counter() - start:.3f} s")
+        assert (c.get() == a.get() @ a.get().T).all()
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "CUPY_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT), "CUPY_CACHE_IN_MEMORY": "0"}
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], cwd=folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    try:
+        output, _ = process.communicate(timeout=200)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, output
+    return output
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
+
+
+def test_a_second_process_finds_every_kernel_and_many_may_begin_at_once(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    one, many = tmp_path / "one", tmp_path / "many"
+    one.mkdir()
+    many.mkdir()
+    at_once = [start(many) for _ in range(4)]
+    outputs = [finish(process) for process in at_once]
+    record_property("first process", finish(start(one)))
+    compiled = files(one)
+    assert len(compiled) >= 5, "a kernel a variant"
+    record_property("second process", finish(start(one)))
+    assert files(one) == compiled, "the second process compiled or wrote something"
+    assert files(many).keys() == compiled.keys(), outputs
