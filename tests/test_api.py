@@ -30,6 +30,7 @@ from tiledmm.errors import (
     UnsupportedTypeError,
 )
 from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.selection import AUTO_KERNELS
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -260,7 +260,8 @@ def test_a_grid_that_is_too_large_is_an_error_that_says_so(launch: Any) -> None:
         blocks(launch, (2**31, 2**31))
 
 
-def test_packed_sizes_are_what_the_kernels_struct_holds(launch: Any) -> None:
+def test_packed_sizes_are_what_the_kernels_struct_holds(launch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
     packed = launch.pack(specialize("tiled", tile=8), problem)

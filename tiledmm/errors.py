@@ -8,7 +8,7 @@ Each derives from the builtin that NumPy (and, where it differs, CuPy) raises fo
     ├── AxisError               numpy's AxisError      an axis that is not there (a ValueError and an IndexError)
     ├── KeywordError            TypeError, ValueError  a ufunc keyword that a matrix product cannot take
     ├── OperandTypeError        TypeError              something that is not an array of the kind expected
-    ├── UnsupportedTypeError    TypeError              an element type or a cast the package does not do
+    ├── UnsupportedTypeError    TypeError, ValueError  an element type or a cast the package does not do
     ├── AlignmentError          ValueError             data that does not begin at a multiple of its element size
     ├── UnknownVariantError     ValueError             a name that is not in the ladder
     ├── ConfigError             ValueError             a tile that does not fit, or a variant that has none
@@ -42,7 +42,7 @@ class OperandTypeError(TiledmmError, TypeError):
     """An operand that is not an array of the expected library."""
 
 
-class UnsupportedTypeError(TiledmmError, TypeError):
+class UnsupportedTypeError(TiledmmError, TypeError, ValueError):
     """An element type, or a conversion between two, that is not supported."""
 
 

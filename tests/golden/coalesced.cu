@@ -330,35 +330,40 @@ __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int 
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
-__device__ __forceinline__ unsigned inside(long long extent, long long first, unsigned size) {
+__device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
-    return left < size ? static_cast<unsigned>(left) : size;
+    return left < size ? static_cast<int>(left) : size;
 }
 
-// A tile of a matrix that is read, which can be moved over it: `rows` and `cols` of it lie inside the matrix. Elements are `Stored` in memory and come
-// out as accumulators of products of type T.
+// A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
+// are `Stored` in memory and come out as accumulators of products of type T.
 template <class T, class Stored, Order ORDER>
-struct Tile {
-    const Stored* data;   // its element (0, 0)
-    unsigned rows, cols;
+struct View {
+    const Stored* data;   // element (0, 0)
+    int rows, cols;       // zero or negative: nothing of it lies inside
     long long row_stride, col_stride;
 
-    __device__ __forceinline__ const Stored* address(unsigned row, unsigned col) const {
+    __device__ __forceinline__ const Stored* address(int row, int col) const {
         if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
         if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
         return data + row * row_stride + col * col_stride;
     }
 
-    // Moves the tile by so many rows and columns; how much of it is still inside is for the caller to say.
-    __device__ __forceinline__ void move(unsigned down, unsigned right) { data = address(down, right); }
+    // The same part, seen from (row, col).
+    __device__ __forceinline__ View from(int row, int col) const {
+        return {address(row, col), rows - row, cols - col, row_stride, col_stride};
+    }
+
+    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
     // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
-    __device__ __forceinline__ Accumulator<T> read_or_zero(unsigned row, unsigned col) const {
+    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
     // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
-    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, unsigned row, unsigned col) const {
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 };
@@ -381,7 +386,7 @@ struct Matrix {
     }
 
     // The tile of (height, width) elements that begins at (row, col), which must be inside.
-    __device__ __forceinline__ Tile<T, Stored, ORDER> tile(long long row, long long col, unsigned height, unsigned width) const {
+    __device__ __forceinline__ View<T, Stored, ORDER> tile(long long row, long long col, int height, int width) const {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 };
@@ -396,10 +401,10 @@ __device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, l
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // its element (0, 0)
-    unsigned rows, cols;
+    int rows, cols;
     long long row_stride, col_stride;
 
-    __device__ __forceinline__ void write(unsigned row, unsigned col, Accumulator<T> sum) const {
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols)
             data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -408,7 +413,7 @@ struct ResultTile {
 // Block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
-                                                             unsigned height, unsigned width) {
+                                                             int height, int width) {
     return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
             inside(p.n, block.col0, width), p.c.row, p.c.col};
 }
@@ -445,8 +450,8 @@ extern "C" __global__ void __launch_bounds__(BM * BN)
     const auto B = matrix<T, ORDER_B>(b + block.b0, p.k, p.n, p.b);
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);
 
-    const unsigned row = threadIdx.y;
-    const unsigned col = threadIdx.x;
+    const int row = threadIdx.y;
+    const int col = threadIdx.x;
     if (row >= c_tile.rows || col >= c_tile.cols) return;
 
     Sum sum = {};

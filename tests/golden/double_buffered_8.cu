@@ -330,35 +330,40 @@ __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int 
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
-__device__ __forceinline__ unsigned inside(long long extent, long long first, unsigned size) {
+__device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
-    return left < size ? static_cast<unsigned>(left) : size;
+    return left < size ? static_cast<int>(left) : size;
 }
 
-// A tile of a matrix that is read, which can be moved over it: `rows` and `cols` of it lie inside the matrix. Elements are `Stored` in memory and come
-// out as accumulators of products of type T.
+// A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
+// are `Stored` in memory and come out as accumulators of products of type T.
 template <class T, class Stored, Order ORDER>
-struct Tile {
-    const Stored* data;   // its element (0, 0)
-    unsigned rows, cols;
+struct View {
+    const Stored* data;   // element (0, 0)
+    int rows, cols;       // zero or negative: nothing of it lies inside
     long long row_stride, col_stride;
 
-    __device__ __forceinline__ const Stored* address(unsigned row, unsigned col) const {
+    __device__ __forceinline__ const Stored* address(int row, int col) const {
         if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
         if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
         return data + row * row_stride + col * col_stride;
     }
 
-    // Moves the tile by so many rows and columns; how much of it is still inside is for the caller to say.
-    __device__ __forceinline__ void move(unsigned down, unsigned right) { data = address(down, right); }
+    // The same part, seen from (row, col).
+    __device__ __forceinline__ View from(int row, int col) const {
+        return {address(row, col), rows - row, cols - col, row_stride, col_stride};
+    }
+
+    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
     // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
-    __device__ __forceinline__ Accumulator<T> read_or_zero(unsigned row, unsigned col) const {
+    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
     // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
-    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, unsigned row, unsigned col) const {
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 };
@@ -381,7 +386,7 @@ struct Matrix {
     }
 
     // The tile of (height, width) elements that begins at (row, col), which must be inside.
-    __device__ __forceinline__ Tile<T, Stored, ORDER> tile(long long row, long long col, unsigned height, unsigned width) const {
+    __device__ __forceinline__ View<T, Stored, ORDER> tile(long long row, long long col, int height, int width) const {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 };
@@ -396,10 +401,10 @@ __device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, l
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // its element (0, 0)
-    unsigned rows, cols;
+    int rows, cols;
     long long row_stride, col_stride;
 
-    __device__ __forceinline__ void write(unsigned row, unsigned col, Accumulator<T> sum) const {
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols)
             data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -408,7 +413,7 @@ struct ResultTile {
 // Block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
-                                                             unsigned height, unsigned width) {
+                                                             int height, int width) {
     return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
             inside(p.n, block.col0, width), p.c.row, p.c.col};
 }
@@ -437,7 +442,7 @@ constexpr int MIN_BLOCKS = 32 * THREADS <= TILEDMM_SM_THREADS ? 32 : 1;   // tha
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of (BLOCK_X, BLOCK_Y) threads a (BM, BN) tile of C
 // Shared    2 * sizeof(Sum) * (BM * BK + BK * BN), and PAD a row of a B tile kept by columns          Barriers  1 per K step
-// Requires  THREADS divides both tiles
+// Requires  whole rows or columns of both tiles for THREADS to copy at a time
 // Source    CUDA C++ Programming Guide, "Asynchronous data copies"
 //
 // Where an element can be copied byte for byte and cp.async exists (compute capability 8.0, 4 bytes or more), the copies
@@ -446,6 +451,7 @@ constexpr int MIN_BLOCKS = 32 * THREADS <= TILEDMM_SM_THREADS ? 32 : 1;   // tha
 // Rows stay 16-byte aligned, so that four steps of k come in one 128-bit load. Only B kept by columns is read down a
 // column of its tile; its rows grow by 16 bytes, which spreads the 128-bit loads of eight neighbouring lanes over all banks.
 static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread copies the same number of elements");
+static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "and they lie whole rows or columns apart");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
 constexpr int LOADS_A = BM * BK / THREADS;   // elements of an A tile that a thread copies
@@ -459,43 +465,51 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     __shared__ alignas(16) Sum Bs[2][BK][BN];   // (2, BK, BN)
     const BlockTile block = locate_block(p, BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
-    auto a_tile = matrix<T, ORDER_A>(a + block.a0, p.m, p.k, p.a).tile(block.row0, 0, BM, BK);   // (BM, BK)  moves right
-    auto b_tile = matrix<T, ORDER_B>(b + block.b0, p.k, p.n, p.b).tile(0, block.col0, BK, BN);   // (BK, BN)  moves down
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, p.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, p.k, p.n, p.b);
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
 
-    const unsigned tx = threadIdx.x;
-    const unsigned ty = threadIdx.y;
-    const unsigned thread = ty * BLOCK_X + tx;
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int thread = ty * BLOCK_X + tx;
+
+    // The elements that this thread copies to the tiles: the first of each, then every so many rows or columns another.
+    const int a_m = thread / BK;
+    const int a_k = thread % BK;
+    const int b_k = thread / BN;
+    const int b_n = thread % BN;
+    auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
+    auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
 
     Sum next_a[LOADS_A], next_b[LOADS_B];
 
     // Sends for the tiles at k0. They arrive in buffer `stage` or, without cp.async, in registers.
     const auto fetch = [&](int stage, long long k0) {
-        a_tile.cols = b_tile.rows = inside(p.k, k0, BK);
+        const int depth = inside(p.k, k0, BK);   // steps of k that are left
+        a_view.cols = depth - a_k;
+        b_view.rows = depth - b_k;
 #pragma unroll
         for (int load = 0; load < LOADS_A; ++load) {
-            const unsigned i = thread + load * THREADS;
-            const unsigned m = i / BK;
-            const unsigned k = i % BK;
-            Sum* slot = &As[stage][m][k];
+            const int m = load * (THREADS / BK);
+            const int k = 0;
+            Sum* slot = &As[stage][a_m + m][a_k];
             if constexpr (ASYNC_A)
-                a_tile.copy_or_zero(slot, m, k);
+                a_view.copy_or_zero(slot, m, k);
             else
-                next_a[load] = a_tile.read_or_zero(m, k);
+                next_a[load] = a_view.read_or_zero(m, k);
         }
 #pragma unroll
         for (int load = 0; load < LOADS_B; ++load) {
-            const unsigned i = thread + load * THREADS;
-            const unsigned k = i / BN;
-            const unsigned n = i % BN;
-            Sum* slot = &Bs[stage][k][n];
+            const int n = 0;
+            const int k = load * (THREADS / BN);
+            Sum* slot = &Bs[stage][b_k + k][b_n];
             if constexpr (ASYNC_B)
-                b_tile.copy_or_zero(slot, k, n);
+                b_view.copy_or_zero(slot, k, n);
             else
-                next_b[load] = b_tile.read_or_zero(k, n);
+                next_b[load] = b_view.read_or_zero(k, n);
         }
-        a_tile.move(0, BK);
-        b_tile.move(BK, 0);
+        a_view.move(0, BK);
+        b_view.move(BK, 0);
     };
 
     // Sees to it that this thread's share of what was sent for lies in buffer `stage`.
@@ -503,15 +517,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         if constexpr (!ASYNC_A) {
 #pragma unroll
             for (int load = 0; load < LOADS_A; ++load) {
-                const unsigned i = thread + load * THREADS;
-                As[stage][i / BK][i % BK] = next_a[load];
+                As[stage][a_m + load * (THREADS / BK)][a_k] = next_a[load];
             }
         }
         if constexpr (!ASYNC_B) {
 #pragma unroll
             for (int load = 0; load < LOADS_B; ++load) {
-                const unsigned i = thread + load * THREADS;
-                Bs[stage][i / BN][i % BN] = next_b[load];
+                Bs[stage][b_k + load * (THREADS / BN)][b_n] = next_b[load];
             }
         }
         wait_for_copies();

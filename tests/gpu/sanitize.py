@@ -1,0 +1,151 @@
+"""Runs every kernel once or twice on awkward shapes, or one planted bug: what compute-sanitizer watches.
+
+    compute-sanitizer --tool memcheck python tests/gpu/sanitize.py
+    compute-sanitizer --tool memcheck python tests/gpu/sanitize.py --planted memcheck
+
+Each array is an allocation of its own, of exactly its size, and unused places between elements are never written: so an
+access behind an array, or to such a place, is one that a tool sees. Results are checked on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import tiledmm
+from tiledmm.elements import element
+from tiledmm.ladder import VARIANTS, Config, kernel_variants
+
+#: One type of each width, in memory and in shared memory; complex64 for its two parts.
+TYPES = ("int8", "float16", "float32", "float64", "complex64", "complex128")
+LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
+KERNELS = [(row.name, tile) for row in kernel_variants() for tile in row.tiles or (None,)]
+
+# Each is what its tool exists to find. If the tool does not, then its silence on our kernels means nothing.
+PLANTED = {
+    "memcheck": """
+extern "C" __global__ void planted(const int* in, int* out) {
+    out[threadIdx.x + 1] = in[threadIdx.x];   // the last thread writes behind the array
+}
+""",
+    "racecheck": """
+extern "C" __global__ void planted(const int* in, int* out) {
+    __shared__ int row[256];
+    row[threadIdx.x] = in[threadIdx.x];
+    // a barrier is missing here
+    out[threadIdx.x] = row[255 - threadIdx.x];
+}
+""",
+    "initcheck": """
+extern "C" __global__ void planted(const int* in, int* out) {
+    out[threadIdx.x] = in[threadIdx.x + 256];   // the second half of the array was never written
+}
+""",
+    "synccheck": """
+extern "C" __global__ void planted(const int* in, int* out) {
+    int value = in[threadIdx.x];
+    if (threadIdx.x % 32 < 16) {
+        __syncthreads();   // half of each warp does not come
+        value += 1;
+    }
+    out[threadIdx.x] = value;
+}
+""",
+}
+
+
+def shapes(config: Config) -> list[tuple[int, int, int]]:
+    """(m, n, k) that leave tiles and steps partly filled, and take more than two steps along k."""
+    bk = max(config.bk, 8)
+    return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
+
+
+def exact_array(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> cupy.ndarray:
+    """A matrix without values, in an allocation that ends with its last element.
+
+    N: rows contiguous. T: columns contiguous. G: columns reversed and every other place unused.
+    """
+    rows, cols = shape
+    size = dtype.itemsize
+    if not rows * cols:
+        return cupy.empty(shape, dtype)
+    if letter == "G":
+        reach = (rows - 1) * 2 * cols + (cols - 1) * 2 + 1
+        memory = cupy.cuda.alloc(reach * size)
+        return cupy.ndarray(shape, dtype, memory + (cols - 1) * 2 * size, strides=(2 * cols * size, -2 * size))
+    memory = cupy.cuda.alloc(rows * cols * size)
+    strides = (cols * size, size) if letter == "N" else (size, rows * size)
+    return cupy.ndarray(shape, dtype, memory, strides=strides)
+
+
+def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
+    """Writes an array's own elements and no others."""
+    if not array.size:
+        return array
+    if array.flags.c_contiguous:
+        array.set(np.ascontiguousarray(values))
+    elif array.flags.f_contiguous:
+        array.T.set(np.ascontiguousarray(values.T))
+    else:
+        array[...] = cupy.asarray(np.ascontiguousarray(values))
+    return array
+
+
+def run(variant: str, tile: int | None, dtype: str, layout: str) -> None:
+    """Multiplies with one kernel and compares with NumPy."""
+    kind = element(dtype).dtype
+    rng = np.random.default_rng(0)
+    for m, n, k in shapes(VARIANTS[variant].config(tile, element(dtype))):
+        left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
+        x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
+        out = exact_array((m, n), kind, "N")
+        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile)
+        wide = "D" if kind.kind == "c" else "d"
+        expected = left.astype(wide) @ right.astype(wide)
+        if not (out.get() == expected.astype(kind)).all():
+            raise SystemExit(f"wrong result: {variant} {tile} {dtype} {layout} {m}x{n}x{k}")
+
+
+def run_planted(tool: str) -> None:
+    """Runs the bug that a tool has to report."""
+    kernel = cupy.RawKernel(PLANTED[tool], "planted")
+    count = 256
+    source = cupy.ndarray((2 * count,), np.int32, cupy.cuda.alloc(2 * count * 4))
+    half = np.arange(count, dtype=np.int32)
+    source[:count].set(half)
+    if tool != "initcheck":
+        source[count:].set(half)
+    out = cupy.ndarray((count,), np.int32, cupy.cuda.alloc(count * 4))
+    kernel((1,), (count,), (source, out))
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def main() -> None:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--planted", choices=PLANTED, help="run a bug that this tool must find, and nothing else")
+    parser.add_argument("--shard", default="1/1", help="which part of the kernels, such as 2/3")
+    options = parser.parse_args()
+    # No memory pool: it would hand out parts of larger allocations, whose ends no tool can see.
+    cupy.cuda.set_allocator(None)
+    if options.planted:
+        run_planted(options.planted)
+        return
+    shard, shards = (int(part) for part in options.shard.split("/"))
+    every = [(*kernel, dtype, layout) for kernel in KERNELS for dtype in TYPES for layout in LAYOUTS]
+    mine = every[shard - 1 :: shards]
+    for combination in mine:
+        run(*combination)
+    cupy.cuda.runtime.deviceSynchronize()
+    print(f"{len(mine)} of {len(every)} kernels ran")
+
+
+if __name__ == "__main__":
+    main()
