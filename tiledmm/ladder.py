@@ -131,7 +131,7 @@ def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
     # Sums of 4 bytes make do with the registers that a full SM leaves each thread.
     min_blocks = 1
     if element.sum_bytes == 4 and not waits_in_registers:
-        min_blocks = FULL_SM_THREADS // tile**2 if per_thread == 1 else 2
+        min_blocks = FULL_SM_THREADS // tile**2 if per_thread == 1 else 3
     return Config(tile, tile, bk, per_thread, per_thread, pad, stages, unroll, min_blocks)
 
 

@@ -483,9 +483,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     Sum next_a[LOADS_A], next_b[LOADS_B];
 
-    // Sends for the tiles at k0. They arrive in buffer `stage` or, without cp.async, in registers.
-    const auto fetch = [&](int stage, long long k0) {
-        const int depth = inside(p.k, k0, BK);   // steps of k that are left
+    // Sends for the next tiles, with so many steps of k left. They arrive in buffer `stage` or, without cp.async, in registers.
+    const auto fetch = [&](int stage, long long left) {
+        const int depth = inside(left, 0, BK);   // steps of k that are left, of these BK
         a_view.cols = depth - a_k;
         b_view.rows = depth - b_k;
 #pragma unroll
@@ -530,7 +530,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     };
 
     // prologue
-    fetch(0, 0);
+    fetch(0, p.k);
     settle(0);
     __syncthreads();   // the first tiles are complete before anyone reads them
 
@@ -538,9 +538,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
     int stage = 0;
 #pragma unroll 1   // laid out several times, it would only cost registers
-    for (long long k0 = 0; k0 < p.k; k0 += BK) {
-        const bool more = k0 + BK < p.k;
-        if (more) fetch(stage ^ 1, k0 + BK);
+    for (long long left = p.k; left > 0; left -= BK) {
+        const bool more = left > BK;
+        if (more) fetch(stage ^ 1, left - BK);
 
 #pragma unroll UNROLL
         for (int k = 0; k < BK; ++k) {

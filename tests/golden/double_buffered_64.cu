@@ -1,5 +1,5 @@
 // tiledmm_double_buffered_f32_64x64x32_tt
-// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=4 pad=4 stages=2 unroll=16 min_blocks=2
+// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=4 pad=4 stages=2 unroll=16 min_blocks=3
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -436,7 +436,7 @@ constexpr int UNROLL = 16;   // steps of the inner loop laid out in full: all of
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr int MIN_BLOCKS = 2 * THREADS <= TILEDMM_SM_THREADS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = 3 * THREADS <= TILEDMM_SM_THREADS ? 3 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // double_buffered: two buffers in shared memory; the next tiles are on their way into one while the other is multiplied.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
@@ -483,9 +483,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     Sum next_a[LOADS_A], next_b[LOADS_B];
 
-    // Sends for the tiles at k0. They arrive in buffer `stage` or, without cp.async, in registers.
-    const auto fetch = [&](int stage, long long k0) {
-        const int depth = inside(p.k, k0, BK);   // steps of k that are left
+    // Sends for the next tiles, with so many steps of k left. They arrive in buffer `stage` or, without cp.async, in registers.
+    const auto fetch = [&](int stage, long long left) {
+        const int depth = inside(left, 0, BK);   // steps of k that are left, of these BK
         a_view.cols = depth - a_k;
         b_view.rows = depth - b_k;
 #pragma unroll
@@ -530,7 +530,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     };
 
     // prologue
-    fetch(0, 0);
+    fetch(0, p.k);
     settle(0);
     __syncthreads();   // the first tiles are complete before anyone reads them
 
@@ -538,9 +538,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
     int stage = 0;
 #pragma unroll 1   // laid out several times, it would only cost registers
-    for (long long k0 = 0; k0 < p.k; k0 += BK) {
-        const bool more = k0 + BK < p.k;
-        if (more) fetch(stage ^ 1, k0 + BK);
+    for (long long left = p.k; left > 0; left -= BK) {
+        const bool more = left > BK;
+        if (more) fetch(stage ^ 1, left - BK);
 
 #pragma unroll UNROLL
         for (int k = 0; k < BK; ++k) {

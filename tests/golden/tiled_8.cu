@@ -477,8 +477,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
 #pragma unroll 1   // laid out several times, it would only cost registers
-    for (long long k0 = 0; k0 < p.k; k0 += BK) {
-        const int depth = inside(p.k, k0, BK);   // steps of k that are left
+    for (long long left = p.k; left > 0; left -= BK) {
+        const int depth = inside(left, 0, BK);   // steps of k that are left, of these BK
         a_view.cols = depth - a_k;
         b_view.rows = depth - b_k;
 #pragma unroll

@@ -1,5 +1,5 @@
 // tiledmm_tiled_padded_f32_64x64x16_tt
-// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=4 pad=1 stages=1 unroll=16 min_blocks=2
+// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=4 pad=1 stages=1 unroll=16 min_blocks=3
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -436,7 +436,7 @@ constexpr int UNROLL = 16;   // steps of the inner loop laid out in full: all of
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr int MIN_BLOCKS = 2 * THREADS <= TILEDMM_SM_THREADS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = 3 * THREADS <= TILEDMM_SM_THREADS ? 3 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // tiled_padded: the tiled kernel with rows of TILE + 1 in shared memory.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
@@ -480,8 +480,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
 #pragma unroll 1   // laid out several times, it would only cost registers
-    for (long long k0 = 0; k0 < p.k; k0 += BK) {
-        const int depth = inside(p.k, k0, BK);   // steps of k that are left
+    for (long long left = p.k; left > 0; left -= BK) {
+        const int depth = inside(left, 0, BK);   // steps of k that are left, of these BK
         a_view.cols = depth - a_k;
         b_view.rows = depth - b_k;
 #pragma unroll
