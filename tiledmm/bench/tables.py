@@ -151,7 +151,7 @@ def percent(value: float | None) -> str:
 
 
 def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
-    """The README's table: every variant with its default tile on one product, rows contiguous."""
+    """The README's table: every variant on one product, rows contiguous."""
     full = comparison_table(report.find(size, dtype, "NN", Rung("naive")))
     shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
     return Table(
