@@ -25,7 +25,7 @@ LANES = range(32)
         ([2 * lane for lane in LANES], 2, 1),
         ([8 * lane for lane in LANES], 8, 2),
         ([16 * lane for lane in LANES], 16, 4),
-        ([0 for _ in LANES], 16, 1),
+        ([0 for _ in LANES], 16, 2),
         ([128 * lane for lane in LANES], 16, 32),
         ([144 * lane for lane in LANES], 16, 4),
     ],
@@ -71,31 +71,31 @@ TILE_64 = Config(64, 64, 16, 4, 4, unroll=16)
 TILE_64_DEEP = replace(TILE_64, bk=32)
 
 
-# On a float32 tile of 32: As[ty][k] is a broadcast, four k to a 128-bit load unless padding breaks the
-# alignment; Bs[k][tx] is a unit stride; Bs[tx][k] is 32 rows in one bank, which padding by one element, or
+# On a float32 tile of 32: As[ty][k] is a broadcast, four k to a 128-bit load (two wavefronts) unless padding breaks
+# the alignment; Bs[k][tx] is a unit stride; Bs[tx][k] is 32 rows in one bank, which padding by one element, or
 # by 16 bytes for 128-bit loads, spreads out. On tiles of 64 a warp reads two rows of A and 16 columns of B
 # at a time.
 @pytest.mark.parametrize(
     ("config", "stages", "pad", "layout", "dtype", "wavefronts"),
     [
-        (TILE_32, 1, 0, "NN", "float32", 1 / 4 + 1),
+        (TILE_32, 1, 0, "NN", "float32", 2 / 4 + 1),
         (TILE_32, 1, 1, "NN", "float32", 1 + 1),
-        (TILE_32, 1, 0, "NT", "float32", 1 / 4 + 32 / 4),
+        (TILE_32, 1, 0, "NT", "float32", 2 / 4 + 32 / 4),
         (TILE_32, 1, 1, "NT", "float32", 1 + 1),
         (TILE_32, 1, 0, "TN", "float32", 1 + 1),
-        (TILE_32, 1, 0, "NN", "float16", 1 / 4 + 1),
-        (TILE_32, 1, 0, "NN", "float64", 1 / 2 + 2),
+        (TILE_32, 1, 0, "NN", "float16", 2 / 4 + 1),
+        (TILE_32, 1, 0, "NN", "float64", 2 / 2 + 2),
         (replace(TILE_32, unroll=2), 1, 0, "NN", "float32", 1 / 2 + 1),
-        (TILE_16, 1, 0, "NN", "float32", 1 / 4 + 1),
+        (TILE_16, 1, 0, "NN", "float32", 2 / 4 + 1),
         (TILE_16, 1, 1, "NN", "float32", 1 + 1),
-        (TILE_32, 2, 4, "NN", "float32", 1 / 4 + 1),
-        (TILE_32, 2, 4, "NT", "float32", 1 / 4 + 4 / 4),
-        (TILE_64, 1, 0, "NN", "float32", (1 / 4 + 1) / 4),
-        (TILE_64, 2, 4, "NT", "float32", (1 / 4 + 2 / 4) / 4),
+        (TILE_32, 2, 4, "NN", "float32", 2 / 4 + 1),
+        (TILE_32, 2, 4, "NT", "float32", 2 / 4 + 4 / 4),
+        (TILE_64, 1, 0, "NN", "float32", (2 / 4 + 1) / 4),
+        (TILE_64, 2, 4, "NT", "float32", (2 / 4 + 2 / 4) / 4),
         (TILE_64_DEEP, 1, 0, "NN", "float32", (2 / 4 + 1) / 4),
-        (TILE_64_DEEP, 1, 4, "NN", "float32", (1 / 4 + 1) / 4),
+        (TILE_64_DEEP, 1, 4, "NN", "float32", (2 / 4 + 1) / 4),
         (TILE_64_DEEP, 2, 4, "NN", "float32", (2 / 4 + 1) / 4),
-        (replace(TILE_64, tn=2), 1, 0, "NN", "float32", 1 / 4 / 2 + 1 / 4),
+        (replace(TILE_64, tn=2), 1, 0, "NN", "float32", 2 / 4 / 2 + 1 / 4),
     ],
 )
 def test_wavefronts_of_tiled_kernels(config, stages, pad, layout, dtype, wavefronts):
@@ -106,7 +106,7 @@ def test_wavefronts_of_tiled_kernels(config, stages, pad, layout, dtype, wavefro
 
 # What the rungs are capped at on an H100, and what they were measured at there, in TFLOP/s.
 @pytest.mark.parametrize(
-    ("variant", "cap", "measured"), [("naive", 0.51, 0.50), ("coalesced", 8.4, 6.3), ("tiled", 13.4, 9.2)]
+    ("variant", "cap", "measured"), [("naive", 0.51, 0.50), ("coalesced", 8.4, 6.3), ("tiled", 11.1, 9.2)]
 )
 def test_the_load_bound_caps_the_measured_rungs(variant, cap, measured):
     result = roofline(specialize(variant), H100, 4096, 4096, 4096)

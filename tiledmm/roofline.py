@@ -140,9 +140,8 @@ def shared_wavefronts(addresses: Sequence[int], width: int) -> int:
     """Fewest wavefronts in which shared memory serves one load of a warp.
 
     Each of the 32 banks delivers one 4-byte word a wavefront, to any number of lanes: the count is that of
-    the bank with the most different words. So 32 neighbouring 16-byte vectors take four wavefronts, and 32
-    lanes that read the same one take a single one. (The hardware serves 8- and 16-byte loads by halves and
-    quarters of a warp and may not join them all: this is a lower bound.)
+    the bank with the most different words. So 32 neighbouring 16-byte vectors take four wavefronts. A load
+    of 16 bytes a lane takes two even where all lanes read the same: ``python -m benchmarks.shared_loads``.
 
     Args:
         addresses: Byte address of each lane.
@@ -152,7 +151,7 @@ def shared_wavefronts(addresses: Sequence[int], width: int) -> int:
     for address in addresses:
         for word in range(address // _BANK_BYTES, (address + width - 1) // _BANK_BYTES + 1):
             words[word % _BANKS].add(word)
-    return max(len(bank) for bank in words)
+    return max(width // 8, *(len(bank) for bank in words))
 
 
 def global_wavefronts(addresses: Sequence[int], width: int) -> int:
