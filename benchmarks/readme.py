@@ -1,7 +1,7 @@
 """Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
 In README.md and docs/*.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is written
-from ``results/ladder.json``. With ``--check`` nothing is written: exit status 1 if something would change.
+from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.selection import selection_table
 from tiledmm.bench.records import Report, from_json
 from tiledmm.bench.tables import calls_table, ladder_table, padding_table
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = Path(__file__).resolve().parent / "results" / "ladder.json"
+RESULTS = Path(__file__).resolve().parent / "results"
 
-#: What a marker may name.
-TABLES: dict[str, Callable[[Report], str]] = {
-    "machine": lambda report: str(report.machine),
-    "ladder": lambda report: ladder_table(report, report.comparisons[0].size).markdown(title=False),
-    "padding": lambda report: padding_table(report, report.comparisons[0].size).markdown(title=False),
-    "calls": lambda report: calls_table(report).markdown(title=False),
+#: What a marker may name: the run it comes from (``python -m benchmarks.<run>``) and how it is written.
+TABLES: dict[str, tuple[str, Callable[[Report], str]]] = {
+    "machine": ("ladder", lambda report: str(report.machine)),
+    "ladder": ("ladder", lambda report: ladder_table(report, report.comparisons[0].size).markdown(title=False)),
+    "padding": ("ladder", lambda report: padding_table(report, report.comparisons[0].size).markdown(title=False)),
+    "calls": ("ladder", lambda report: calls_table(report).markdown(title=False)),
+    "selection": ("selection", lambda report: selection_table(report).markdown(title=False)),
+    "selection-machine": ("selection", lambda report: str(report.machine)),
 }
 
 _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
@@ -57,16 +60,18 @@ def rewrite(text: str, render: Callable[[str], str]) -> str:
 
 
 def table(name: str, results: Path = RESULTS) -> str:
-    """The Markdown of one table, from a file of results.
+    """The Markdown of one table, from a folder of results.
 
     Raises:
         ValueError: If there is no such table, or there are no results.
     """
     if name not in TABLES:
         raise ValueError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
-    if not results.exists():
-        raise ValueError(f"{results} does not exist: run python -m benchmarks.ladder on a machine with a GPU")
-    return TABLES[name](from_json(results.read_text(encoding="utf-8")))
+    run, render = TABLES[name]
+    path = results / f"{run}.json"
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: run python -m benchmarks.{run} on a machine with a GPU")
+    return render(from_json(path.read_text(encoding="utf-8")))
 
 
 def documents(root: Path = ROOT) -> list[Path]:

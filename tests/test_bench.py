@@ -449,9 +449,11 @@ def test_documented_tables() -> None:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    path = tmp_path / "ladder.json"
-    path.write_text(to_json(sample_report()), encoding="utf-8")
-    return path
+    ours = comparison("NN", row("tiled", 64, 5.0, 6.0), row("auto", None, 10.0, 12.0), row(BASELINE, None, 20.0, 24.0))
+    (tmp_path / "results").mkdir()
+    for run, report in (("ladder", sample_report()), ("selection", Report(MACHINE, (ours,)))):
+        (tmp_path / "results" / f"{run}.json").write_text(to_json(report), encoding="utf-8")
+    return tmp_path / "results"
 
 
 def test_marked_blocks_are_written_anew() -> None:
@@ -481,6 +483,7 @@ def test_documents_are_checked_and_written(tmp_path: Path, results: Path, capsys
     assert readme.main(["--check"], tmp_path, results) == 0
     text = page.read_text(encoding="utf-8")
     assert "NVIDIA H100" in text
+    assert " | 0.500 | " in text, "auto at half the speed of the fastest"
     page.write_text(text.replace("15,000", "9,000"), encoding="utf-8")
     assert readme.main(["--check"], tmp_path, results) == 1
     assert "page.md" in capsys.readouterr().out
@@ -489,7 +492,7 @@ def test_documents_are_checked_and_written(tmp_path: Path, results: Path, capsys
 @pytest.mark.parametrize("name", ["ladder", "nonsense"])
 def test_a_table_that_cannot_be_written_fails(name: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"<!-- table:{name} -->\n<!-- /table -->\n", encoding="utf-8")
-    assert readme.main(["--check"], tmp_path, tmp_path / "missing.json") == 1
+    assert readme.main(["--check"], tmp_path, tmp_path / "missing") == 1
 
 
 def test_this_repository_shows_what_was_measured() -> None:

@@ -15,7 +15,8 @@ AUTO_KERNELS = (("double_buffered", 16), ("double_buffered", 32), ("double_buffe
 
 # Blocks from which on a tile of 64 beats smaller ones, which spread the work over more SMs but load more for it: from
 # `python -m benchmarks.selection` on an H100 (132 SMs), docs/selection.md.
-_ENOUGH_BLOCKS = 40
+_ENOUGH_BLOCKS = 30
+_ENOUGH_BLOCKS_OF_NARROW_TYPES = 64
 _ENOUGH_BLOCKS_OF_16_BYTES = 256
 
 
@@ -41,13 +42,14 @@ def select(name: str, tile: int | None, product: Product) -> Specialization:
 def _fastest(problem: Problem, compute: Element) -> tuple[str, int]:
     """The fastest of AUTO_KERNELS, by a rule read off measurements."""
     blocks = _tiles(problem.m, 64) * _tiles(problem.n, 64) * problem.products
-    wide = compute.sum_bytes == 16
-    if min(problem.m, problem.n) <= 32 or blocks < _ENOUGH_BLOCKS:
+    narrow = compute.itemsize < compute.sum_bytes
+    if min(problem.m, problem.n) <= 32 or blocks < (_ENOUGH_BLOCKS_OF_NARROW_TYPES if narrow else _ENOUGH_BLOCKS):
         return "double_buffered", 16
-    if wide and blocks < _ENOUGH_BLOCKS_OF_16_BYTES:
+    if compute.sum_bytes == 16 and blocks < _ENOUGH_BLOCKS_OF_16_BYTES:
         return "double_buffered", 32
-    # With one step along K there is nothing to overlap.
-    return ("tiled" if problem.k <= 16 else "double_buffered"), 64
+    # With one step along K there is nothing to overlap; and elements that are widened on the way wait in registers,
+    # which costs more than it hides.
+    return ("tiled" if narrow or problem.k <= 16 else "double_buffered"), 64
 
 
 def _tiles(size: int, tile: int) -> int:

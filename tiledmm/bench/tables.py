@@ -166,15 +166,7 @@ def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
 def padding_table(report: Report, size: Size, dtype: str = "float32") -> Table:
     """What padding gains: the speed of ``tiled_padded`` over ``tiled``, a row a tile, a column a layout."""
     layouts = ("NN", "NT", "TN", "TT")
-    tiles = sorted(
-        {
-            row.tile
-            for found in report.comparisons
-            if (found.size, found.dtype) == (size, dtype)
-            for row in found.rows
-            if row.variant == "tiled_padded" and row.tile
-        }
-    )
+    tiles = sorted(set.intersection(*(_padded_tiles(report, size, dtype, layout) for layout in layouts)))
     rows = []
     for tile in tiles:
         cells = [str(tile)]
@@ -185,6 +177,13 @@ def padding_table(report: Report, size: Size, dtype: str = "float32") -> Table:
             cells.append(f"{gain} ({significant(plain.tflops)} to {significant(padded.tflops)})")
         rows.append(tuple(cells))
     return Table(f"{size}  {dtype}: tiled_padded over tiled (TFLOP/s)", ("tile", *layouts), tuple(rows))
+
+
+def _padded_tiles(report: Report, size: Size, dtype: str, layout: str) -> set[int]:
+    """Tiles at which both ``tiled`` and ``tiled_padded`` were timed on a layout."""
+    product = (size, dtype, layout)
+    comparisons = [each for each in report.comparisons if (each.size, each.dtype, each.layout) == product]
+    return {row.tile for each in comparisons for row in each.rows if row.variant == "tiled_padded" and row.tile}
 
 
 def calls_table(report: Report) -> Table:
