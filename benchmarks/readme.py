@@ -7,26 +7,39 @@ from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if s
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.selection import selection_table
-from tiledmm.bench.records import Report, from_json
+from tiledmm.bench.records import Machine, Report, from_json
 from tiledmm.bench.tables import calls_table, ladder_table, padding_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
 
-#: What a marker may name: the run it comes from (``python -m benchmarks.<run>``) and how it is written.
-TABLES: dict[str, tuple[str, Callable[[Report], str]]] = {
-    "machine": ("ladder", lambda report: str(report.machine)),
-    "ladder": ("ladder", lambda report: ladder_table(report, report.comparisons[0].size).markdown(title=False)),
-    "padding": ("ladder", lambda report: padding_table(report, report.comparisons[0].size).markdown(title=False)),
-    "calls": ("ladder", lambda report: calls_table(report).markdown(title=False)),
-    "selection": ("selection", lambda report: selection_table(report).markdown(title=False)),
-    "selection-machine": ("selection", lambda report: str(report.machine)),
+
+def _of_report(render: Callable[[Report], str]) -> Callable[[str], str]:
+    return lambda text: render(from_json(text))
+
+
+def _conflicts(text: str) -> str:
+    results = json.loads(text)
+    return f"{conflicts_table(results['kernels']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+#: What a marker may name: the run it comes from (``python -m benchmarks.<run>``) and how its file is shown.
+TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
+    "machine": ("ladder", _of_report(lambda report: str(report.machine))),
+    "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
+    "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
+    "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
+    "selection": ("selection", _of_report(lambda report: selection_table(report).markdown(title=False))),
+    "selection-machine": ("selection", _of_report(lambda report: str(report.machine))),
+    "conflicts": ("bank_conflicts", _conflicts),
 }
 
 _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
@@ -71,7 +84,7 @@ def table(name: str, results: Path = RESULTS) -> str:
     path = results / f"{run}.json"
     if not path.exists():
         raise ValueError(f"{path} does not exist: run python -m benchmarks.{run} on a machine with a GPU")
-    return render(from_json(path.read_text(encoding="utf-8")))
+    return render(path.read_text(encoding="utf-8"))
 
 
 def documents(root: Path = ROOT) -> list[Path]:

@@ -485,9 +485,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     // Sends for the next tiles, with so many steps of k left. They arrive in buffer `stage` or, without cp.async, in registers.
     const auto fetch = [&](int stage, long long left) {
-        const int depth = inside(left, 0, BK);   // steps of k that are left, of these BK
-        a_view.cols = depth - a_k;
-        b_view.rows = depth - b_k;
 #pragma unroll
         for (int load = 0; load < LOADS_A; ++load) {
             const int m = load * (THREADS / BK);
@@ -508,8 +505,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             else
                 next_b[load] = b_view.read_or_zero(k, n);
         }
-        a_view.move(0, BK);
+        a_view.move(0, BK);   // on to the next tiles, of which so many steps of k are inside
         b_view.move(BK, 0);
+        const int depth = inside(left - BK, 0, BK);
+        a_view.cols = depth - a_k;
+        b_view.rows = depth - b_k;
     };
 
     // Sees to it that this thread's share of what was sent for lies in buffer `stage`.

@@ -481,9 +481,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
 #pragma unroll 1   // laid out several times, it would only cost registers
     for (long long left = p.k; left > 0; left -= BK) {
-        const int depth = inside(left, 0, BK);   // steps of k that are left, of these BK
-        a_view.cols = depth - a_k;
-        b_view.rows = depth - b_k;
 #pragma unroll
         for (int load = 0; load < LOADS_A; ++load) {
             const int m = load * (THREADS / BK);
@@ -494,8 +491,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             const int n = load * (THREADS / BK);
             Bs[b_n + n][b_k] = b_view.read_or_zero(0, n);
         }
-        a_view.move(0, BK);
+        a_view.move(0, BK);   // on to the next tiles, of which so many steps of k are inside
         b_view.move(BK, 0);
+        const int depth = inside(left - BK, 0, BK);
+        a_view.cols = depth - a_k;
+        b_view.rows = depth - b_k;
         __syncthreads();   // both tiles are complete before anyone reads them
 
 #pragma unroll UNROLL

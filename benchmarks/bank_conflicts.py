@@ -1,0 +1,156 @@
+"""What padding does, counted by Nsight Compute: ``python -m benchmarks.bank_conflicts --out FILE.json``.
+
+Profiles ``tiled`` and ``tiled_padded`` at tiles 8, 16 and 32, and ``double_buffered`` at 32, on all four layouts:
+instructions and wavefronts of shared memory, and the fewest wavefronts that those instructions could do with. These are
+the counters that Nsight Compute attributes to source lines; ``l1tex__data_bank_conflicts`` also count arbitration, and
+are not zero on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and permission for its counters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tiledmm.bench.tables import Table, significant
+from tiledmm.cli import missing_gpu
+from tiledmm.codegen import specialize
+
+RESULTS = Path(__file__).parent / "results" / "bank_conflicts.json"
+
+SIZE = 512
+LAYOUTS = ("NN", "NT", "TN", "TT")
+KERNELS = [(name, tile) for name in ("tiled", "tiled_padded") for tile in (8, 16, 32)] + [("double_buffered", 32)]
+CASES = [(name, tile, layout) for name, tile in KERNELS for layout in LAYOUTS]
+
+METRICS = {
+    "loads": "smsp__sass_inst_executed_op_shared_ld.sum",
+    "load_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "stores": "smsp__sass_inst_executed_op_shared_st.sum",
+    "store_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "wavefronts": "memory_l1_wavefronts_shared",
+    "ideal_wavefronts": "memory_l1_wavefronts_shared_ideal",
+}
+
+
+def launch_all() -> None:
+    """Runs every kernel once, for a profiler to watch."""
+    import cupy
+    import numpy as np
+
+    import tiledmm
+
+    host = np.random.default_rng(0).standard_normal((2, SIZE, SIZE), dtype=np.float32)
+    a, b = cupy.asarray(host[0]), cupy.asarray(host[1])
+    for name, tile, layout in CASES:
+        tiledmm.matmul(a.T if layout[0] == "T" else a, b.T if layout[1] == "T" else b, variant=name, tile=tile)
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def parse(output: str) -> list[dict[str, int | str]]:
+    """What ``ncu --csv --page raw`` printed: for each kernel its name and the counts of METRICS.
+
+    Raises:
+        ValueError: If a metric is missing or is no number.
+    """
+    table = output[output.index('"ID"') :] if '"ID"' in output else ""
+    rows = list(csv.DictReader(io.StringIO(table)))
+    counted: list[dict[str, int | str]] = []
+    for row in rows[1:]:  # the first row has the units
+        found: dict[str, int | str] = {"symbol": row["Kernel Name"]}
+        for name, metric in METRICS.items():
+            text = (row.get(metric) or "").replace(",", "")
+            if not text.isdigit():
+                raise ValueError(f"ncu gave {text!r} for {metric} of {row['Kernel Name']}")
+            found[name] = int(text)
+        counted.append(found)
+    return counted
+
+
+def profile() -> list[dict[str, int | str]]:
+    """Counts for every case, in order.
+
+    Raises:
+        RuntimeError: If ncu is missing, may not read the counters, or saw other kernels than were run.
+    """
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise RuntimeError("ncu (Nsight Compute) is not on PATH; it comes with the CUDA toolkit")
+    command = [
+        ncu,
+        "--csv",
+        "--page",
+        "raw",
+        "--metrics",
+        ",".join(METRICS.values()),
+        "--kernel-name",
+        "regex:^tiledmm",
+    ]
+    command += [sys.executable, "-m", "benchmarks.bank_conflicts", "--launch"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
+    if done.returncode:
+        raise RuntimeError(f"ncu failed (may it read the counters?):\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    counted = parse(done.stdout)
+    expected = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
+    if [row["symbol"] for row in counted] != expected:
+        raise RuntimeError(f"ncu saw {[row['symbol'] for row in counted]}, not {expected}")
+    keys = ("variant", "tile", "layout")
+    return [dict(zip(keys, case, strict=True)) | row for case, row in zip(CASES, counted, strict=True)]
+
+
+def conflicts_table(counted: list[dict[str, int | str]]) -> Table:
+    """A row a kernel and layout: instructions and wavefronts for one multiply-add of a warp."""
+    multiply_adds = SIZE**3 / 32
+    rows = []
+    for row in counted:
+        count = {name: int(row[name]) for name in METRICS}
+        rows.append(
+            (
+                str(row["variant"]),
+                str(row["tile"]),
+                str(row["layout"]),
+                *(significant(count[name] / multiply_adds) for name in ("loads", "load_wavefronts")),
+                significant(count["store_wavefronts"] / count["stores"] if count["stores"] else None),
+                significant(count["wavefronts"] / multiply_adds),
+                significant(count["wavefronts"] / count["ideal_wavefronts"]),
+            )
+        )
+    headings = ("loads", "load wavefronts", "wavefronts a store", "all wavefronts", "x the fewest")
+    title = f"Shared memory, {SIZE} x {SIZE} x {SIZE} float32, for each multiply-add of a warp"
+    return Table(title, ("<variant", "tile", "<layout", *headings), tuple(rows))
+
+
+def main() -> int:
+    """Profiles, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"no GPU: {reason}", file=sys.stderr)
+        return 1
+    if options.launch:
+        launch_all()
+        return 0
+    from rich.console import Console
+
+    from tiledmm.bench.machine import this_machine
+
+    try:
+        counted = profile()
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "kernels": counted}, indent=1) + "\n")
+    Console(width=None if sys.stdout.isatty() else 160).print(conflicts_table(counted).rich())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
