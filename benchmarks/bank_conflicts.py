@@ -59,10 +59,12 @@ def parse(output: str) -> list[dict[str, int | str]]:
     Raises:
         ValueError: If a metric is missing or is no number.
     """
-    table = output[output.index('"ID"') :] if '"ID"' in output else ""
-    rows = list(csv.DictReader(io.StringIO(table)))
+    lines = output.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     counted: list[dict[str, int | str]] = []
-    for row in rows[1:]:  # the first row has the units
+    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
+        if not row["ID"].isdigit():  # the row of units, or what ncu says after the table
+            continue
         found: dict[str, int | str] = {"symbol": row["Kernel Name"]}
         for name, metric in METRICS.items():
             text = (row.get(metric) or "").replace(",", "")
@@ -78,6 +80,7 @@ def profile() -> list[dict[str, int | str]]:
 
     Raises:
         RuntimeError: If ncu is missing, may not read the counters, or saw other kernels than were run.
+        ValueError: If it did not give a count for every metric.
     """
     ncu = shutil.which("ncu")
     if ncu is None:
@@ -94,9 +97,17 @@ def profile() -> list[dict[str, int | str]]:
     ]
     command += [sys.executable, "-m", "benchmarks.bank_conflicts", "--launch"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
+    said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}".strip()
+    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:  # whatever the exit status
+        raise RuntimeError(
+            "ncu may not read the GPU's performance counters: run this as an administrator, or have the driver's "
+            f"module loaded with NVreg_RestrictProfilingToAdminUsers=0. It said:\n{said}"
+        )
     if done.returncode:
-        raise RuntimeError(f"ncu failed (may it read the counters?):\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"ncu failed with exit status {done.returncode}:\n{said}")
     counted = parse(done.stdout)
+    if not counted:
+        raise RuntimeError(f"ncu profiled no kernel:\n{said}")
     expected = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
     if [row["symbol"] for row in counted] != expected:
         raise RuntimeError(f"ncu saw {[row['symbol'] for row in counted]}, not {expected}")
@@ -144,7 +155,7 @@ def main() -> int:
 
     try:
         counted = profile()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     options.out.write_text(json.dumps({"machine": asdict(this_machine()), "kernels": counted}, indent=1) + "\n")

@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+from tiledmm import inspection
 from tiledmm.architectures import TARGETS
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.inspection import Resources, _read_report, compile_for, format_compile_error
@@ -286,3 +287,23 @@ def test_many_errors_are_cut_short():
 def test_a_cubin_is_not_printed():
     resources = Resources("sm_90", 8, 0, 0, 0, 0, None, cubin=b"\x7fELF" * 1000, log="long")
     assert len(repr(resources)) < 200
+
+
+def test_a_report_that_nvrtc_left_out_is_asked_for_again(monkeypatch):
+    compiled = []
+    real = inspection._compile
+
+    def forgetful(*arguments):
+        compiled.append(arguments)
+        cubin, log = real(*arguments)
+        return cubin, log if len(compiled) > 1 else ""
+
+    monkeypatch.setattr(inspection, "_compile", forgetful)
+    source = 'extern "C" __global__ void fill(int* p) { *p = 1; }'
+    assert compile_for(source, "fill", "sm_90").registers > 0
+    assert len(compiled) == 2
+
+
+def test_a_source_without_kernels_is_an_error_of_ours():
+    with pytest.raises(CompilationError, match="its kernels: none"):
+        compile_for("constexpr int x = 1;", "fill", "sm_90")

@@ -193,14 +193,9 @@ class _Operand:
             steps.append(0 if self.array.shape[axis] == 1 and size != 1 else self._step(axis))
         core = [self._step(axis) for axis in self.core_axes]
         if not self.matrix:
-            # A vector is a row on the left, a column on the right; the missing axis has one element, hence no stride.
-            # A 0-d result lacks both.
-            core = [0, *core] if self.index == 0 else [*core, 0] if self.index == 1 else self._vector_result(core)
+            # A vector lacks an axis, a 0-d result both. Such an axis has one element, and arrange() ignores its stride.
+            core = core * 2 or [0, 0]
         return (*steps, *core)
-
-    def _vector_result(self, core: list[int]) -> list[int]:
-        # arrange() ignores the stride of an axis with one element, so the one that is there may stand for both.
-        return [core[0], core[0]] if core else [0, 0]
 
     def _step(self, axis: int) -> int:
         stride = self.array.strides[axis]
