@@ -30,10 +30,6 @@ _CONSTANT = re.compile(r"\b(\d+) bytes cmem\[\d+\]")
 _FRAME = re.compile(r"\b(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _STACK = re.compile(r"\b(\d+) bytes cumulative stack size")
 
-# NVRTC 13.0 now and then gives a cubin and a log without ptxas' report: 3 times in some 450 compilations, on a machine
-# with 16 cores.
-_ATTEMPTS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Resources:
@@ -97,14 +93,6 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = "c++17") ->
         MissingDependencyError: If cuda-core or NVRTC is not installed; the message has the command to
             install it.
     """
-    for _ in range(_ATTEMPTS):
-        cubin, log = _compile(source, symbol, target, std)
-        if _ENTRY.search(log):
-            break
-    return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
-
-
-def _compile(source: str, symbol: str, target: str, std: str) -> tuple[bytes, str]:
     program, options, not_found = _cuda_core()
     log = io.StringIO()
     try:
@@ -115,6 +103,7 @@ def _compile(source: str, symbol: str, target: str, std: str) -> tuple[bytes, st
             ftz=True,
             device_as_default_execution_space=True,
             ptxas_options="-v",
+            no_cache=True,  # a cubin out of NVRTC's own cache comes without ptxas' report
         )
         cubin = program(source, "c++", settings).compile("cubin", logs=log).code
     except not_found as error:
@@ -127,7 +116,8 @@ def _compile(source: str, symbol: str, target: str, std: str) -> tuple[bytes, st
             reason = _clean(str(error)).partition("compilation log:")[2].strip()
             raise ConfigError(f"NVRTC takes no target {target!r} with std {std!r}: {reason}") from None
         raise
-    return bytes(cubin), _clean(log.getvalue())
+    text = _clean(log.getvalue())
+    return Resources(target, **_read_report(text, symbol), cubin=bytes(cubin), log=text)
 
 
 def format_compile_error(source: str, log: str) -> str:
