@@ -290,7 +290,7 @@ def test_a_cubin_is_not_printed():
 
 def test_compiling_twice_reports_twice():
     source = 'extern "C" __global__ void fill(int* p) { *p = 1; }'
-    assert compile_for(source, "fill", "sm_90").log == compile_for(source, "fill", "sm_90").log != ""
+    assert compile_for(source, "fill", "sm_90").registers == compile_for(source, "fill", "sm_90").registers > 0
 
 
 def test_a_source_without_kernels_is_an_error_of_ours():
