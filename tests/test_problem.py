@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
+from tiledmm import geometry
 from tiledmm.codegen import specialize
 from tiledmm.ladder import kernel_variants
 from tiledmm.operands import Array, describe, resolve
@@ -208,24 +208,16 @@ def test_span(shape: tuple[int, ...], strides: tuple[int, ...], span: Span) -> N
     assert Span.of(shape, strides, 4) == span
 
 
-# ---- grids (no GPU needed, but CuPy) ----
+# ---- grids ----
 
 
-@pytest.fixture(scope="module")
-def launch() -> Any:
-    pytest.importorskip("cupy")
-    from tiledmm import launch
-
-    return launch
-
-
-def blocks(launch: Any, shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -> tuple[int, int]:
+def blocks(shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -> tuple[int, int]:
     m, n = shape
     dtype = np.dtype("i1")
     x1 = Array((*batch, m, 1), (*(m,) * len(batch), 1, 1), dtype)
     x2 = Array((*batch, 1, n), (*(n,) * len(batch), n, 1), dtype)
     product = resolve(x1, x2)
-    grid: tuple[int, int] = launch.grid(specialize("tiled", tile=tile, dtype="int8"), product.problem)
+    grid: tuple[int, int] = geometry.grid(specialize("tiled", tile=tile, dtype="int8"), product.problem)
     return grid
 
 
@@ -246,27 +238,24 @@ def blocks(launch: Any, shape: tuple[int, int], batch: tuple[int, ...] = (), til
     ],
 )
 def test_a_grid_covers_every_tile_within_cudas_limits(
-    launch: Any, shape: tuple[int, int], batch: tuple[int, ...], tile: int
+    shape: tuple[int, int], batch: tuple[int, ...], tile: int
 ) -> None:
-    x, y = blocks(launch, shape, batch, tile)
+    x, y = blocks(shape, batch, tile)
     needed = -(-shape[0] // tile) * -(-shape[1] // tile) * math.prod(batch)
     assert 1 <= x <= 2**31 - 1
     assert 1 <= y <= 65_535
     assert needed <= x * y < needed + x
 
 
-def test_a_grid_that_is_too_large_is_an_error_that_says_so(launch: Any) -> None:
+def test_a_grid_that_is_too_large_is_an_error_that_says_so() -> None:
     with pytest.raises(ValueError, match="larger tile"):
-        blocks(launch, (2**31, 2**31))
+        blocks((2**31, 2**31))
 
 
-def test_packed_sizes_are_what_the_kernels_struct_holds(launch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
+def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
-    packed = launch.pack(specialize("tiled", tile=8), problem)
-    assert packed.size == 1, "CuPy passes only arrays of one element by value"
-    words = packed.view(np.int64).ravel().tolist()
+    words = geometry.pack(specialize("tiled", tile=8), problem).tolist()
     m, n, k, tiles_m, tiles_n, *rest = words
     assert (m, n, k, tiles_m, tiles_n) == (5, 7, 6, 1, 1)
     assert rest[:3] == [1, 2, 3], "batches, slowest first"
@@ -275,12 +264,12 @@ def test_packed_sizes_are_what_the_kernels_struct_holds(launch: Any, monkeypatch
     assert rest[13:] == [7, 1, 0, 105, 35]
 
 
-def test_every_variant_has_a_grid(launch: Any) -> None:
+def test_every_variant_has_a_grid() -> None:
     problem = problem_of(np.zeros((100, 3), "f4"), np.zeros((3, 200), "f4"))
     for variant in kernel_variants():
         for tile in variant.tiles or (None,):
             specialization = specialize(variant, tile=tile)
             config = specialization.config
-            x, y = launch.grid(specialization, problem)
+            x, y = geometry.grid(specialization, problem)
             assert x * y == -(-100 // config.bm) * -(-200 // config.bn)
             assert math.prod(specialization.block) == specialization.threads <= 1024

@@ -14,6 +14,7 @@ Each derives from the builtin that NumPy (and, where it differs, CuPy) raises fo
     ├── ConfigError             ValueError             a tile that does not fit, or a variant that has none
     ├── DeviceError             RuntimeError           no GPU, the wrong GPU, or one that is too old
     ├── CompilationError        RuntimeError           a kernel that does not compile
+    ├── SimulationError         RuntimeError           a kernel that the simulator found something wrong with
     └── MissingDependencyError  ImportError            an optional package that is needed now
 """
 
@@ -64,6 +65,10 @@ class DeviceError(TiledmmError, RuntimeError):
 
 class CompilationError(TiledmmError, RuntimeError):
     """A kernel that does not compile; the message shows the source lines."""
+
+
+class SimulationError(TiledmmError, RuntimeError):
+    """A kernel that the simulator found something wrong with; the message names lines, blocks and threads."""
 
 
 class MissingDependencyError(TiledmmError, ImportError):

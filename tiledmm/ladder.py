@@ -64,6 +64,7 @@ class Variant:
         shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
         tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
         default_tile: The tile taken when none is given.
+        simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Variant:
     shared_bytes: Callable[[Config, Element, str], int]
     tiles: tuple[int, ...] = ()
     default_tile: int = 0
+    simulated: bool = True
 
     def config(self, tile: int | None, element: Element) -> Config:
         """The numbers for a tile and an element type.
@@ -205,6 +207,7 @@ VARIANTS: dict[str, Variant] = {
             configure=lambda tile, element: Config(0, 0),
             block=lambda config: (0, 0),
             shared_bytes=lambda config, element, layout: 0,
+            simulated=False,
         ),
     )
 }

@@ -8,17 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import cupy
-import numpy as np
 from cupy.linalg import _product
 
 from tiledmm.codegen import Specialization
 from tiledmm.compilation import raw_kernel
-from tiledmm.errors import AlignmentError, OperandTypeError, ShapeError
+from tiledmm.errors import AlignmentError, OperandTypeError
+from tiledmm.geometry import grid, pack
 from tiledmm.operands import Product
-from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
-
-MAX_GRID_X = 2**31 - 1
-MAX_GRID_Y = 65_535
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
 cupy_matmul = _product.matmul
@@ -30,43 +26,6 @@ current_device = cupy.cuda.runtime.getDevice
 # A wrapper made once serves as well; it is not a documented name, so a CuPy without it gets the array.
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
-_ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
-
-
-def grid(specialization: Specialization, problem: Problem) -> tuple[int, int]:
-    """Blocks along x and y: one a tile of C a product, numbered through both dimensions.
-
-    Raises:
-        ShapeError: If there are more than a grid can hold, 1.4e14.
-    """
-    blocks = _tiles(problem.m, specialization.config.bm) * _tiles(problem.n, specialization.config.bn)
-    for dimension in problem.batch:
-        blocks *= dimension.size
-    x = min(blocks, MAX_GRID_X)
-    y = -(-blocks // max(x, 1))
-    if y > MAX_GRID_Y:
-        raise ShapeError(f"{blocks} blocks do not fit a grid of {MAX_GRID_X} x {MAX_GRID_Y}; take a larger tile")
-    return x, y
-
-
-def pack(specialization: Specialization, problem: Problem) -> Any:
-    """The kernel's ``Problem`` (``cuda_src/matrices.cuh``) as an argument for a RawKernel."""
-    batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
-    row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
-    words = [
-        problem.m, problem.n, problem.k,
-        _tiles(problem.m, specialization.config.bm), _tiles(problem.n, specialization.config.bn),
-        *(d.size for d in batch),
-        row_a, col_a, *(d.a for d in batch),
-        row_b, col_b, *(d.b for d in batch),
-        row_c, col_c, *(d.c for d in batch),
-    ]  # fmt: skip
-    return _PreparedArgument(np.array(words, dtype=np.int64).view(f"V{8 * len(words)}"))
-
-
-def _tiles(size: int, tile: int) -> int:
-    return -(-size // tile)
-
 
 class Plan:
     """One product on one device, ready to be launched on any arrays that are described alike."""
@@ -77,7 +36,8 @@ class Plan:
         self.product = product
         self.grid = grid(specialization, product.problem)
         self.block = specialization.block
-        self.sizes = pack(specialization, product.problem)
+        words = pack(specialization, product.problem)
+        self.sizes = _PreparedArgument(words.view(f"V{words.nbytes}"))
         self.function: Any = None if product.problem.is_empty else raw_kernel(specialization).kernel
         self.alignment = max(product.a.itemsize, product.b.itemsize, product.c.itemsize) - 1
 

@@ -21,6 +21,8 @@
 #define TILEDMM_SM_THREADS 2048
 #endif
 
+#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+
 // ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
@@ -59,19 +61,32 @@ __device__ __forceinline__ float negate(float x) {
     return negative;
 }
 
-// ---- asynchronous copies from global to shared memory ----
+// ---- asynchronous copies ----
+
+// Copies `source_bytes` from global to shared memory, without waiting, and zeros up to BYTES.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cp_async_wait_all() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+#endif
+
+// ---- elements copied from global to shared memory ----
 
 // Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
 template <class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
 #if TILEDMM_CP_ASYNC
-    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const int source_bytes = valid ? sizeof(T) : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(destination), "l"(global), "n"(sizeof(T)), "r"(source_bytes)
-                 : "memory");
+    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
 #else
     *shared = valid ? *global : T{};
 #endif
@@ -80,7 +95,7 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
 // Waits until every copy this thread started has landed. Other threads see them after the next barrier.
 __device__ __forceinline__ void wait_for_copies() {
 #if TILEDMM_CP_ASYNC
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    cp_async_wait_all();
 #endif
 }
 // Element types: how each is stored in memory, what its sums are accumulated in, and how one becomes another.

@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import any_bits, small_integers
-from tiledmm import api, launch
+from tiledmm import api, geometry
 
 BILLIONS = 2**31
 
@@ -76,7 +76,7 @@ def test_grids_of_more_than_one_row(
     variant: str, tile: int | None, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Blocks beyond 2^31 - 1 go to a second row of the grid; here already those beyond a few.
-    monkeypatch.setattr(launch, "MAX_GRID_X", width)
+    monkeypatch.setattr(geometry, "MAX_GRID_X", width)
     monkeypatch.setattr(api, "_plans", {})
     rng = np.random.default_rng(32)
     for batch, m, n in (((), 1, 1), ((), 70, 40), ((3,), 33, 65), ((2, 5, 3), 9, 9)):

@@ -1,0 +1,121 @@
+"""Kernels with a planted bug: edits of rendered text, and what is to be found in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tiledmm
+from tests.strategies import small_integers
+from tiledmm import simulator
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit.
+
+    Attributes:
+        name: What is wrong.
+        variant, tile, layout, dtype, target: Of the kernel that is broken.
+        old, new: The edit; ``old`` occurs in the text.
+        kinds: What the simulator is to find, any of it; none where only the result tells.
+        line: Text of a line that the finding is to name, or none.
+        sizes: m, n, k.
+    """
+
+    name: str
+    variant: str
+    old: str
+    new: str
+    kinds: tuple[str, ...]
+    line: str = ""
+    tile: int | None = 16
+    layout: str = "NN"
+    dtype: str = "float32"
+    target: str = "sm_90"
+    sizes: tuple[int, int, int] = (40, 50, 37)
+
+
+RACE, SHARED_OUT, GLOBAL_OUT = "race on shared memory", "shared access out of bounds", "global access out of bounds"
+UNINITIALISED, NOT_WAITED = "uninitialised shared memory", "copy not waited for"
+
+BUGS = (
+    Bug("no barrier after the stores", "tiled", "__syncthreads();   // both", "//", (RACE,), "= As[ty"),
+    Bug("no barrier after the reads", "tiled", "__syncthreads();   // everyone", "//", (RACE,), "As[a_m + m][a_k] ="),
+    Bug("rows up to and with the last", "tiled", "row < rows && col < cols ?", "row <= rows && col < cols ?",
+        (GLOBAL_OUT,), "b_view.read_or_zero"),
+    Bug("columns up to and with the last", "tiled", "row < rows && col < cols ?", "row < rows && col <= cols ?",
+        (GLOBAL_OUT,), "read_or_zero"),
+    Bug("no guard on loads", "tiled", "return row < rows && col < cols ?", "return true ?", (GLOBAL_OUT,)),
+    Bug("no guard on stores, rows", "tiled", "if (row < rows && col < cols)\n            data",
+        "if (col < cols)\n data", (GLOBAL_OUT,), "c_tile.write"),
+    Bug("no guard on stores, columns", "tiled", "if (row < rows && col < cols)\n            data",
+        "if (row < rows)\n data", (GLOBAL_OUT, "race on global memory"), "c_tile.write"),
+    Bug("columns of another row", "naive", "row >= c_tile.rows || col >= c_tile.cols", "row >= c_tile.rows",
+        (GLOBAL_OUT, "race on global memory"), tile=None),
+    Bug("rows too narrow", "tiled", "Sum As[BM][BK + PAD];", "Sum As[BM][BK + PAD - 1];", (SHARED_OUT, RACE),
+        "As[a_m + m][a_k] ="),
+    Bug("one row too few", "tiled", "Sum Bs[BK][BN + PAD];", "Sum Bs[BK - 1][BN + PAD];", (SHARED_OUT,), "Bs["),
+    Bug("index transposed", "tiled", "= As[ty + i * BLOCK_Y][k]", "= As[k][ty + i * BLOCK_Y]", ()),
+    Bug("one step of k too many", "tiled", "k < BK; ++k", "k <= BK; ++k", (SHARED_OUT,), "frag_"),
+    Bug("one step of k too few", "tiled", "k < BK; ++k", "k < BK - 1; ++k", ()),
+    Bug("half of the tile loaded", "tiled", "Bs[b_k + k][b_n] = b_view", "if (b_k < BK / 2) Bs[b_k + k][b_n] = b_view",
+        (UNINITIALISED,), "frag_b[j] = Bs"),
+    Bug("no wait for copies", "double_buffered", "cp_async_wait_all();\n#endif", "\n#endif", (NOT_WAITED,), "= As["),
+    Bug("no wait for copies, NT", "double_buffered", "cp_async_wait_all();\n#endif", "\n#endif", (NOT_WAITED,), "= Bs[",
+        layout="NT"),
+    Bug("wait in the prologue alone", "double_buffered", "if (more) settle(stage ^ 1);", "", (NOT_WAITED,), "= As["),
+    Bug("no barrier in the loop", "double_buffered", "settle(stage ^ 1);\n        __syncthreads();",
+        "settle(stage ^ 1);", (RACE, UNINITIALISED, NOT_WAITED)),
+    Bug("no barrier in the loop, through registers", "double_buffered", "settle(stage ^ 1);\n        __syncthreads();",
+        "settle(stage ^ 1);", (RACE, UNINITIALISED), target="sm_75"),
+    Bug("the buffer in use is loaded", "double_buffered", "fetch(stage ^ 1,", "fetch(stage,", (RACE, NOT_WAITED)),
+    Bug("buffers not swapped", "double_buffered", "stage ^= 1;", "", ()),
+    Bug("a result read before it is written", "coalesced", "Sum sum = {};", "Sum sum = c[0];",
+        ("uninitialised result",), "c[0]", tile=None),
+    Bug("one k too many", "naive", "k < p.k; ++k", "k <= p.k; ++k", (GLOBAL_OUT,), "A.read", tile=None),
+    Bug("blocks overlap", "tiled", "p.tiles_m) * bm;", "p.tiles_m) * (bm / 2);", ("race on global memory",), "write"),
+    Bug("writes to A", "naive", "c_tile.write(row, col, sum);", "c_tile.write(row, col, sum); *(TA*)a = {};",
+        ("write to an operand",), "*(TA*)a", tile=None),
+    Bug("some threads leave before a barrier", "tiled", "const int ty = threadIdx.y;",
+        "const int ty = threadIdx.y; if (tx == 3) return;", ("barrier not reached by all",), "__syncthreads"),
+    Bug("a barrier in a branch", "tiled", "__syncthreads();   // both",
+        "if (tx < 8) __syncthreads(); else __syncwarp(); //", ("barrier not reached by all", "warp not converged")),
+    Bug("a wide load at an odd address", "naive", "Sum sum = {};", "Sum sum = *(const double*)(a + 1) > 1e300;",
+        ("misaligned access",), "double*", tile=None, sizes=(8, 8, 8)),
+    Bug("shared memory past the end of the block's", "tiled", "frag_a[i] = As[ty", "frag_a[i] = As[ty + 100000",
+        (SHARED_OUT, GLOBAL_OUT), "frag_a"),
+    Bug("runs into the next array", "tiled", "As[a_m + m][a_k] =", "As[a_m + m + (a_m == 15)][a_k] =", (SHARED_OUT,),
+        "As[a_m + m"),
+)  # fmt: skip
+
+
+def plant(bug: Bug, folder: Path) -> Path:
+    """Writes the broken kernel to a file."""
+    text = tiledmm.source(bug.variant, tile=bug.tile, layout=bug.layout, dtype=bug.dtype)
+    assert bug.old in text, f"{bug.name}: the template no longer has {bug.old!r}"
+    path = folder / "broken.cu"
+    path.write_text(text.replace(bug.old, bug.new, 1))
+    return path
+
+
+def operands(bug: Bug) -> tuple[np.ndarray, np.ndarray]:
+    """Small integers in the bug's layout."""
+    m, n, k = bug.sizes
+    rng = np.random.default_rng(0)
+    pair = small_integers(rng, (m, k), bug.dtype), small_integers(rng, (k, n), bug.dtype)
+    left, right = (np.asfortranarray(x) if letter == "T" else x for x, letter in zip(pair, bug.layout, strict=True))
+    return left, right
+
+
+def simulate(bug: Bug, folder: Path, **keywords: Any) -> tuple[bool, simulator.Report]:
+    """Whether the result is right all the same, and the report."""
+    a, b = operands(bug)
+    source = plant(bug, folder)
+    c, report = simulator.run(
+        a, b, variant=bug.variant, tile=bug.tile, source=source, target=bug.target, counts=False, **keywords
+    )
+    return np.array_equal(c, a @ b), report

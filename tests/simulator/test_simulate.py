@@ -1,0 +1,135 @@
+"""The simulator's matmul is NumPy's, for every kind of operand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.strategies import PROPERTY, any_bits, lay_out, layouts, np_dtype, operand_shapes, small_integers
+from tiledmm import errors, simulator
+from tiledmm.elements import ELEMENTS
+from tiledmm.ladder import kernel_variants
+
+
+def test_a_product_of_integers_is_exact():
+    rng = np.random.default_rng(0)
+    a, b = small_integers(rng, (33, 17), "float32"), small_integers(rng, (17, 40), "float32")
+    for row in kernel_variants():
+        np.testing.assert_array_equal(simulator.matmul(a, b, variant=row.name), a @ b)
+
+
+@settings(PROPERTY, max_examples=60)
+@given(data=st.data())
+def test_any_operands(data):
+    left, right = data.draw(operand_shapes(max_batch=5))
+    dtype = data.draw(st.sampled_from(("float32", "int16", "bool", "complex64")))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    operands = []
+    for shape in (left, right):
+        layout = data.draw(layouts(len(shape), broadcast=True))
+        operands.append(lay_out(np, small_integers(rng, shape, dtype), layout, poison=True)[0])
+    x1, x2 = operands
+    variant, tile = data.draw(st.sampled_from((("naive", None), ("tiled", 8), ("double_buffered", 8))))
+    expected = np.matmul(x1, x2)
+    result = simulator.matmul(x1, x2, variant=variant, tile=tile)
+    assert result.dtype == expected.dtype and result.shape == expected.shape
+    np.testing.assert_array_equal(result, expected)
+
+
+@settings(PROPERTY, max_examples=40)
+@given(data=st.data())
+def test_any_out(data):
+    left, right = data.draw(operand_shapes(max_batch=2))
+    rng = np.random.default_rng(0)
+    x1, x2 = small_integers(rng, left, "int32"), small_integers(rng, right, "int32")
+    expected = np.matmul(x1, x2)
+    out_type = data.draw(st.sampled_from(("int32", "int64", "float64", "int8")))
+    layout = data.draw(layouts(expected.ndim))
+    out, memory = lay_out(np, np.zeros(expected.shape, out_type), layout, poison=True)
+    before = memory.copy()
+    assert simulator.matmul(x1, x2, out=out, variant="tiled", tile=8) is out
+    np.testing.assert_array_equal(out, expected.astype(out_type))
+    out[...] = 0
+    np.testing.assert_array_equal(memory, before)  # nothing beside it was written
+
+
+def test_an_out_that_overlaps_an_operand():
+    a = np.arange(36.0).reshape(6, 6)
+    expected = a @ a
+    simulator.matmul(a, a, out=a, variant="tiled", tile=8)
+    np.testing.assert_array_equal(a, expected)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_every_type_wraps_and_rounds_as_numpy_does(dtype):
+    rng = np.random.default_rng(1)
+    kind = np_dtype(dtype)
+    if kind.kind in "iub":
+        a, b = any_bits(rng, (9, 20), kind), any_bits(rng, (20, 11), kind)
+        np.testing.assert_array_equal(simulator.matmul(a, b, variant="double_buffered", tile=16), a @ b)
+        return
+    a = rng.standard_normal((9, 20)).astype(kind)
+    b = rng.standard_normal((20, 11)).astype(kind)
+    wide = np.complex128 if kind.kind == "c" else np.float64
+    exact = a.astype(wide) @ b.astype(wide)
+    bound = np.abs(a.astype(wide)) @ np.abs(b.astype(wide))
+    epsilon = {"bfloat16": 2.0**-8, "float16": 2.0**-11}.get(dtype)
+    result = simulator.matmul(a, b, variant="double_buffered", tile=16)
+    assert result.dtype == kind
+    if epsilon is None:
+        epsilon = 22 * float(np.finfo(kind).eps)
+    assert (np.abs(result.astype(wide) - exact) <= epsilon * (np.abs(exact) + 1e-3 * bound) + 1e-6 * bound).all()
+
+
+def test_subnormals_are_kept():
+    a = np.full((8, 64), 1e-39, np.float32)
+    b = np.full((64, 8), 0.5, np.float32)
+    np.testing.assert_array_equal(simulator.matmul(a, b, variant="tiled", tile=8), a @ b)
+
+
+def test_conversions_that_no_kernel_does():
+    a, b = np.full((4, 4), 2.7), np.eye(4)
+    result = simulator.matmul(a, b, dtype="int32", casting="unsafe", variant="tiled", tile=8)
+    np.testing.assert_array_equal(result, np.matmul(a, b, dtype="int32", casting="unsafe"))
+    out = np.zeros((4, 4), np.float32)
+    with pytest.warns(np.exceptions.ComplexWarning):
+        simulator.matmul(a + 0j, b, out=out, casting="unsafe", variant="naive")
+    np.testing.assert_array_equal(out, a.astype("f4"))
+
+
+def test_mistakes_are_the_same_errors():
+    a = np.zeros((3, 4))
+    with pytest.raises(errors.ShapeError):
+        simulator.matmul(a, a)
+    with pytest.raises(errors.UnknownVariantError):
+        simulator.matmul(a, a.T, variant="tilde")
+    with pytest.raises(errors.ConfigError, match="cublas"):
+        simulator.matmul(a, a.T, variant="cublas")
+    with pytest.raises(errors.OperandTypeError, match="numpy"):
+        simulator.matmul([[1.0]], a)
+    with pytest.raises(errors.OperandTypeError, match="read-only"):
+        frozen = np.zeros((3, 3))
+        frozen.flags.writeable = False
+        simulator.matmul(a, a.T, out=frozen)
+    with pytest.raises(errors.AlignmentError):
+        odd = np.zeros(4 * 16 + 1, np.uint8)[1:].view("f4").reshape(4, 4)
+        simulator.matmul(odd, odd)
+    with pytest.raises(errors.ConfigError, match="reverse"):
+        simulator.run(a, a.T, threads="sideways")
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (3, 4)), ((3, 0), (0, 4)), ((2, 3, 4), (0, 4, 5)), ((0,), (0,))])
+def test_nothing_to_compute(shapes):
+    x1, x2 = (np.zeros(shape, np.float32) for shape in shapes)
+    if shapes[1][0] == 0 and len(shapes[1]) == 3:
+        x1 = x1[:1]
+    np.testing.assert_array_equal(simulator.matmul(x1, x2, variant="tiled"), np.matmul(x1, x2))
+
+
+def test_without_checks_the_result_is_the_same():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 70, 45)), rng.standard_normal((45, 66))
+    checked = simulator.matmul(a, b, variant="double_buffered", tile=32)
+    np.testing.assert_array_equal(checked, simulator.matmul(a, b, variant="double_buffered", tile=32, checks=False))

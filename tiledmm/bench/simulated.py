@@ -1,0 +1,150 @@
+"""Every variant run on the simulator: right or wrong, and what it asks of the memories. Counts, no times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
+from tiledmm.bench.tables import NONE, Table, count, significant
+from tiledmm.elements import element
+from tiledmm.errors import CompilationError, ConfigError
+from tiledmm.simulator import Report, run
+
+#: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.
+SIZES = (Size(128, 128, 128), Size(61, 83, 47))
+
+#: Multiply-adds of the largest product that is simulated: a second or two for each kernel.
+MAX_MULTIPLY_ADDS = 256**3
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One kernel on one product.
+
+    Attributes:
+        rung: The kernel.
+        report: What it did; None if it does not compile.
+        verdict: How far its result is off; None if it does not compile.
+        error: Why it does not compile, or empty.
+    """
+
+    rung: Rung
+    report: Report | None
+    verdict: Verdict | None
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result is right and the simulator found nothing wrong."""
+        return bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
+
+
+def sizes_to_simulate(sizes: Iterable[Size]) -> tuple[Size, ...]:
+    """Those that are small enough, or ``SIZES``."""
+    small = tuple(size for size in sizes if size.m * size.n * size.k <= MAX_MULTIPLY_ADDS)
+    return small or SIZES
+
+
+def simulate_all(
+    rungs: Iterable[Rung],
+    size: Size,
+    *,
+    dtype: str,
+    layout: str,
+    target: str,
+    machine: bool,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Simulated]:
+    """Runs kernels on random operands.
+
+    Args:
+        rungs: The kernels.
+        size: The product.
+        dtype, layout: Its type, and how A and B lie in memory.
+        target: The GPU to be.
+        machine: Whether accesses are counted as the machine code has them.
+        progress: Called now and then with a kernel's name, the blocks done and their number.
+
+    Raises:
+        MissingDependencyError: If there is no C++ compiler.
+    """
+    kind = element(dtype).dtype
+    rng = np.random.default_rng(0)
+    a, b = (
+        _lay_out(random_matrix(rng, *shape, kind, size.k), letter)
+        for shape, letter in zip(((size.m, size.k), (size.k, size.n)), layout, strict=True)
+    )
+    expected = reference(a, b)
+    found = []
+    for rung in rungs:
+        tell = None if progress is None else (lambda done, of, name=rung.label: progress(name, done, of))
+        try:
+            c, report = run(a, b, variant=rung.variant, tile=rung.tile, target=target, machine=machine, progress=tell)
+        except (CompilationError, ConfigError) as error:
+            found.append(Simulated(rung, None, None, str(error)))
+        else:
+            found.append(Simulated(rung, report, judge(c, expected)))
+    return found
+
+
+def _lay_out(matrix: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:
+    if letter == "G":  # every other element of a larger matrix
+        return np.repeat(np.repeat(matrix, 2, 0), 2, 1)[::2, ::2]
+    return np.asfortranarray(matrix) if letter == "T" else matrix
+
+
+def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: str, target: str) -> Table:
+    """A row a kernel: whether it is right, and its traffic for each multiply-add of a warp."""
+    machine = any(row.report and row.report.machine for row in rows)
+    notes = [f"{row.rung.label}: {row.error}" for row in rows if row.error]
+    notes += [str(finding) for row in rows if row.report for finding in row.report.findings]
+    return Table(
+        title=f"Simulated  {size}  {dtype}  {layout}",
+        columns=(
+            "<variant", "tile", "<result", "max error", "sectors/request", "shared loads", "wavefronts", "conflicts",
+            "FLOP/byte", "reuse", "barriers",
+        ),
+        rows=tuple(_cells(row) for row in rows),
+        notes=(
+            f"As the {f'machine code of {target}' if machine else 'source'} has it. Shared loads and wavefronts: for "
+            "each multiply-add of a warp. Conflicts: wavefronts beyond the fewest. FLOP/byte: of what is asked of "
+            "global memory. Reuse: how often an element that was loaded is multiplied.",
+            *notes,
+        ),
+        bad=frozenset(i for i, row in enumerate(rows) if not row.ok),
+    )  # fmt: skip
+
+
+def _cells(row: Simulated) -> tuple[str, ...]:
+    head = (row.rung.variant, NONE if row.rung.tile is None else str(row.rung.tile))
+    if row.report is None or row.verdict is None:
+        return (*head, "does not compile", *[NONE] * 8)
+    report, traffic = row.report, row.report.machine or row.report.source
+    result = "right" if row.ok else "WRONG" if not row.verdict.ok else f"{len(report.findings)} FINDINGS"
+    loads = traffic.global_load + traffic.copy_load
+    shared = traffic.shared_load
+    of_a_warp = report.multiply_adds / 32
+    wavefronts = shared.wavefronts + traffic.shared_store.wavefronts
+    conflicts = shared.bank_conflicts + traffic.shared_store.bank_conflicts
+    staged = bool(shared.requests)
+    return (
+        *head,
+        result,
+        NONE if row.verdict.error is None else f"{row.verdict.error:.1e}" if row.verdict.error else "0",
+        significant(loads.sectors_per_request),
+        significant(shared.requests / of_a_warp) if staged else NONE,
+        significant(wavefronts / of_a_warp) if staged else NONE,
+        count(conflicts) if staged else NONE,
+        significant(report.intensity),
+        significant(report.reuse),
+        count(report.barriers),
+    )
+
+
+#: What all of it means.
+NOTE = "These are counts of what the kernels do, by running them on this CPU. They are not times."

@@ -1,0 +1,131 @@
+"""Machine code of a kernel: which source line each memory access comes from, and how wide it is. Needs no GPU."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiledmm.errors import CompilationError, MissingDependencyError
+from tiledmm.inspection import INSTALL, compile_for
+
+# "	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382": one for each level, innermost first.
+_LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)(?: inlined at "[^"]*", line (\d+))?')
+# "        /*1450*/              @!P0 LDGSTS.E [R13], desc[UR20][R4.64] ;"
+_INSTRUCTION = re.compile(r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)")
+
+_SPACES = {"LDS": "shared", "STS": "shared", "LDG": "global", "STG": "global", "LDL": "local", "STL": "local",
+           "LD": "generic", "ST": "generic", "LDGSTS": "shared"}  # fmt: skip
+_KINDS = {"LDS": "load", "LDG": "load", "LDL": "load", "LD": "load", "STS": "store", "STG": "store", "STL": "store",
+          "ST": "store", "LDGSTS": "copy"}  # fmt: skip
+_BYTES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One instruction that accesses memory.
+
+    Attributes:
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
+        space: ``"shared"``, ``"global"``, ``"local"`` (registers that were spilled) or ``"generic"``. That of a copy is
+            where it writes to.
+        bytes: What each lane moves.
+        lines: The source line it stands in, then the lines at which the functions it was inlined from were called.
+        offset: Its place in the function.
+    """
+
+    kind: str
+    space: str
+    bytes: int
+    lines: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """A kernel in machine code.
+
+    Attributes:
+        accesses: Its instructions that access memory, in order. Those that are never carried out are left out.
+        opcodes: How many there are of each instruction, by its name without modifiers.
+    """
+
+    accesses: tuple[Access, ...]
+    opcodes: dict[str, int]
+
+
+@functools.lru_cache(maxsize=256)
+def disassemble(source: str, symbol: str, target: str) -> MachineCode:
+    """Compiles a kernel and takes its machine code apart.
+
+    Args:
+        source: CUDA C, complete in itself.
+        symbol: Name of the kernel.
+        target: What to compile for: ``"sm_90"``.
+
+    Raises:
+        MissingDependencyError: If NVRTC or nvdisasm is not installed; the message has the command to install it.
+        CompilationError: If the source does not compile.
+    """
+    cubin = compile_for(source, symbol, target, lineinfo=True).cubin
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "kernel.cubin"
+        file.write_bytes(cubin)
+        done = subprocess.run([str(nvdisasm()), "-c", "-gi", str(file)], capture_output=True, text=True)
+    if done.returncode:
+        raise CompilationError(f"nvdisasm cannot read what NVRTC made for {target}: {done.stderr.strip()[:1000]}")
+    return parse(done.stdout.splitlines())
+
+
+def parse(lines: Iterable[str]) -> MachineCode:
+    """What ``nvdisasm -c -gi`` printed of one kernel."""
+    accesses: list[Access] = []
+    opcodes: dict[str, int] = {}
+    chain: list[int] = []
+    fresh = True  # line information stands before the first instruction that it holds for
+    for text in lines:
+        if match := _LINE.match(text):
+            if fresh:
+                chain, fresh = [int(match[1])], False
+            if match[2]:
+                chain.append(int(match[2]))
+            continue
+        if not (match := _INSTRUCTION.match(text)):
+            continue
+        fresh = True
+        name, *modifiers = match["opcode"].split(".")
+        opcodes[name] = opcodes.get(name, 0) + 1
+        if name in _KINDS and not (match["guard"] or "").startswith("@!PT"):
+            width = next((_BYTES[modifier] for modifier in modifiers if modifier in _BYTES), 4)
+            accesses.append(Access(_KINDS[name], _SPACES[name], width, tuple(chain), int(match["offset"], 16)))
+    return MachineCode(tuple(accesses), opcodes)
+
+
+@functools.lru_cache(maxsize=1)
+def nvdisasm() -> Path:
+    """CUDA's disassembler: of the wheel ``nvidia-cuda-nvdisasm``, on PATH, or in the toolkit that CUDA_HOME names.
+
+    Raises:
+        MissingDependencyError: If there is none; the message has the command to install it.
+    """
+    try:
+        files = importlib.metadata.distribution("nvidia-cuda-nvdisasm").files or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    candidates = [Path(str(file.locate())) for file in files if file.stem == "nvdisasm" and file.parent.name == "bin"]
+    if found := shutil.which("nvdisasm"):
+        candidates.append(Path(found))
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if folder := os.environ.get(variable):
+            candidates += [Path(folder) / "bin" / "nvdisasm", Path(folder) / "bin" / "nvdisasm.exe"]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise MissingDependencyError(f"machine code is read with nvdisasm, which is not installed; get it with: {INSTALL}")

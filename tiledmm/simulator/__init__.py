@@ -1,0 +1,128 @@
+"""Kernels on the CPU: the CUDA C that NVRTC gets, compiled by the machine's C++ compiler and run thread by thread.
+
+    import numpy as np
+    from tiledmm import simulator
+
+    c = simulator.matmul(a, b, variant="tiled", tile=16)            # NumPy arrays; an error if anything is wrong
+    c, report = simulator.run(a, b, variant="tiled", tile=16)       # and what the kernel did, line by line
+    c, report = simulator.run(a, b, variant="tiled", tile=16, source="my_kernel.cu")
+
+It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not tell how fast a kernel is.
+Needs a C++ compiler, and neither a GPU nor CuPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiledmm.selection import AUTO
+from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
+from tiledmm.simulator.simulate import Settings, simulate
+
+__all__ = ["Finding", "GlobalTraffic", "LineCounts", "Report", "SharedTraffic", "Traffic", "matmul", "run"]
+
+
+def matmul(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = False,
+    signature: Any = None,
+    variant: str = AUTO,
+    tile: int | None = None,
+    checks: bool = True,
+    target: str = "sm_90",
+) -> np.ndarray[Any, Any]:
+    """Matrix product of two NumPy arrays by a kernel of this package, run on the CPU.
+
+    Args:
+        x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
+        x2: Right operand, ``(..., k, n)`` or ``(k,)``.
+        out: Array for the result.
+        casting, order, dtype, axes, axis, keepdims, signature, variant, tile: As for ``tiledmm.matmul``.
+        checks: Whether every access is checked. Without, a kernel runs several times as fast, and one that is wrong
+            can end the process.
+        target: The GPU to be, such as ``"sm_75"``, which has no cp.async.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        SimulationError: If something is wrong with the kernel: the message names lines, blocks and threads.
+        CompilationError: If it does not compile for the CPU.
+        MissingDependencyError: If there is no C++ compiler.
+        TiledmmError: As ``tiledmm.matmul`` does, for the same mistakes.
+    """
+    keywords = {
+        "casting": casting, "order": order, "dtype": dtype, "axes": axes, "axis": axis, "keepdims": keepdims,
+        "signature": signature,
+    }  # fmt: skip
+    settings = Settings(checks=checks, counts=False, target=target)
+    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=None, settings=settings)
+    done.report.check()
+    return done.result
+
+
+def run(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    variant: str = AUTO,
+    tile: int | None = None,
+    source: str | PathLike[str] | None = None,
+    checks: bool = True,
+    counts: bool = True,
+    machine: bool = False,
+    threads: str = "forward",
+    seed: int = 0,
+    target: str = "sm_90",
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **keywords: Any,
+) -> tuple[np.ndarray[Any, Any], Report]:
+    """The same, with a report of what the kernel did and of what is wrong with it.
+
+    Args:
+        x1, x2, out, variant, tile, checks, target: As for ``matmul``.
+        source: A file with CUDA C to run in place of the kernel's own: a copy of what ``tiledmm.source`` gives, edited.
+        counts: Whether traffic is counted.
+        machine: Whether it is counted as the machine code of ``target`` has it, too, where neighbouring accesses are
+            one wide one. Needs the extra ``inspect``.
+        threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: For ``"random"``.
+        workers: Cores to use; None for all.
+        progress: Called now and then with the number of blocks done, and of all.
+        **keywords: ``casting``, ``order`` and the others of ``matmul``.
+
+    Returns:
+        The result, and the report. A kernel that is wrong raises nothing: ask ``report.ok`` or ``report.check()``.
+
+    Raises:
+        As ``matmul``, but for SimulationError.
+
+    Example:
+        >>> c, report = run(a, b, variant="tiled", tile=16)
+        >>> report.source.shared_load.bank_conflicts
+        0
+    """
+    settings = Settings(
+        checks=checks, counts=counts, machine=machine, order=threads, seed=seed, target=target, workers=workers,
+        progress=progress,
+    )  # fmt: skip
+    path = None if source is None else Path(source)
+    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=path, settings=settings)
+    return done.result, done.report

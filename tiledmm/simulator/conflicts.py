@@ -1,0 +1,159 @@
+"""Which lanes of a warp hit which bank of shared memory, for each line of a kernel that goes there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tiledmm.banks import ideal_wavefronts, wavefronts
+from tiledmm.simulator.simulate import Event
+from tiledmm.simulator.tracing import trace
+
+_BANKS = 32
+_WORD_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One thread's part in an access.
+
+    Attributes:
+        lane: Its number in the warp.
+        thread: (x, y, z).
+        address: Where in shared memory, in bytes.
+        banks: The banks that its words lie in.
+    """
+
+    lane: int
+    thread: tuple[int, int, int]
+    address: int
+    banks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BankAccess:
+    """What the first warp of a block does at one line, the first time that it comes there.
+
+    Attributes:
+        line, text: The source line.
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
+        array: The shared array.
+        bytes: What each lane moves.
+        lanes: Those that take part.
+        wavefronts: Times that shared memory has to answer.
+        ideal_wavefronts: The same without bank conflicts.
+    """
+
+    line: int
+    text: str
+    kind: str
+    array: str
+    bytes: int
+    lanes: tuple[Lane, ...]
+    wavefronts: int
+    ideal_wavefronts: int
+
+    @property
+    def conflicts(self) -> int:
+        """Wavefronts beyond the ideal."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    @property
+    def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """For each bank that is hit: each word asked of it, and the lanes that ask for it."""
+        found: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for lane in self.lanes:
+            for word in range(lane.address // _WORD_BYTES, -(-(lane.address + self.bytes) // _WORD_BYTES)):
+                found[word % _BANKS][word].append(lane.lane)
+        return {bank: {word: tuple(who) for word, who in sorted(found[bank].items())} for bank in sorted(found)}
+
+
+def explain_conflicts(
+    variant: str,
+    *,
+    tile: int | None = None,
+    layout: str = "NN",
+    dtype: str = "float32",
+    target: str = "sm_90",
+    machine: bool = False,
+) -> tuple[BankAccess, ...]:
+    """Which lanes hit which bank, for each line of a kernel that accesses shared memory. Needs no GPU.
+
+    Args:
+        variant, tile, dtype: The kernel.
+        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
+        target: The GPU to be.
+        machine: Whether neighbouring accesses are joined as the machine code of ``target`` has them; one for each
+            element if not. Needs the extra ``inspect``.
+
+    Returns:
+        One entry a line, array and direction, in the order of the source.
+
+    Example:
+        >>> for access in explain_conflicts("tiled", tile=32, layout="NT"):
+        ...     print(access.array, access.kind, access.wavefronts)
+        As store 1
+        Bs store 1
+        As load 1
+        Bs load 32
+
+    Raises:
+        As ``tiledmm.simulator.run``.
+    """
+    recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
+    text = recorded.text.splitlines()
+    width, height, _ = recorded.block
+    lanes: dict[tuple[int, str, str], dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    for event in recorded.events:
+        x, y, z = event.thread
+        number = x + width * (y + height * z)
+        if event.space == "shared" and number < _BANKS:
+            lanes[event.line, event.kind, event.array][number].append(event)
+    widths = {}
+    if machine:
+        from tiledmm.simulator.widths import Widths
+
+        known = Widths(recorded.text, recorded.symbol, target)
+        widths = {(line, kind): known.of(line, kind)[0] for line, kind, _ in lanes}
+    return tuple(
+        _access(line, text[line - 1] if line else "", kind, array, by_lane, widths.get((line, kind), 0))
+        for (line, kind, array), by_lane in sorted(lanes.items(), key=lambda item: item[0][0])
+    )
+
+
+def _access(
+    line: int, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], machine_bytes: int
+) -> BankAccess:
+    """The first access at a line, as wide as it is in machine code where the elements allow."""
+    first = {lane: events[0] for lane, events in by_lane.items()}
+    size = next(iter(first.values())).bytes
+    while size < machine_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
+        size *= 2
+    addresses = [first[lane].address if lane in first else None for lane in range(_BANKS)]
+    return BankAccess(
+        line=line,
+        text=text.strip(),
+        kind=kind,
+        array=array,
+        bytes=size,
+        lanes=tuple(
+            Lane(lane, event.thread, event.address, tuple(_banks_of(event.address, size)))
+            for lane, event in sorted(first.items())
+        ),
+        wavefronts=wavefronts(addresses, size, store=kind != "load"),
+        ideal_wavefronts=ideal_wavefronts(addresses, size, store=kind != "load"),
+    )
+
+
+def _reaches(events: Iterable[Event], size: int) -> bool:
+    """Whether a lane goes on to all of the `size` bytes from its first access on, which is aligned to that."""
+    touched = {event.address: event.bytes for event in events}
+    at = start = next(iter(touched))
+    while at in touched and at < start + size:
+        at += touched[at]
+    return start % size == 0 and at >= start + size
+
+
+def _banks_of(address: int, size: int) -> Iterable[int]:
+    return (word % _BANKS for word in range(address // _WORD_BYTES, -(-(address + size) // _WORD_BYTES)))

@@ -1,0 +1,146 @@
+"""What a compiled kernel's library tells of itself: the source line behind each instruction, and its shared arrays.
+
+Symbols of ELF files are read with pyelftools; macOS' Mach-O is left to the tools that Apple's compiler comes with.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from tiledmm.simulator.dwarf import Line, Unit
+
+__all__ = ["DebugInfo", "Line", "SharedArray", "debug_info"]
+
+# What may follow the name in a mangled symbol: which variable of this name it is of its function, the end of a scope.
+_AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
+
+# "kernel (in kernel.so) (/tmp/kernel.cu:12)"
+_ATOS_FRAME = re.compile(r"(?P<function>.*) \(in [^()]*\) \((?P<file>.*):(?P<line>\d+)\)")
+
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArray:
+    """A ``__shared__`` array, which is a thread-local variable here.
+
+    Attributes:
+        name: As in the source.
+        offset: Where it begins in the library's block of thread-local variables, in bytes.
+        bytes: Its size.
+    """
+
+    name: str
+    offset: int
+    bytes: int
+
+
+@functools.lru_cache(maxsize=256)
+def debug_info(library: Path) -> DebugInfo:
+    """The debug information of a library; the same object each time, so that nothing is read twice."""
+    return DebugInfo(library)
+
+
+class DebugInfo:
+    """Debug information of one shared library, read when it is asked for. May be used by several threads at once."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+        self._lock = threading.Lock()  # the parser moves one position through the file
+        self._units: list[Unit] = []
+        self._arrays: list[SharedArray] = []
+        data = library.read_bytes()
+        self._is_elf = data.startswith(_ELF)
+        if not self._is_elf:
+            self._symbols = _mach_o_symbols(library)
+            return
+        self._symbols = {}
+        elf = ELFFile(BytesIO(data))
+        table = elf.get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
+            if symbol["st_shndx"] == "SHN_UNDEF":
+                continue
+            self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
+            if symbol["st_info"]["type"] == "STT_TLS":
+                self._arrays.append(SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
+        if elf.has_dwarf_info(strict=True):
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+            self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
+
+    def lines(self, addresses: Iterable[int]) -> list[tuple[Line, ...]]:
+        """The source lines that instructions come from.
+
+        Args:
+            addresses: As they stand in the file. A return address belongs to the instruction after the call: pass
+                one less.
+
+        Returns:
+            For each address its line, then, where the compiler inlined the function around it, the line of the
+            call, and so on outwards. Empty for an address without debug information.
+        """
+        if not self._is_elf:
+            return _mach_o_lines(self._library, list(addresses))
+        with self._lock:
+            return [self._line(address) for address in addresses]
+
+    def _line(self, address: int) -> tuple[Line, ...]:
+        return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())
+
+    def address(self, symbol: str) -> int:
+        """Where a function or variable of this (mangled) name lies: in the file, or in the thread-local block.
+
+        Raises:
+            LookupError: If the library defines no such symbol.
+        """
+        try:
+            return self._symbols[symbol]
+        except KeyError:
+            raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
+
+    def shared_arrays(self) -> tuple[SharedArray, ...]:
+        """The kernel's shared arrays, in the order they lie in. Empty on macOS, which says of none how large it is."""
+        # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig).
+        own = (each for each in self._arrays if each.name.isidentifier() and not each.name.startswith("tiledmm_"))
+        return tuple(sorted(own, key=lambda array: array.offset))
+
+
+def _source_name(symbol: str) -> str:
+    """A variable's name in the source: that with its length before it, at the end of the mangled symbol.
+
+    ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function), ``_ZL4tile``
+    (static, outside of functions) and ``_ZN5outer4tileE`` (in a namespace).
+    """
+    if symbol.startswith("_Z"):
+        for length in re.finditer(r"(?=(\d+))", symbol):
+            begin = length.end(1)
+            end = begin + int(length[1])
+            if begin < end <= len(symbol) and _AFTER_NAME.fullmatch(symbol, end):
+                return symbol[begin:end]
+    return symbol
+
+
+def _mach_o_symbols(library: Path) -> dict[str, int]:
+    """Addresses by symbol, of a macOS library. Untested: written from the manual page of nm."""
+    listing = subprocess.run(["nm", str(library)], check=True, capture_output=True, text=True).stdout
+    rows = [row.split(maxsplit=2) for row in listing.splitlines()]
+    return {row[2].removeprefix("_"): int(row[0], 16) for row in rows if len(row) == 3}
+
+
+def _mach_o_lines(library: Path, addresses: list[int]) -> list[tuple[Line, ...]]:
+    """As ``DebugInfo.lines``, of a macOS library. Untested: written from the manual page of atos."""
+    if not addresses:
+        return []
+    command = ["atos", "-o", str(library), "-i", "-fullPath", "-d", "\t", *map(hex, addresses)]
+    rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    chains = [[_ATOS_FRAME.fullmatch(frame) for frame in row.split("\t")] for row in rows]
+    return [tuple(Line(f["file"], int(f["line"]), f["function"]) for f in chain if f) for chain in chains]

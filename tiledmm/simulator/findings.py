@@ -1,0 +1,157 @@
+"""From what the runtime writes down to sentences that name the line, the block and the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tiledmm.simulator.machine import SPACES, RawFinding
+from tiledmm.simulator.report import Finding
+
+#: What can be wrong, in the order of ``FindingKind`` in ``native/interface.h``.
+KINDS = (
+    "global access out of bounds",
+    "write to an operand",
+    "shared access out of bounds",
+    "misaligned access",
+    "uninitialised shared memory",
+    "uninitialised result",
+    "race on shared memory",
+    "race on global memory",
+    "barrier not reached by all",
+    "warp not converged",
+    "copy not waited for",
+    "runaway thread",
+    "trap",
+)
+
+#: Found by the host: elements of the result that nobody wrote.
+NOT_WRITTEN = "result not written"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A stretch of memory that has a name.
+
+    Attributes:
+        name: As messages have it: ``"A"``, ``"As"``.
+        begin: Its address; of a shared array, from where shared memory begins.
+        bytes: How long it is.
+        itemsize: Bytes of an element, 0 if unknown.
+    """
+
+    name: str
+    begin: int
+    bytes: int
+    itemsize: int = 0
+
+    def describe(self, address: int, space: str) -> str:
+        """Where an address lies, seen from this region."""
+        offset = address - self.begin
+        what = f"{space} array {self.name} ({self.bytes:,} bytes)"
+        if 0 <= offset < self.bytes:
+            return f"at byte {offset:,} of {what}"
+        if offset < 0:
+            return f"{-offset:,} bytes before {what}"
+        return (
+            f"{offset - self.bytes:,} bytes behind the end of {what}" if offset > self.bytes else f"just behind {what}"
+        )
+
+
+def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
+    """The region that an address is in, or closest to."""
+
+    def distance(region: Region) -> int:
+        return max(region.begin - address, address - (region.begin + region.bytes - 1), 0)
+
+    return min(regions, key=distance, default=None)
+
+
+def finding(
+    raw: RawFinding,
+    symbol: str,
+    lines: dict[int, int],
+    text: Callable[[int], str],
+    shared: tuple[Region, ...],
+    operands: tuple[Region, ...],
+) -> Finding | None:
+    """The finding in words; None if it turns out to be none.
+
+    Args:
+        raw: As the runtime has it.
+        symbol: The kernel's name.
+        lines: Source line of each place in the code.
+        text: A line's text.
+        shared, operands: What there is in either memory.
+    """
+    kind = KINDS[raw.kind]
+    line, other_line = lines.get(raw.pc, 0), lines.get(raw.other_pc, 0)
+    block, thread = _triple(raw.block), _triple(raw.thread)
+    other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
+    space = SPACES[raw.space]
+    region = nearest(shared if space == "shared" else operands, raw.address)
+    where = region.describe(raw.address, space) if region else f"at an address that is nobody's ({raw.address:#x})"
+    who = f"block {_show(block)}, thread {_show(thread)}"
+    other = f"thread {_show(other_thread)}"
+    access = "writes" if raw.writes else "reads"
+    size = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''}"
+    at = f"line {line}" if line else "an unknown line"
+    other_at = "the same line" if other_line == line else f"line {other_line}" if other_line else "an unknown line"
+    second = True
+    if kind in ("global access out of bounds", "shared access out of bounds"):
+        inside = region is not None and 0 <= raw.address - region.begin < region.bytes
+        gap = ", which is none of its elements" if inside and space == "global" else ""
+        said, second = f"{who} {access} {size} {where}{gap}", False
+    elif kind == "write to an operand":
+        said, second = f"{who} writes {size} {where}, which is only to be read", False
+    elif kind == "misaligned access":
+        said, second = f"{who} {access} {size} {where}, an address that is not a multiple of {raw.bytes}", False
+    elif kind == "uninitialised shared memory":
+        said, second = f"{who} reads {size} {where}, which no thread of the block has written", False
+    elif kind == "uninitialised result":
+        said, second = f"{who} reads {size} {where} before anything was written there", False
+    elif kind == "race on shared memory":
+        did = "wrote" if raw.other_writes else "read"
+        said = f"{who} {access} {size} {where}, which {other} {did} at {other_at} with no barrier in between"
+    elif kind == "race on global memory":
+        if other_block == block:
+            said = f"{who} {access} {size} {where}, which {other} wrote at {other_at} with no barrier in between"
+        else:
+            said = f"{who} {access} {size} {where}, which {other} of block {_show(other_block)} wrote at {other_at}"
+    elif kind == "barrier not reached by all":
+        if raw.other_pc and other_line == line:
+            return None  # one barrier, of which the C++ compiler made two
+        ended = "has ended without it" if not raw.other_pc else f"is at another one, at {other_at}"
+        said = f"{who} waits at a barrier, and {other} {ended}"
+    elif kind == "warp not converged":
+        doing = "is elsewhere" if not raw.other_pc else f"is at {other_at}"
+        said = f"{who} waits for the lanes of its warp, and {other} {doing}"
+    elif kind == "copy not waited for":
+        said = f"{who} {access} {size} {where}, to which a cp.async of {other} at {other_at} has not been waited for"
+    elif kind == "runaway thread":
+        said, second = f"{who} made more accesses than the limit and did not end", False
+    else:
+        said, second = f"{who} executed __trap()", False
+    times = f" ({raw.count:,} times)" if raw.count > 1 else ""
+    return Finding(
+        kind=kind,
+        message=f"{symbol}, {at}: {kind}: {said}{times}",
+        line=line,
+        text=text(line),
+        block=block,
+        thread=thread,
+        other_line=other_line if second else None,
+        other_text=text(other_line) if second else None,
+        other_block=other_block if second else None,
+        other_thread=other_thread if second else None,
+        count=raw.count,
+    )
+
+
+def _triple(values: Any) -> tuple[int, int, int]:
+    return values[0], values[1], values[2]
+
+
+def _show(index: tuple[int, int, int]) -> str:
+    return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"

@@ -1,0 +1,53 @@
+"""From places in a kernel's code to lines of its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tiledmm.simulator.debug_info import DebugInfo
+
+# A rendered kernel is one file: the headers, then the kernel's own page, which begins with its parameters.
+_PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
+
+
+def first_line_of_page(text: str) -> int:
+    """Where a kernel's own page begins in its rendered text; 1 if it has no headers before it."""
+    begin = _PAGE.search(text)
+    return text.count("\n", 0, begin.start()) + 1 if begin else 1
+
+
+def own_line(chain: Iterable[int], page: int) -> int:
+    """The line that a reader of the kernel's page looks for: the innermost of a chain of calls that is on the page.
+
+    Args:
+        chain: Line numbers, innermost first.
+        page: Where the page begins.
+    """
+    lines = [line for line in chain if line]
+    return next((line for line in lines if line >= page), lines[0] if lines else 0)
+
+
+class SourceLines:
+    """Lines of one kernel's source."""
+
+    def __init__(self, debug: DebugInfo, text: str) -> None:
+        self._debug = debug
+        self._text = text.splitlines()
+        self._page = first_line_of_page(text)
+        self._known: dict[int, int] = {}
+
+    def of(self, places: Iterable[int]) -> dict[int, int]:
+        """The line of each place, 0 where there is none. A place is where a call in the code returns to."""
+        wanted = dict.fromkeys(places)
+        new = [place for place in wanted if place not in self._known]
+        chains = self._debug.lines([place - 1 for place in new])
+        for place, chain in zip(new, chains, strict=True):
+            self._known[place] = own_line(
+                (frame.line for frame in chain if frame.file.endswith("kernel.cu")), self._page
+            )
+        return {place: self._known[place] for place in wanted}
+
+    def text(self, line: int) -> str:
+        """A line's text; empty for 0."""
+        return self._text[line - 1] if 0 < line <= len(self._text) else ""

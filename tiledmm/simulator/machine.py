@@ -1,0 +1,299 @@
+"""Runs a compiled kernel on the CPU, one worker a core. The structures are those of ``native/interface.h``."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiledmm.simulator import toolchain
+
+SPACES = ("shared", "global")
+KINDS = ("load", "store", "copy")
+ORDERS = ("forward", "reverse", "random")
+
+#: Untouchable memory around each operand: an index that is wrong by less ends there, never in another operand.
+GUARD_BYTES = 256 << 20
+
+
+class Operand(Structure):
+    """One array in global memory."""
+
+    _fields_ = [
+        ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("cells", c_void_p),
+    ]  # fmt: skip
+
+
+class SharedArray(Structure):
+    """Where a shared array lies."""
+
+    _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64)]
+
+
+_DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
+
+
+class Launch(Structure):
+    """What a run is told."""
+
+    _fields_ = [
+        ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
+        ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
+        ("operands", POINTER(Operand)), ("arrays", POINTER(SharedArray)),
+        ("operand_count", c_uint32), ("array_count", c_uint32),
+        ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
+        ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
+        ("describe", _DESCRIBE),
+    ]  # fmt: skip
+
+
+class RawFinding(Structure):
+    """Something that is wrong, as the runtime has it."""
+
+    _fields_ = [
+        ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64),
+        ("kind", c_uint32), ("space", c_uint32), ("bytes", c_uint32), ("writes", c_uint32), ("other_writes", c_uint32),
+        ("block", c_uint32 * 3), ("thread", c_uint32 * 3), ("other_block", c_uint32 * 3),
+        ("other_thread", c_uint32 * 3), ("padding", c_uint32),
+    ]  # fmt: skip
+
+
+class RawCounts(Structure):
+    """Requests of warps, of one kind of memory."""
+
+    _fields_ = [(name, c_uint64) for name in ("requests", "lanes", "bytes", "units", "ideal")]
+
+
+class RawSite(Structure):
+    """What one place in a kernel's code did."""
+
+    _fields_ = [
+        ("pc", c_uint64), ("flops", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
+        ("source", RawCounts * 2), ("machine", RawCounts * 2),
+    ]  # fmt: skip
+
+
+class RawEvent(Structure):
+    """One access of one thread."""
+
+    _fields_ = [
+        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
+        ("thread", c_uint32), ("bytes", c_uint32), ("kind", c_uint32), ("space", c_uint32),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind. Places in code are offsets into the kernel's library."""
+
+    findings: list[RawFinding]
+    sites: list[RawSite]
+    events: list[RawEvent]
+    barriers: int
+    blocks: int
+    seconds: float
+
+
+@functools.lru_cache(maxsize=4)
+def runtime(path: Path) -> Any:
+    """The runtime's library, with its functions declared."""
+    library = ctypes.CDLL(str(path))
+    library.tiledmm_begin.restype = c_void_p
+    library.tiledmm_work.argtypes = (c_void_p,)
+    library.tiledmm_stop.argtypes = (c_void_p,)
+    library.tiledmm_end.argtypes = (c_void_p,)
+    for name in ("blocks_done", "barriers", "findings", "counts", "trace"):
+        function = getattr(library, f"tiledmm_{name}")
+        function.restype = c_uint64
+        function.argtypes = (c_void_p,) if name in ("blocks_done", "barriers") else (c_void_p, c_void_p)
+    library.tiledmm_reserve.restype = c_void_p
+    library.tiledmm_release.argtypes = (c_void_p, c_uint64)
+    return library
+
+
+class Memory:
+    """Global memory of a run: pieces with untouchable stretches around them."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._library = runtime(toolchain.build_runtime())
+        count = len(sizes)
+        addresses = (c_uint64 * count)()
+        self._reserved = c_uint64()
+        self._base = self._library.tiledmm_reserve(
+            c_uint64(count), (c_uint64 * count)(*sizes), c_uint64(GUARD_BYTES), addresses, byref(self._reserved)
+        )
+        if not self._base:
+            raise MemoryError(f"no {sum(sizes)} bytes of memory for the operands")
+        self.addresses = list(addresses)
+
+    def bytes(self, piece: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The first ``size`` bytes of a piece. Not to be used after ``release``."""
+        buffer = (c_uint8 * size).from_address(self.addresses[piece])
+        return np.frombuffer(buffer, np.uint8)
+
+    def release(self) -> None:
+        """Gives the memory back."""
+        if self._base:
+            self._library.tiledmm_release(self._base, self._reserved)
+            self._base = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kernel compiled for the CPU and loaded."""
+
+    path: Path
+    library: Any
+    base: int  # where offset 0 of the file was loaded
+
+    @classmethod
+    def load(cls, path: Path) -> Code:
+        """Loads a library that ``toolchain.build_kernel`` made."""
+        return _load(path)
+
+
+@functools.lru_cache(maxsize=256)
+def _load(path: Path) -> Code:
+    from tiledmm.simulator.debug_info import debug_info
+
+    library = ctypes.CDLL(str(path))
+    address = ctypes.cast(library.tiledmm_run_thread, c_void_p).value or 0
+    return Code(path, library, address - debug_info(path).address("tiledmm_run_thread"))
+
+
+def execute(
+    code: Code,
+    *,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    arguments: Sequence[Any],
+    operands: Sequence[Operand],
+    shared: Sequence[tuple[int, int]],
+    checks: bool,
+    counts: bool,
+    order: str = "forward",
+    seed: int = 0,
+    traced_block: int | None = None,
+    max_steps: int = 0,
+    describe: Callable[[int, str], tuple[int, int, int]] | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Runs every block of a launch.
+
+    Args:
+        code: The kernel.
+        grid, block: Blocks, and threads of a block, along x, y and z.
+        arguments: ctypes objects or NumPy arrays that hold the kernel's arguments.
+        operands: The arrays that it may access.
+        shared: Distance from the anchor and size of each shared array.
+        checks, counts: What to look at; the library must be instrumented for either.
+        order, seed: In which order threads run between two barriers.
+        traced_block: The block whose accesses are recorded one by one.
+        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
+        describe: Group, and widest machine access in shared and in global memory, of a place in the code.
+        workers: Cores to use; None for all.
+        progress: Called now and then with the blocks done and their number.
+    """
+    library = runtime(toolchain.build_runtime())
+    pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
+    blocks = grid[0] * grid[1] * grid[2]
+
+    def answer(pc: int, kind: int, into: Any) -> None:
+        if describe is not None:
+            into[0], into[1], into[2] = describe(pc - code.base, KINDS[kind])
+
+    launch = Launch(
+        run_thread=ctypes.cast(code.library.tiledmm_run_thread, c_void_p).value,
+        anchor=ctypes.cast(code.library.tiledmm_anchor_address, c_void_p).value,
+        arguments=pointers,
+        grid=grid,
+        block=block,
+        operands=(Operand * len(operands))(*operands),
+        arrays=(SharedArray * len(shared))(*(SharedArray(*each) for each in shared)),
+        operand_count=len(operands),
+        array_count=len(shared),
+        checks=checks,
+        counts=counts or traced_block is not None,
+        order=ORDERS.index(order),
+        trace=traced_block is not None,
+        seed=seed,
+        traced_block=traced_block or 0,
+        max_steps=max_steps,
+        describe=_DESCRIBE(answer) if describe is not None else _DESCRIBE(0),
+    )
+    run = library.tiledmm_begin(byref(launch))
+    try:
+        begun = time.perf_counter()
+        _work(library, run, min(workers or cores(), blocks), blocks, progress)
+        seconds = time.perf_counter() - begun
+        outcome = Outcome(
+            findings=_copies(library.tiledmm_findings, run, RawFinding),
+            sites=_copies(library.tiledmm_counts, run, RawSite) if launch.counts else [],
+            events=_copies(library.tiledmm_trace, run, RawEvent),
+            barriers=library.tiledmm_barriers(run),
+            blocks=blocks,
+            seconds=seconds,
+        )
+    finally:
+        library.tiledmm_end(run)
+    for each in (*outcome.findings, *outcome.sites, *outcome.events):
+        each.pc -= code.base
+    for found in outcome.findings:
+        if found.other_pc:
+            found.other_pc -= code.base
+    return outcome
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _work(library: Any, run: int, workers: int, blocks: int, progress: Callable[[int, int], None] | None) -> None:
+    """Lets workers take blocks until there are none left. Ctrl-C ends them at their next access."""
+    failures: list[int] = []
+
+    def work() -> None:
+        if library.tiledmm_work(run):
+            failures.append(1)
+
+    threads = [threading.Thread(target=work, name=f"tiledmm-{i}") for i in range(workers)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.1 if progress else None)
+                if progress:
+                    progress(library.tiledmm_blocks_done(run), blocks)
+    except BaseException:
+        library.tiledmm_stop(run)
+        for thread in threads:
+            thread.join()
+        raise
+    if failures:
+        raise MemoryError("no memory for the stacks of a block's threads")
+
+
+def _copies(function: Any, run: int, kind: Any) -> list[Any]:
+    pointer = POINTER(kind)()
+    count = function(run, byref(pointer))
+    return [kind.from_buffer_copy(pointer[i]) for i in range(count)]
+
+
+def _address(argument: Any) -> int:
+    if isinstance(argument, np.ndarray):
+        return int(argument.ctypes.data)
+    return ctypes.addressof(argument)

@@ -1,0 +1,97 @@
+// What Python and the runtime tell each other. The structures are mirrored in machine.py, field by field.
+#pragma once
+
+#include <cstdint>
+
+enum Space : uint32_t { SHARED, GLOBAL };
+enum Kind : uint32_t { LOAD, STORE, COPY };   // COPY: cp.async, from global to shared memory
+enum Order : uint32_t { FORWARD, REVERSE, RANDOM };
+
+enum FindingKind : uint32_t {
+    OUTSIDE_GLOBAL,
+    WRITES_OPERAND,
+    OUTSIDE_SHARED,
+    MISALIGNED,
+    UNINITIALISED_SHARED,
+    UNINITIALISED_RESULT,
+    RACE_SHARED,
+    RACE_GLOBAL,
+    BARRIER_NOT_REACHED,
+    WARP_NOT_REACHED,
+    ASYNC_NOT_WAITED,
+    RUNAWAY,
+    TRAPPED,
+};
+
+// One array in global memory.
+struct Operand {
+    uint64_t begin, bytes;    // the stretch of memory that it lies in
+    uint64_t granule;         // bytes of an element
+    const uint8_t* valid;     // by granule: whether it is one of the array's elements; null: all are
+    uint64_t* cells;          // by granule: who wrote it; null: not to be written
+};
+
+struct SharedArray {
+    int64_t from_anchor;
+    uint64_t bytes;
+};
+
+struct Launch {
+    void (*run_thread)(void* const*);
+    void* (*anchor)();
+    void* const* arguments;
+    uint32_t grid[3], block[3];
+    const Operand* operands;
+    const SharedArray* arrays;
+    uint32_t operand_count, array_count;
+    uint32_t checks, counts;
+    uint32_t order, trace;
+    uint64_t seed, traced_block;
+    uint64_t max_steps;       // accesses that a thread may make; 0: any number
+    // For a place in the code: its group and the widest machine access in shared and in global memory. May be null.
+    void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
+};
+
+struct Finding {
+    uint64_t count, pc, other_pc, address;
+    uint32_t kind, space, bytes, writes, other_writes;
+    uint32_t block[3], thread[3], other_block[3], other_thread[3];
+    uint32_t padding;
+};
+
+// Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.
+struct Counts {
+    uint64_t requests, lanes, bytes, units, ideal;
+};
+
+struct SiteCounts {
+    uint64_t pc, flops;
+    uint32_t bytes, kind;
+    Counts source[2], machine[2];   // by space
+};
+
+struct TraceEvent {
+    uint64_t pc, address, step;
+    uint32_t thread, bytes, kind, space;
+};
+
+struct Run;
+
+extern "C" {
+#pragma GCC visibility push(default)
+Run* tiledmm_begin(const Launch* launch);
+int tiledmm_work(Run* run);   // takes blocks until there are none left; one call a core. 0: done, 1: no memory
+uint64_t tiledmm_blocks_done(const Run* run);
+void tiledmm_stop(Run* run);
+uint64_t tiledmm_findings(const Run* run, const Finding** findings);
+uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts);
+uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
+uint64_t tiledmm_barriers(const Run* run);
+void tiledmm_end(Run* run);
+
+// Memory with untouchable stretches of `guard` bytes around `count` pieces; piece i begins at addresses[i], a multiple of
+// 512. Null if there is none.
+void* tiledmm_reserve(uint64_t count, const uint64_t* bytes, uint64_t guard, uint64_t* addresses, uint64_t* reserved);
+void tiledmm_release(void* memory, uint64_t reserved);
+#pragma GCC visibility pop
+}

@@ -1,0 +1,215 @@
+// What CUDA C knows without a header and is pure computation: vector types, and intrinsics with CUDA's rounding.
+#pragma once
+
+#ifndef TILEDMM_COUNT_FLOPS
+#define TILEDMM_COUNT_FLOPS(n) ((void)0)
+#endif
+
+#ifndef __forceinline__
+#define __forceinline__ inline __attribute__((always_inline))
+#endif
+
+// ---- vector types ----
+
+#define TILEDMM_VECTOR(name, type, align2, align4)                                                   \
+    struct name##1 { type x; };                                                                      \
+    struct __attribute__((aligned(align2))) name##2 { type x, y; };                                  \
+    struct name##3 { type x, y, z; };                                                                \
+    struct __attribute__((aligned(align4))) name##4 { type x, y, z, w; };                            \
+    __forceinline__ name##1 make_##name##1(type x) { return {x}; }                                   \
+    __forceinline__ name##2 make_##name##2(type x, type y) { return {x, y}; }                        \
+    __forceinline__ name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }             \
+    __forceinline__ name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+TILEDMM_VECTOR(char, signed char, 2, 4)
+TILEDMM_VECTOR(uchar, unsigned char, 2, 4)
+TILEDMM_VECTOR(short, short, 4, 8)
+TILEDMM_VECTOR(ushort, unsigned short, 4, 8)
+TILEDMM_VECTOR(int, int, 8, 16)
+TILEDMM_VECTOR(uint, unsigned int, 8, 16)
+TILEDMM_VECTOR(long, long, 16, 16)
+TILEDMM_VECTOR(ulong, unsigned long, 16, 16)
+TILEDMM_VECTOR(longlong, long long, 16, 16)
+TILEDMM_VECTOR(ulonglong, unsigned long long, 16, 16)
+TILEDMM_VECTOR(float, float, 8, 16)
+TILEDMM_VECTOR(double, double, 16, 16)
+#undef TILEDMM_VECTOR
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
+};
+
+// ---- bits ----
+
+namespace tiledmm_detail {
+
+template <class To, class From>
+__forceinline__ To bits_as(From from) {
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+// The value, such that the compiler knows nothing of how it came about: what was rounded stays rounded.
+__forceinline__ float settled(float x) {
+#if defined(__x86_64__)
+    __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(x));
+#endif
+    return x;
+}
+__forceinline__ double settled(double x) {
+#if defined(__x86_64__)
+    __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(x));
+#endif
+    return x;
+}
+
+}   // namespace tiledmm_detail
+
+__forceinline__ unsigned __float_as_uint(float x) { return tiledmm_detail::bits_as<unsigned>(x); }
+__forceinline__ int __float_as_int(float x) { return tiledmm_detail::bits_as<int>(x); }
+__forceinline__ float __uint_as_float(unsigned x) { return tiledmm_detail::bits_as<float>(x); }
+__forceinline__ float __int_as_float(int x) { return tiledmm_detail::bits_as<float>(x); }
+__forceinline__ long long __double_as_longlong(double x) { return tiledmm_detail::bits_as<long long>(x); }
+__forceinline__ double __longlong_as_double(long long x) { return tiledmm_detail::bits_as<double>(x); }
+__forceinline__ int __double2hiint(double x) { return static_cast<int>(__double_as_longlong(x) >> 32); }
+__forceinline__ int __double2loint(double x) { return static_cast<int>(__double_as_longlong(x)); }
+__forceinline__ double __hiloint2double(int high, int low) {
+    return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned>(low));
+}
+
+__forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
+__forceinline__ int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+__forceinline__ int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
+__forceinline__ int __clzll(long long x) { return x ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64; }
+__forceinline__ int __ffs(int x) { return __builtin_ffs(x); }
+__forceinline__ int __ffsll(long long x) { return __builtin_ffsll(x); }
+__forceinline__ unsigned __brev(unsigned x) {
+    x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+    x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+    x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+    return __builtin_bswap32(x);
+}
+__forceinline__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    const unsigned long long both = static_cast<unsigned long long>(y) << 32 | x;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned pick = selector >> 4 * i & 15;
+        unsigned byte = static_cast<unsigned>(both >> 8 * (pick & 7)) & 255;
+        if (pick & 8) byte = byte & 128 ? 255 : 0;   // the sign of the byte, all over
+        result |= byte << 8 * i;
+    }
+    return result;
+}
+__forceinline__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+    return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31) >> 32);
+}
+__forceinline__ unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
+}
+__forceinline__ int __mulhi(int x, int y) { return static_cast<int>(static_cast<long long>(x) * y >> 32); }
+__forceinline__ unsigned __umulhi(unsigned x, unsigned y) {
+    return static_cast<unsigned>(static_cast<unsigned long long>(x) * y >> 32);
+}
+__forceinline__ long long __mul64hi(long long x, long long y) {
+    return static_cast<long long>(static_cast<__int128>(x) * y >> 64);
+}
+__forceinline__ unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+    return static_cast<unsigned long long>(static_cast<unsigned __int128>(x) * y >> 64);
+}
+__forceinline__ int __dp4a(int x, int y, int sum) {
+    unsigned total = static_cast<unsigned>(sum);   // wraps
+    for (int i = 0; i < 32; i += 8)
+        total += static_cast<unsigned>(static_cast<signed char>(x >> i) * static_cast<signed char>(y >> i));
+    return static_cast<int>(total);
+}
+__forceinline__ unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+    for (int i = 0; i < 32; i += 8) sum += (x >> i & 255) * (y >> i & 255);
+    return sum;
+}
+
+// ---- numbers ----
+
+__forceinline__ int min(int x, int y) { return x < y ? x : y; }
+__forceinline__ int max(int x, int y) { return x < y ? y : x; }
+__forceinline__ unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
+__forceinline__ unsigned max(unsigned x, unsigned y) { return x < y ? y : x; }
+__forceinline__ long min(long x, long y) { return x < y ? x : y; }
+__forceinline__ long max(long x, long y) { return x < y ? y : x; }
+__forceinline__ long long min(long long x, long long y) { return x < y ? x : y; }
+__forceinline__ long long max(long long x, long long y) { return x < y ? y : x; }
+__forceinline__ unsigned long long min(unsigned long long x, unsigned long long y) { return x < y ? x : y; }
+__forceinline__ unsigned long long max(unsigned long long x, unsigned long long y) { return x < y ? y : x; }
+__forceinline__ float fminf(float x, float y) { return __builtin_fminf(x, y); }
+__forceinline__ float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
+__forceinline__ double fmin(double x, double y) { return __builtin_fmin(x, y); }
+__forceinline__ double fmax(double x, double y) { return __builtin_fmax(x, y); }
+__forceinline__ float min(float x, float y) { return __builtin_fminf(x, y); }
+__forceinline__ float max(float x, float y) { return __builtin_fmaxf(x, y); }
+__forceinline__ double min(double x, double y) { return __builtin_fmin(x, y); }
+__forceinline__ double max(double x, double y) { return __builtin_fmax(x, y); }
+__forceinline__ float fabsf(float x) { return __builtin_fabsf(x); }
+__forceinline__ double fabs(double x) { return __builtin_fabs(x); }
+__forceinline__ int abs(int x) { return x < 0 ? -x : x; }
+
+__forceinline__ float fmaf(float x, float y, float z) {
+    TILEDMM_COUNT_FLOPS(2);
+    return __builtin_fmaf(x, y, z);
+}
+__forceinline__ double fma(double x, double y, double z) {
+    TILEDMM_COUNT_FLOPS(2);
+    return __builtin_fma(x, y, z);
+}
+__forceinline__ float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+__forceinline__ float __fmaf_ieee_rn(float x, float y, float z) { return fmaf(x, y, z); }
+__forceinline__ double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+
+#define TILEDMM_OPERATION(name, type, expression)      \
+    __forceinline__ type name(type x, type y) {        \
+        TILEDMM_COUNT_FLOPS(1);                        \
+        return tiledmm_detail::settled(expression);    \
+    }
+TILEDMM_OPERATION(__fadd_rn, float, x + y)
+TILEDMM_OPERATION(__fsub_rn, float, x - y)
+TILEDMM_OPERATION(__fmul_rn, float, x* y)
+TILEDMM_OPERATION(__fdiv_rn, float, x / y)
+TILEDMM_OPERATION(__dadd_rn, double, x + y)
+TILEDMM_OPERATION(__dsub_rn, double, x - y)
+TILEDMM_OPERATION(__dmul_rn, double, x* y)
+TILEDMM_OPERATION(__ddiv_rn, double, x / y)
+#undef TILEDMM_OPERATION
+
+// ---- loads and stores with a hint, of which only the access counts here ----
+
+#define TILEDMM_LOAD(name)                                  \
+    template <class T>                                      \
+    __forceinline__ T name(const T* at) {                   \
+        return *at;                                         \
+    }
+TILEDMM_LOAD(__ldg)
+TILEDMM_LOAD(__ldca)
+TILEDMM_LOAD(__ldcg)
+TILEDMM_LOAD(__ldcs)
+TILEDMM_LOAD(__ldcv)
+TILEDMM_LOAD(__ldlu)
+#undef TILEDMM_LOAD
+
+#define TILEDMM_STORE(name)                                 \
+    template <class T>                                      \
+    __forceinline__ void name(T* at, T value) {             \
+        *at = value;                                        \
+    }
+TILEDMM_STORE(__stwb)
+TILEDMM_STORE(__stcg)
+TILEDMM_STORE(__stcs)
+TILEDMM_STORE(__stwt)
+#undef TILEDMM_STORE
+
+__forceinline__ void __nanosleep(unsigned) {}

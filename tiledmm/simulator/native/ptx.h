@@ -1,0 +1,80 @@
+// The functions of cuda_src/ptx.cuh, for a CPU: the same names, the same results.
+#pragma once
+
+// ---- conversions: rounded to nearest even, subnormals kept, one NaN for all NaNs ----
+
+namespace tiledmm_detail {
+
+// A number as `significand` * 2^`exponent`, rounded to float16. `sticky`: there is more behind the last bit.
+__forceinline__ unsigned short round_to_half(unsigned short sign, unsigned long long significand, int exponent) {
+    if (significand == 0) return sign;
+    const int top = 63 - __builtin_clzll(significand);
+    // float16 has 11 significant bits, down to multiples of 2^-24.
+    int drop = top - 10;
+    if (exponent + drop < -24) drop = -24 - exponent;
+    if (drop > 0) {
+        if (drop > 63) return sign;
+        const unsigned long long half = 1ull << (drop - 1), rest = significand & ((half << 1) - 1);
+        significand >>= drop;
+        significand += rest > half || (rest == half && significand & 1);
+    } else {
+        significand <<= -drop;
+    }
+    exponent += drop;
+    if (significand >> 11) {   // rounded up to the next power of two
+        significand >>= 1;
+        ++exponent;
+    }
+    if (!(significand >> 10)) return sign | static_cast<unsigned short>(significand);   // subnormal: exponent is -24
+    const int biased = exponent + 10 + 15;
+    if (biased >= 31) return sign | 0x7c00;
+    return sign | static_cast<unsigned short>(biased << 10) | static_cast<unsigned short>(significand & 0x3ff);
+}
+
+}   // namespace tiledmm_detail
+
+__forceinline__ float half_to_float(unsigned short bits) {
+    const unsigned sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+    if (exponent == 31) return __uint_as_float(fraction ? 0x7fffffffu : sign | 0x7f800000u);
+    if (exponent) return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
+    const float tiny = static_cast<float>(static_cast<int>(fraction)) * (1.0f / 16777216);   // exact
+    return __uint_as_float(sign | __float_as_uint(tiny));
+}
+
+__forceinline__ unsigned short float_to_half(float value) {
+    const unsigned bits = __float_as_uint(value);
+    const unsigned short sign = bits >> 16 & 0x8000;
+    const unsigned exponent = bits >> 23 & 255, fraction = bits & 0x7fffff;
+    if (exponent == 255) return fraction ? 0x7fff : static_cast<unsigned short>(sign | 0x7c00);
+    if (exponent == 0) return sign;   // far below half of float16's least
+    return tiledmm_detail::round_to_half(sign, fraction | 0x800000u, static_cast<int>(exponent) - 150);
+}
+
+__forceinline__ unsigned short double_to_half(double value) {
+    const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(value));
+    const unsigned short sign = bits >> 48 & 0x8000;
+    const unsigned exponent = bits >> 52 & 2047;
+    const unsigned long long fraction = bits & 0xfffffffffffffull;
+    if (exponent == 2047) return fraction ? 0x7fff : static_cast<unsigned short>(sign | 0x7c00);
+    if (exponent < 1023 - 30) return sign;
+    return tiledmm_detail::round_to_half(sign, fraction | 1ull << 52, static_cast<int>(exponent) - 1075);
+}
+
+__forceinline__ double float_to_double(float value) {
+    return value == value ? value : __longlong_as_double(0x7fffffffffffffffll);
+}
+
+__forceinline__ float double_to_float(double value) {
+    return value == value ? static_cast<float>(value) : __uint_as_float(0x7fffffffu);
+}
+
+__forceinline__ float negate(float x) { return x == x ? -x : __uint_as_float(0x7fffffffu); }
+
+// ---- asynchronous copies ----
+
+template <int BYTES>
+__forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
+    tiledmm_copy_async(shared, global, BYTES, static_cast<unsigned>(source_bytes));
+}
+
+__forceinline__ void cp_async_wait_all() { tiledmm_wait_for_copies(0); }

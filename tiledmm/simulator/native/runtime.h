@@ -1,0 +1,32 @@
+// What a kernel's code calls while it runs on the CPU. No standard headers: a kernel compiles in a tenth of a second.
+#pragma once
+
+struct uint3;
+
+extern "C" {
+// Where this thread is. Constant for a thread, so the compiler may ask once.
+uint3 tiledmm_thread_index() __attribute__((const));
+uint3 tiledmm_block_index() __attribute__((const));
+uint3 tiledmm_block_size() __attribute__((const));
+uint3 tiledmm_grid_size() __attribute__((const));
+unsigned tiledmm_lane() __attribute__((const));
+
+// Barriers: the block's, and the warp's for the lanes of a mask.
+void tiledmm_sync_threads();
+unsigned tiledmm_sync_threads_count(bool predicate);
+void tiledmm_sync_warp(unsigned mask);
+
+// One value a lane, exchanged: gives it, waits for the lanes of the mask, and then any of theirs can be read.
+void tiledmm_exchange(unsigned mask, unsigned long long value);
+unsigned long long tiledmm_exchanged(unsigned lane);
+unsigned tiledmm_lanes_alive();
+
+// cp.async: copies `source_bytes` and zeros up to `bytes`; groups of copies; waits until `pending` groups are left.
+void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes);
+void tiledmm_commit_copies();
+void tiledmm_wait_for_copies(unsigned pending);
+
+unsigned tiledmm_shared_offset(const void* shared);
+void tiledmm_count_flops(unsigned operations);
+[[noreturn]] void tiledmm_trap();
+}

@@ -1,0 +1,319 @@
+"""What a simulated launch did: counts by source line, in the words of Nsight Compute, and what was wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tiledmm.errors import SimulationError
+
+if TYPE_CHECKING:
+    from tiledmm.bench.tables import Table
+    from tiledmm.simulator.machine import RawSite
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTraffic:
+    """Accesses of warps to shared memory.
+
+    Attributes:
+        requests: Instructions that a warp made.
+        lanes: Threads that took part, over all requests.
+        bytes: What these threads moved.
+        wavefronts: Times that shared memory had to answer: each of its 32 banks delivers one word a time.
+        ideal_wavefronts: The same, had no two words lain in one bank.
+    """
+
+    requests: int = 0
+    lanes: int = 0
+    bytes: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts beyond the ideal."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    def __add__(self, other: SharedTraffic) -> SharedTraffic:
+        return _sum(self, other)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTraffic:
+    """Accesses of warps to global memory, as L1 sees them.
+
+    Attributes:
+        requests: Instructions that a warp made.
+        lanes: Threads that took part, over all requests.
+        bytes: What these threads moved.
+        sectors: Stretches of 32 bytes that the requests touch.
+        ideal_sectors: The fewest that could hold the bytes of each request, had no two threads asked for the same.
+    """
+
+    requests: int = 0
+    lanes: int = 0
+    bytes: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors for each request; 0 without requests."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    def __add__(self, other: GlobalTraffic) -> GlobalTraffic:
+        return _sum(self, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Memory traffic, by memory and direction.
+
+    Attributes:
+        global_load, global_store: Loads from and stores to global memory.
+        shared_load, shared_store: Loads from and stores to shared memory.
+        copy_load, copy_store: Copies by cp.async, as seen from the one memory and the other.
+    """
+
+    global_load: GlobalTraffic = GlobalTraffic()
+    global_store: GlobalTraffic = GlobalTraffic()
+    shared_load: SharedTraffic = SharedTraffic()
+    shared_store: SharedTraffic = SharedTraffic()
+    copy_load: GlobalTraffic = GlobalTraffic()
+    copy_store: SharedTraffic = SharedTraffic()
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return _sum(self, other)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name).requests for field in fields(self))
+
+    def nsight(self) -> dict[str, int | float]:
+        """The counts by the names that Nsight Compute has for them."""
+        loads, stores = self.shared_load, self.shared_store
+        shared = loads + stores + self.copy_store
+        return {
+            "smsp__sass_inst_executed_op_global_ld.sum": self.global_load.requests,
+            "smsp__sass_inst_executed_op_global_st.sum": self.global_store.requests,
+            "smsp__sass_inst_executed_op_ldgsts.sum": self.copy_store.requests,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": self.global_load.sectors + self.copy_load.sectors,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": self.global_store.sectors,
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum": self.copy_load.sectors,
+            "smsp__sass_inst_executed_op_shared_ld.sum": loads.requests,
+            "smsp__sass_inst_executed_op_shared_st.sum": stores.requests,
+            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": loads.wavefronts,
+            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum": stores.wavefronts,
+            "memory_l1_wavefronts_shared": shared.wavefronts,
+            "memory_l1_wavefronts_shared_ideal": shared.ideal_wavefronts,
+        }
+
+
+_Sum = TypeVar("_Sum", SharedTraffic, GlobalTraffic, Traffic)
+
+
+def _sum(left: _Sum, right: _Sum) -> _Sum:
+    return type(left)(*(getattr(left, f.name) + getattr(right, f.name) for f in fields(left)))
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """What one line of the source did.
+
+    Attributes:
+        line: Its number.
+        text: Its text.
+        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
+        source: Traffic as the source has it: an access for each element.
+        machine: Traffic as the machine code has it, which joins neighbouring accesses; None if not asked for.
+    """
+
+    line: int
+    text: str
+    flops: int
+    source: Traffic
+    machine: Traffic | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a kernel.
+
+    Attributes:
+        kind: What, in a word: one of ``KINDS``.
+        message: One sentence with everything that is known.
+        line: Source line, 0 if unknown.
+        text: The line's text.
+        block, thread: Of the first time it was seen, as (x, y, z).
+        other_line, other_text, other_block, other_thread: The other party of a race, or of a barrier; or None.
+        count: How often it was seen.
+    """
+
+    kind: str
+    message: str
+    line: int
+    text: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    other_line: int | None
+    other_text: str | None
+    other_block: tuple[int, int, int] | None
+    other_thread: tuple[int, int, int] | None
+    count: int
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a simulated product did. Nothing in it is a time on a GPU.
+
+    Attributes:
+        symbol: The kernel.
+        target: What was simulated: ``"sm_90"``.
+        sizes: m, n, k as the kernel had them, and the number of products.
+        grid, block: Blocks, and threads of a block, along x, y and z.
+        findings: What is wrong; empty if nothing is.
+        barriers: Barriers of a block, over all blocks.
+        flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add is two. Zero for
+            integers, and for arithmetic that is written with operators.
+        source: Traffic as the source has it.
+        machine: Traffic as the machine code of ``target`` has it; None if it was not asked for.
+        lines: The same by line, those that did something.
+        text: The kernel's source.
+        seconds: How long the simulation took.
+    """
+
+    symbol: str
+    target: str
+    sizes: tuple[int, int, int, int]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    findings: tuple[Finding, ...]
+    barriers: int
+    flops: int
+    source: Traffic
+    machine: Traffic | None
+    lines: tuple[LineCounts, ...]
+    text: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds that the product needs: m * n * k for each."""
+        m, n, k, products = self.sizes
+        return m * n * k * products
+
+    @property
+    def global_bytes(self) -> int:
+        """Bytes that the threads asked of global memory, or gave to it."""
+        traffic = self.source
+        return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity: operations of the product (two a multiply-add) for each byte of ``global_bytes``."""
+        return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
+
+    @property
+    def reuse(self) -> float:
+        """Times that an element loaded from global memory is multiplied: both factors of each multiply-add count."""
+        loaded = self.source.global_load.lanes + self.source.copy_load.lanes
+        return 2 * self.multiply_adds / loaded if loaded else 0.0
+
+    def check(self) -> None:
+        """Raises SimulationError if something is wrong; the message has every finding."""
+        if self.findings:
+            raise SimulationError(describe_findings(self.symbol, self.findings))
+
+    def json(self) -> str:
+        """All of it, as JSON; the derived figures included."""
+        known = asdict(self) | {
+            "ok": self.ok,
+            "multiply_adds": self.multiply_adds,
+            "global_bytes": self.global_bytes,
+            "intensity": self.intensity,
+            "reuse": self.reuse,
+            "nsight": (self.machine or self.source).nsight(),
+        }
+        return json.dumps(known, indent=1)
+
+    def table(self) -> Table:
+        """The totals, and each line that did something: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
+        from tiledmm.simulator.tables import report_table
+
+        return report_table(self)
+
+    def listing(self, *, headers: bool = False) -> str:
+        """The source with its counts beside it.
+
+        Args:
+            headers: Whether the part before the kernel's own page is shown, too.
+        """
+        from tiledmm.simulator.tables import listing
+
+        return listing(self, headers=headers)
+
+
+def line_counts(
+    sites: Iterable[RawSite], lines: Mapping[int, int], text: Callable[[int], str], *, machine_code: bool
+) -> tuple[LineCounts, ...]:
+    """Sums by source line of what places in the code did.
+
+    Args:
+        sites: The places.
+        lines: Each place's line.
+        text: A line's text.
+        machine_code: Whether the machine code's view was counted.
+    """
+    sums: dict[int, LineCounts] = {}
+    for site in sites:
+        line = lines.get(site.pc, 0)
+        found = sums.get(line) or LineCounts(line, text(line), 0, Traffic(), Traffic() if machine_code else None)
+        sums[line] = replace(
+            found,
+            flops=found.flops + site.flops,
+            source=found.source + _traffic(site.kind, site.source),
+            machine=None if found.machine is None else found.machine + _traffic(site.kind, site.machine),
+        )
+    return tuple(sums[line] for line in sorted(sums) if sums[line].flops or sums[line].source)
+
+
+def total(parts: Iterable[Traffic]) -> Traffic:
+    """The sum."""
+    return sum(parts, Traffic())
+
+
+def _traffic(kind: int, by_space: Any) -> Traffic:
+    shared, in_global = (tuple(getattr(raw, name) for name, _ in raw._fields_) for raw in by_space)
+    name = ("load", "store", "copy")[kind]
+    if name == "copy":
+        return Traffic(copy_load=GlobalTraffic(*in_global), copy_store=SharedTraffic(*shared))
+    return Traffic(**{f"shared_{name}": SharedTraffic(*shared), f"global_{name}": GlobalTraffic(*in_global)})  # type: ignore[arg-type]
+
+
+def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
+    """A paragraph a finding."""
+    found = list(findings)
+    head = f"{symbol}: {len(found)} finding{'s' if len(found) > 1 else ''}"
+    return "\n\n".join([head, *(_paragraph(finding) for finding in found)])
+
+
+def _paragraph(finding: Finding) -> str:
+    return "\n".join([finding.message, *_quotes(finding)])
+
+
+def _quotes(finding: Finding) -> Iterator[str]:
+    quoted = [(finding.line, finding.text), (finding.other_line, finding.other_text)]
+    width = max(len(str(line)) for line, _ in quoted if line) if any(line for line, _ in quoted) else 0
+    for line, text in dict.fromkeys(quoted):
+        if line and text:
+            yield f"  {line:{width}} | {text.strip()}"

@@ -1,0 +1,404 @@
+"""Products of NumPy arrays, computed by a kernel on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiledmm import geometry
+from tiledmm.architectures import find_target
+from tiledmm.codegen import Specialization, render
+from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.operands import Product, describe, resolve
+from tiledmm.problem import Span
+from tiledmm.selection import select
+from tiledmm.simulator import machine, toolchain
+from tiledmm.simulator.debug_info import debug_info
+from tiledmm.simulator.findings import NOT_WRITTEN, Region, finding
+from tiledmm.simulator.lines import SourceLines
+from tiledmm.simulator.report import Finding, Report, Traffic, line_counts, total
+
+# CuPy's allocations begin at multiples of this, and so do the simulator's: sectors are counted alike.
+_ALIGNMENT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a kernel is run.
+
+    Attributes:
+        checks: Whether every access is checked.
+        counts: Whether traffic is counted.
+        machine: Whether it is counted as the machine code has it, too. Needs NVRTC and nvdisasm.
+        order: Order of threads between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: For ``"random"``.
+        target: What to be: ``"sm_75"`` has no cp.async, say.
+        workers: Cores to use; None for all.
+        progress: Called now and then with the blocks done and their number.
+        traced_block: The block whose accesses are recorded one by one, or None.
+        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
+    """
+
+    checks: bool = True
+    counts: bool = True
+    machine: bool = False
+    order: str = "forward"
+    seed: int = 0
+    target: str = "sm_90"
+    workers: int | None = None
+    progress: Callable[[int, int], None] | None = None
+    traced_block: int | None = None
+    max_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in machine.ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(machine.ORDERS)}; got {self.order!r}")
+
+    @property
+    def instrumented(self) -> bool:
+        """Whether accesses are seen at all."""
+        return self.checks or self.counts or self.machine or self.traced_block is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One access of one thread.
+
+    Attributes:
+        step: Barriers of the block that came before it.
+        thread: (x, y, z).
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory).
+        space: ``"shared"`` or ``"global"``.
+        array: ``"A"``, ``"B"`` and ``"C"`` in global memory; in shared memory, the name that it has in the source.
+        element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
+        bytes: What is moved.
+        address: In bytes; in shared memory, from where the first array begins.
+        line: Source line, 0 if unknown.
+    """
+
+    step: int
+    thread: tuple[int, int, int]
+    kind: str
+    space: str
+    array: str
+    element: tuple[int, ...]
+    bytes: int
+    address: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A simulated call: its result, what it did, and the recorded accesses."""
+
+    result: np.ndarray[Any, Any]
+    report: Report
+    events: tuple[Event, ...]
+
+
+def simulate(
+    x1: Any,
+    x2: Any,
+    out: Any,
+    keywords: dict[str, Any],
+    *,
+    variant: str,
+    tile: int | None,
+    source: Path | None,
+    settings: Settings,
+) -> Simulation:
+    """Computes a product on the CPU.
+
+    Args:
+        x1, x2, out: NumPy arrays; ``out`` may be None.
+        keywords: ``matmul``'s: casting, order, dtype, axes, axis, keepdims, signature.
+        variant, tile: The kernel.
+        source: A file with CUDA C to run in place of the kernel's own.
+        settings: How to run it.
+    """
+    if isinstance(out, tuple):
+        if len(out) != 1:
+            raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")
+        (out,) = out
+    for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
+        if not isinstance(x, np.ndarray):
+            kind = f"{type(x).__module__}.{type(x).__qualname__}"
+            raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
+    if out is not None and not out.flags.writeable:
+        raise OperandTypeError("out is read-only")
+    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), **keywords)
+    left, right = product.convert
+    if product.convert != (None, None) or product.via_temporary:
+        # Conversions that no kernel does, in passes of their own.
+        x1 = x1 if left is None else x1.astype(left)
+        x2 = x2 if right is None else x2.astype(right)
+        target = np.empty(out.shape, product.compute.dtype) if product.via_temporary else out
+        done = simulate(x1, x2, target, keywords, variant=variant, tile=tile, source=source, settings=settings)
+        if not product.via_temporary:
+            return done
+        np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
+        return replace(done, result=out)
+    return _Run(product, select(variant, tile, product), source, settings).on(x1, x2, out)
+
+
+class _Run:
+    """One product by one kernel."""
+
+    def __init__(self, product: Product, spec: Specialization, source: Path | None, settings: Settings) -> None:
+        if not spec.variant.simulated:
+            raise ConfigError(f"variant {spec.variant.name!r} cannot be simulated")
+        self.product, self.spec, self.settings = product, spec, settings
+        self.target = find_target(settings.target)
+        self.text = render(spec) if source is None else _read(source, spec)
+        path = toolchain.build_kernel(
+            self.text,
+            spec.symbol,
+            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            instrumented=settings.instrumented,
+        )
+        self.code = machine.Code.load(path)
+        self.debug = debug_info(path)
+        self.lines = SourceLines(self.debug, self.text)
+
+    def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
+        product = self.product
+        for name, x in (("x1", x1), ("x2", x2), ("out", out)):
+            if x is not None and x.ctypes.data % x.dtype.itemsize:
+                raise AlignmentError(
+                    f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
+                    "a GPU cannot read it in place: copy it first (x.copy())"
+                )
+        result = np.empty(product.shape, product.result_type, order=product.order) if out is None else out  # type: ignore[call-overload]
+        first, second = (x2, x1) if product.swapped else (x1, x2)
+        spans = product.spans
+        placed = [
+            _Placed("A", first, spans[1 if product.swapped else 0]),
+            _Placed("B", second, spans[0 if product.swapped else 1]),
+            _Placed("C", result, spans[2]),
+        ]
+        if product.problem.is_empty:
+            return Simulation(result, self._report([], (0, 0, 0), placed), ())
+        memory = machine.Memory([each.room for each in placed])
+        try:
+            for piece, each in enumerate(placed):
+                each.place(memory, piece, filled=piece < 2)
+            outcomes = [self._launch(placed, offsets) for offsets in product.problem.outer_offsets()]
+            report = self._report(outcomes, (*geometry.grid(self.spec, product.problem), 1), placed)
+            if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
+                report = replace(report, findings=report.findings + self._not_written(placed[2]))
+            events = tuple(self._events(outcomes[0], placed)) if self.settings.traced_block is not None else ()
+            result[...] = placed[2].view()
+        finally:
+            memory.release()
+        return Simulation(result, report, events)
+
+    def _launch(self, placed: list[_Placed], offsets: tuple[int, int, int]) -> machine.Outcome:
+        a, b, c = (
+            ctypes.c_void_p(each.origin + offset * each.itemsize) for each, offset in zip(placed, offsets, strict=True)
+        )
+        x, y = geometry.grid(self.spec, self.product.problem)
+        width, height = self.spec.block
+        settings = self.settings
+        return machine.execute(
+            self.code,
+            grid=(x, y, 1),
+            block=(width, height, 1),
+            arguments=(a, b, c, geometry.pack(self.spec, self.product.problem)),
+            operands=[each.operand(writable=each.name == "C") for each in placed],
+            shared=self.shared,
+            checks=settings.checks,
+            counts=settings.counts or settings.machine,
+            order=settings.order,
+            seed=settings.seed,
+            traced_block=settings.traced_block,
+            max_steps=settings.max_steps,
+            describe=self._describe() if settings.machine else None,
+            workers=settings.workers,
+            progress=settings.progress,
+        )
+
+    @functools.cached_property
+    def shared(self) -> list[tuple[int, int]]:
+        """Distance from the anchor, and size, of each shared array."""
+        anchor = self.debug.address("tiledmm_anchor")
+        return [(array.offset - anchor, array.bytes) for array in self.debug.shared_arrays()]
+
+    def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
+        from tiledmm.simulator.widths import Widths
+
+        widths = Widths(self.text, self.spec.symbol, self.target.name)
+
+        def describe(place: int, kind: str) -> tuple[int, int, int]:
+            line = self.lines.of([place])[place]
+            return line, *widths.of(line, kind)
+
+        return describe
+
+    def _report(self, outcomes: list[machine.Outcome], grid: tuple[int, int, int], placed: list[_Placed]) -> Report:
+        problem = self.product.problem
+        settings = self.settings
+        places = [raw.pc for each in outcomes for raw in (*each.findings, *each.sites)]
+        places += [raw.other_pc for each in outcomes for raw in each.findings if raw.other_pc]
+        lines = self.lines.of(places)
+        counts = line_counts(
+            (site for each in outcomes for site in each.sites), lines, self.lines.text, machine_code=settings.machine
+        )
+        shared = tuple(
+            Region(array.name, offset, size)
+            for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
+        )
+        operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
+        found = [
+            each
+            for outcome in outcomes
+            for raw in outcome.findings
+            if (each := finding(raw, self.spec.symbol, lines, self.lines.text, shared, operands))
+        ]
+        return Report(
+            symbol=self.spec.symbol,
+            target=self.target.name,
+            sizes=(problem.m, problem.n, problem.k, problem.products),
+            grid=grid,
+            block=(*self.spec.block, 1),
+            findings=tuple(found),
+            barriers=sum(each.barriers for each in outcomes),
+            flops=sum(each.flops for each in counts),
+            source=total(each.source for each in counts),
+            machine=total(each.machine or Traffic() for each in counts) if settings.machine else None,
+            lines=counts,
+            text=self.text,
+            seconds=sum(each.seconds for each in outcomes),
+        )
+
+    def _events(self, outcome: machine.Outcome, placed: list[_Placed]) -> Iterator[Event]:
+        """What the threads of the traced block did, in the order in which they did it here."""
+        width, height = self.spec.block
+        lines = self.lines.of(event.pc for event in outcome.events)
+        indices = {each.name: each.indices() for each in placed}
+        for raw in outcome.events:
+            thread = (raw.thread % width, raw.thread // width % height, raw.thread // (width * height))
+            if machine.SPACES[raw.space] == "shared":
+                name, begin = next(
+                    (array.name, offset)
+                    for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
+                    if offset <= raw.address < offset + size
+                )
+                element: tuple[int, ...] = ((raw.address - begin) // raw.bytes,)
+            else:
+                operand = next(each for each in placed if each.begin <= raw.address < each.begin + each.bytes)
+                name = operand.name
+                flat = indices[name][(raw.address - operand.begin) // operand.itemsize]
+                element = tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
+            yield Event(
+                raw.step, thread, machine.KINDS[raw.kind], machine.SPACES[raw.space], name, element, raw.bytes,
+                raw.address, lines[raw.pc],
+            )  # fmt: skip
+
+    @property
+    def _shared_offsets(self) -> list[tuple[int, int]]:
+        """Where each shared array begins, seen from the first, and its size."""
+        first = min((offset for offset, _ in self.shared), default=0)
+        return [(offset - first, size) for offset, size in self.shared]
+
+    def _not_written(self, c: _Placed) -> tuple[Finding, ...]:
+        """Elements of the result that are as they were."""
+        missing = np.argwhere(c.of_elements(c.cells) == 0)
+        if not len(missing):
+            return ()
+        first = tuple(int(i) for i in missing[0])
+        message = (
+            f"{self.spec.symbol}: {NOT_WRITTEN}: {len(missing):,} of {c.array.size:,} elements, the first at {first}"
+        )
+        nowhere = (0, 0, 0)
+        return (Finding(NOT_WRITTEN, message, 0, "", nowhere, nowhere, None, None, None, None, len(missing)),)
+
+
+# After these a kernel does not go on.
+_ENDS_A_RUN = frozenset(
+    {"global access out of bounds", "write to an operand", "shared access out of bounds", "misaligned access",
+     "warp not converged", "runaway thread", "trap"}
+)  # fmt: skip
+
+
+class _Placed:
+    """An array in the simulator's memory, with the strides that it has."""
+
+    def __init__(self, name: str, array: np.ndarray[Any, Any], span: Span) -> None:
+        self.name, self.array, self.span = name, array, span
+        self.itemsize = array.dtype.itemsize
+        self.bytes = span.stop - span.start
+        # As far from a boundary of CuPy's allocations as it is from its own memory's beginning.
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self.phase = (array.ctypes.data + span.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
+        self.room = self.bytes + _ALIGNMENT
+        self.begin = 0
+        self.cells = np.zeros(0, np.uint64)
+
+    @property
+    def origin(self) -> int:
+        """Address of the array's first element."""
+        return self.begin - self.span.start
+
+    def place(self, memory: machine.Memory, piece: int, *, filled: bool) -> None:
+        """Gives it an address, and its elements (others are NaNs)."""
+        self.begin = memory.addresses[piece] + self.phase
+        self.memory = memory.bytes(piece, self.phase + self.bytes)[self.phase :]
+        self.memory[:] = 255
+        if filled:
+            self.view()[...] = self.array
+        else:
+            self.cells = np.zeros(self.bytes // self.itemsize, np.uint64)
+        dense = self.array.size * self.itemsize == self.bytes
+        self.valid = None if dense else np.zeros(self.bytes // self.itemsize, np.uint8)
+        if self.valid is not None:
+            self.of_elements(self.valid)[...] = 1
+
+    def view(self) -> np.ndarray[Any, Any]:
+        """The array there."""
+        shape, strides = self.array.shape, self.array.strides
+        array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.span.start, strides)
+        return array
+
+    def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Of marks by place in memory, those of the array's elements, in the array's shape."""
+        strides = tuple(stride // self.itemsize * marks.itemsize for stride in self.array.strides)
+        first = -self.span.start // self.itemsize * marks.itemsize
+        array: np.ndarray[Any, Any] = np.ndarray(self.array.shape, marks.dtype, marks.data, first, strides)
+        return array
+
+    def indices(self) -> np.ndarray[Any, Any]:
+        """For each place in memory, the number of the element there (of one that is there several times, the last)."""
+        found = np.full(self.bytes // self.itemsize, -1, np.int64)
+        self.of_elements(found)[...] = np.arange(self.array.size).reshape(self.array.shape)
+        return found
+
+    def operand(self, *, writable: bool) -> machine.Operand:
+        return machine.Operand(
+            begin=self.begin,
+            bytes=self.bytes,
+            granule=self.itemsize,
+            valid=None if self.valid is None else self.valid.ctypes.data,
+            cells=self.cells.ctypes.data if writable else None,
+        )
+
+
+def _read(path: Path, spec: Specialization) -> str:
+    """A user's kernel, to be run as if it were this one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"source={str(path)!r} cannot be read: {error}") from None
+    if spec.symbol not in text:
+        raise ConfigError(
+            f"{path} does not define {spec.symbol}, the kernel of this call (its types, tile and layout); "
+            "write what tiledmm.source gives for them to a file, and change that"
+        )
+    return text

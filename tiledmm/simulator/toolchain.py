@@ -1,0 +1,209 @@
+"""Compiles kernels for the CPU, with the machine's C++ compiler, into libraries that are kept by their content.
+
+The libraries are code that gets loaded, so they lie in the user's own cache folder and nowhere that others can write.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
+
+NATIVE = Path(__file__).parent / "native"
+
+_SHOWN_LINES = 40
+
+# Vector instructions of the CPU would hide how wide the kernel's own accesses are.
+_KERNEL_FLAGS = (
+    "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
+    "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
+)  # fmt: skip
+_RUNTIME_FLAGS = (
+    "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
+)  # fmt: skip
+
+
+def compiler() -> tuple[str, ...]:
+    """The command of the C++ compiler: ``$CXX``, or the first of c++, g++, clang++ and zig (the wheel ``ziglang``).
+
+    Raises:
+        MissingDependencyError: If there is none; the message says how to get one.
+    """
+    if named := os.environ.get("CXX"):
+        command = tuple(shlex.split(named))
+        if command and shutil.which(command[0]):
+            return command
+        raise MissingDependencyError(f"CXX names {named!r}, which is not there")
+    for name in ("c++", "g++", "clang++"):
+        if found := shutil.which(name):
+            return (found,)
+    if importlib.util.find_spec("ziglang"):
+        return (sys.executable, "-m", "ziglang", "c++")
+    raise MissingDependencyError(
+        "the simulator compiles kernels with a C++ compiler, and there is none (c++, g++ or clang++ on PATH, or $CXX); "
+        'install one, or: pip install "tiledmm[simulate]"'
+    )
+
+
+def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
+    """The shared library of a kernel.
+
+    Args:
+        source: CUDA C, as NVRTC gets it.
+        symbol: Name of the kernel.
+        arch: What ``__CUDA_ARCH__`` is, such as 900.
+        instrumented: Whether every access is seen.
+
+    Raises:
+        CompilationError: If it does not compile; the message has the compiler's words.
+        MissingDependencyError: If there is no compiler.
+    """
+    command = compiler()
+    runtime = build_runtime()
+    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
+    if instrumented:
+        flags += _instrumentation(command)
+    dynamic = _DYNAMIC_SHARED.findall(source)
+    key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler and the headers in it
+    target = cache_folder() / f"{symbol[:120]}-{key}.so"
+    if target.exists():
+        return target
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        kernel = Path(scratch) / "kernel.cu"
+        kernel.write_text(source, encoding="utf-8")
+        unit = Path(scratch) / "unit.cpp"
+        unit.write_text(f'#include "cuda.h"\n#include "{kernel}"\n#include "entry.h"\n', encoding="utf-8")
+        objects = [Path(scratch) / "unit.o"]
+        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", str(objects[0]), str(unit)], source)
+        if dynamic:
+            arrays = Path(scratch) / "arrays.cpp"
+            arrays.write_text("".join(_dynamic_array(name) for name in dict.fromkeys(dynamic)), encoding="utf-8")
+            objects.append(Path(scratch) / "arrays.o")
+            _run([*command, *_KERNEL_FLAGS, "-c", "-o", str(objects[1]), str(arrays)], source)
+        # Linked without -fsanitize=thread, which would bring the sanitizer's own runtime along.
+        library = Path(scratch) / "kernel.so"
+        _run([*command, "-shared", "-o", str(library), *map(str, objects), str(runtime)], source)
+        os.replace(library, target)
+    return target
+
+
+def build_runtime() -> Path:
+    """The shared library that runs kernels: fibers, checks, counters."""
+    command = compiler()
+    key = _key(*_RUNTIME_FLAGS, *command, _version(command), *_machine_flags(), _native_text())
+    target = cache_folder() / f"runtime-{key}.so"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            library = Path(scratch) / "runtime.so"
+            # Kernels' libraries name it by its path: it lies beside them, and stays.
+            name = ["-Wl,-install_name," if sys.platform == "darwin" else "-Wl,-soname,"][0] + str(target)
+            _run([*command, *_RUNTIME_FLAGS, name, "-o", str(library), str(NATIVE / "runtime.cpp"), "-ldl"], "")
+            os.replace(library, target)
+    return target
+
+
+def cache_folder() -> Path:
+    """Where libraries are kept: ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches.
+
+    Raises:
+        TiledmmError: If others could write there.
+    """
+    named = os.environ.get("TILEDMM_CACHE_DIR")
+    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
+    folder = folder.absolute() / "simulator"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise TiledmmError(
+            f"{folder} can be written by others than you, and what lies there is loaded as code; "
+            "set TILEDMM_CACHE_DIR to a folder of your own"
+        )
+    return folder
+
+
+# A block that asks for its shared memory at launch names an array without a size.
+_DYNAMIC_SHARED = re.compile(r"extern\s+__shared__[^;]*?\b(\w+)\s*\[\s*\]\s*;")
+
+#: The most shared memory that a block of any GPU can ask for: dynamic arrays have as much.
+MAX_DYNAMIC_SHARED = 227 * 1024
+
+
+def _dynamic_array(name: str) -> str:
+    return f"thread_local __attribute__((aligned(65536))) unsigned char {name}[{MAX_DYNAMIC_SHARED}];\n"
+
+
+def _instrumentation(command: tuple[str, ...]) -> list[str]:
+    if _is_clang(command):
+        return [
+            "-fsanitize=thread",
+            "-mllvm",
+            "-tsan-instrument-func-entry-exit=0",
+            "-mllvm",
+            "-tsan-instrument-read-before-write=1",
+        ]
+    return ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
+
+
+def _warnings(command: tuple[str, ...]) -> list[str]:
+    # GCC reaches an extern thread_local through a function that would run its constructor; shared arrays have none.
+    return [] if _is_clang(command) else ["-fno-extern-tls-init"]
+
+
+@functools.lru_cache(maxsize=1)
+def _machine_flags() -> tuple[str, ...]:
+    """Fused multiply-adds in hardware where the CPU has them; without, the C library rounds as they do, slowly."""
+    if platform.machine() in ("x86_64", "AMD64"):
+        try:
+            flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        except OSError:
+            flags = None
+        if flags and " fma " in flags[1] + " ":
+            return ("-mfma",)
+    return ()
+
+
+@functools.lru_cache(maxsize=8)
+def _version(command: tuple[str, ...]) -> str:
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
+    if done.returncode:
+        raise MissingDependencyError(f"{shlex.join(command)} --version fails: {done.stderr.strip()[:500]}")
+    return done.stdout
+
+
+def _is_clang(command: tuple[str, ...]) -> bool:
+    return "clang" in _version(command)
+
+
+@functools.lru_cache(maxsize=1)
+def _native_text() -> str:
+    return "".join(file.read_text(encoding="utf-8") for file in sorted(NATIVE.iterdir()))
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _run(command: list[str], source: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode == 0:
+        return
+    said = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
+    hint = ""
+    if "Assembler messages" in said or (re.search(r"\basm\b", source) and "error" in said and "constraint" in said):
+        hint = "\n(inline PTX cannot run on the CPU: put it in a function that has a twin, as cuda_src/ptx.cuh does)"
+    raise CompilationError(f"the kernel does not compile for the CPU:\n{said}{hint}")

@@ -1,0 +1,106 @@
+"""What each thread of a block touched, access by access: for drawings and animations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.codegen import Specialization, specialize
+from tiledmm.simulator.simulate import Event, Settings, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The accesses of one block.
+
+    Attributes:
+        symbol: The kernel.
+        sizes: m, n, k.
+        grid, block: Blocks, and threads of a block, along x, y and z.
+        traced_block: Number of the block.
+        text: The kernel's source.
+        events: Its accesses. Those of a thread stand in the order in which it makes them.
+    """
+
+    symbol: str
+    sizes: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    traced_block: int
+    text: str
+    events: tuple[Event, ...]
+
+    def steps(self) -> Iterator[tuple[int, tuple[Event, ...]]]:
+        """What happened before the first barrier, between the first and the second, and so on."""
+        last = max((event.step for event in self.events), default=-1)
+        for step in range(last + 1):
+            yield step, tuple(event for event in self.events if event.step == step)
+
+    def json(self) -> str:
+        """All of it, as JSON."""
+        return json.dumps(asdict(self))
+
+
+def trace(
+    variant: str,
+    *,
+    tile: int | None = None,
+    dtype: str = "float32",
+    layout: str = "NN",
+    sizes: tuple[int, int, int] | None = None,
+    block: int = 0,
+    target: str = "sm_90",
+) -> Trace:
+    """Runs a kernel on a small product and records what one block does.
+
+    Args:
+        variant, tile, dtype: The kernel.
+        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
+        sizes: m, n, k; as many as one block computes in two steps along K, if None.
+        block: Number of the block to record.
+        target: The GPU to be.
+
+    Example:
+        >>> recorded = trace("tiled", tile=8)
+        >>> sorted({event.array for event in recorded.events})
+        ['A', 'As', 'B', 'Bs', 'C']
+
+    Raises:
+        As ``tiledmm.simulator.run``.
+    """
+    spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
+    m, n, k = sizes or _one_block(spec)
+    a, b = _operands(spec, m, n, k)
+    done = simulate(
+        a,
+        b,
+        None,
+        {},
+        variant=variant,
+        tile=tile,
+        source=None,
+        settings=Settings(counts=False, target=target, traced_block=block, workers=1),
+    )
+    report = done.report
+    report.check()
+    return Trace(report.symbol, (m, n, k), report.grid, report.block, block, report.text, done.events)
+
+
+def _one_block(spec: Specialization) -> tuple[int, int, int]:
+    # A matrix of one row or column would have no layout of its own.
+    return spec.config.bm, spec.config.bn, max(2 * spec.config.bk, 8)
+
+
+def _operands(spec: Specialization, m: int, n: int, k: int) -> list[np.ndarray[Any, Any]]:
+    found: list[np.ndarray[Any, Any]] = []
+    for letter, shape in zip(spec.layout, ((m, k), (k, n)), strict=True):
+        values = np.arange(m * k + k * n)[: shape[0] * shape[1]].reshape(shape) % 3
+        array = values.astype(spec.compute.dtype)
+        if letter == "G":
+            array = np.repeat(np.repeat(array, 2, 0), 2, 1)[::2, ::2]
+        found.append(np.asfortranarray(array) if letter == "T" else array)
+    return found
