@@ -8,31 +8,10 @@ from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import specialize
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import Config, kernel_variants
-from tiledmm.roofline import global_wavefronts, roofline, shared_wavefronts, wavefronts_per_multiply_add
+from tiledmm.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add
 
 H100 = REFERENCE_GPUS["sm_90"]
 LANES = range(32)
-
-
-@pytest.mark.parametrize(
-    ("addresses", "width", "wavefronts"),
-    [
-        ([4 * lane for lane in LANES], 4, 1),
-        ([0 for _ in LANES], 4, 1),
-        ([128 * lane for lane in LANES], 4, 32),
-        ([132 * lane for lane in LANES], 4, 1),
-        ([8 * lane for lane in LANES], 4, 2),
-        ([2 * lane for lane in LANES], 2, 1),
-        ([8 * lane for lane in LANES], 8, 2),
-        ([16 * lane for lane in LANES], 16, 4),
-        ([0 for _ in LANES], 16, 2),
-        ([128 * lane for lane in LANES], 16, 32),
-        ([144 * lane for lane in LANES], 16, 4),
-    ],
-)
-def test_shared_wavefronts(addresses, width, wavefronts):
-    assert shared_wavefronts(addresses, width) == wavefronts
-    assert shared_wavefronts([address + 128 for address in addresses], width) == wavefronts
 
 
 @pytest.mark.parametrize(
@@ -91,7 +70,7 @@ TILE_64_DEEP = replace(TILE_64, bk=32)
         (TILE_32, 2, 4, "NN", "float32", 2 / 4 + 1),
         (TILE_32, 2, 4, "NT", "float32", 2 / 4 + 4 / 4),
         (TILE_64, 1, 0, "NN", "float32", (2 / 4 + 1) / 4),
-        (TILE_64, 2, 4, "NT", "float32", (2 / 4 + 2 / 4) / 4),
+        (TILE_64, 2, 4, "NT", "float32", (2 / 4 + 4 / 4) / 4),
         (TILE_64_DEEP, 1, 0, "NN", "float32", (2 / 4 + 1) / 4),
         (TILE_64_DEEP, 1, 4, "NN", "float32", (2 / 4 + 1) / 4),
         (TILE_64_DEEP, 2, 4, "NN", "float32", (2 / 4 + 1) / 4),

@@ -59,8 +59,9 @@ def compare(
 
     Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
 
-    With no GPU: each kernel compiled for every target, with registers, shared memory, spills and occupancy,
-    and its roofline bound on a reference machine. Exit status 1 if one does not compile or spills.
+    With no GPU: each kernel run on the simulator, checked and counted (products of more than 256^3 are too large: then
+    smaller ones), compiled for every target, and bounded on a reference machine. Exit status 1 if one is wrong, does
+    not compile or spills.
     """
     from tiledmm.architectures import find_target
     from tiledmm.bench.records import expand, parse_size
@@ -87,8 +88,8 @@ def compare(
     if reason:
         if json_file:
             raise typer.BadParameter(f"there are no measurements to write: no GPU ({reason})")
-        show(f"No GPU ({reason}): nothing is run. This is what is known without one.\n")
-        ok = _without_gpu(show, rungs, products, kinds, orders, target)
+        show(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
+        ok = _without_gpu(show, rungs, products, kinds, orders, target, asked=bool(sizes))
     else:
         try:
             ok = _on_gpu(show, rungs, products, kinds, orders, seconds, json_file)
@@ -170,11 +171,13 @@ def _without_gpu(
     kinds: list[str],
     orders: list[str],
     target: str,
+    *,
+    asked: bool,
 ) -> bool:
     from tiledmm.bench import without_gpu
     from tiledmm.errors import MissingDependencyError
 
-    ok = True
+    ok = _simulate(show, rungs, products if asked else [], kinds, orders, target)
     no_compiler = ""
     for kind in kinds:
         for layout in orders:
@@ -196,8 +199,54 @@ def _without_gpu(
                 show(without_gpu.bounds_table(specs, size, target))
     show(without_gpu.BOUNDS_NOTE)
     if not ok:
-        show("\nFAILED: at least one kernel does not compile or spills registers.")
+        show("\nFAILED: at least one kernel is wrong, does not compile or spills registers.")
     return ok
+
+
+def _simulate(
+    show: Callable[[Any], None],
+    rungs: list[Rung],
+    products: list[Size],
+    kinds: list[str],
+    orders: list[str],
+    target: str,
+) -> bool:
+    """Runs every kernel on the simulator. True if all are right, or if there is nothing to run them with."""
+    from tiledmm.bench import simulated
+    from tiledmm.errors import MissingDependencyError
+
+    ok = True
+    try:
+        for kind in kinds:
+            for layout in orders:
+                for size in simulated.sizes_to_simulate(products):
+                    with _progress() as tell:
+                        rows = simulated.simulate_all(
+                            rungs, size, dtype=kind, layout=layout, target=target, progress=tell
+                        )
+                    ok = ok and all(row.ok for row in rows)
+                    show(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=target))
+    except MissingDependencyError as error:
+        show(f"Not simulated: {error}\n")
+    return ok
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on a terminal, once something takes more than a second."""
+    from rich.progress import Progress
+
+    console = _console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bars: dict[str, Any] = {}
+        begun = time.monotonic()
+
+        def tell(name: str, done: int, of: int) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task(name, visible=False)
+            progress.update(bars[name], completed=done, total=of, visible=time.monotonic() - begun > 1)
+
+        yield tell
 
 
 def _compile(specs: list[Any]) -> list[Compiled]:

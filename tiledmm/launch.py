@@ -119,5 +119,5 @@ def check_array(x: Any, name: str) -> None:
             )
         return
     kind = f"{type(x).__module__}.{type(x).__qualname__}"
-    advice = "cupy.asarray(x) copies it to the GPU"
+    advice = "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
     raise OperandTypeError(f"{name} must be a cupy.ndarray, not {kind}; {advice}")

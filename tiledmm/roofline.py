@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiledmm.architectures import WARP_SIZE, Gpu
+from tiledmm.banks import wavefronts
 from tiledmm.errors import ConfigError
 
 if TYPE_CHECKING:
     from tiledmm.codegen import Specialization
 
 WAVEFRONT_BYTES = 128
-_BANKS = 32
-_BANK_BYTES = 4
 _VECTOR_BYTES = 16
 
 
@@ -136,24 +135,6 @@ def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) ->
     return from_a + global_wavefronts([col * b_step for col in cols], spec.b.itemsize)
 
 
-def shared_wavefronts(addresses: Sequence[int], width: int) -> int:
-    """Fewest wavefronts in which shared memory serves one load of a warp.
-
-    Each of the 32 banks delivers one 4-byte word a wavefront, to any number of lanes: the count is that of
-    the bank with the most different words. So 32 neighbouring 16-byte vectors take four wavefronts. A load
-    of 16 bytes a lane takes two even where all lanes read the same: ``python -m benchmarks.shared_loads``.
-
-    Args:
-        addresses: Byte address of each lane.
-        width: Bytes that each lane reads.
-    """
-    words: list[set[int]] = [set() for _ in range(_BANKS)]
-    for address in addresses:
-        for word in range(address // _BANK_BYTES, (address + width - 1) // _BANK_BYTES + 1):
-            words[word % _BANKS].add(word)
-    return max(width // 8, *(len(bank) for bank in words))
-
-
 def global_wavefronts(addresses: Sequence[int], width: int) -> int:
     """Fewest wavefronts in which L1 serves one load of a warp: one for each 128-byte line it touches.
 
@@ -189,9 +170,9 @@ def _tile_read(spec: Specialization, across: Sequence[int], k_contiguous: bool, 
     """
     size = spec.compute.sum_bytes
     if not k_contiguous:
-        return shared_wavefronts([at * size for at in across], size)
+        return wavefronts([at * size for at in across], size)
     pitch = spec.config.bk + pad
     joined = max(1, _VECTOR_BYTES // size)
     while joined > 1 and (pitch % joined or spec.config.unroll % joined):
         joined //= 2
-    return shared_wavefronts([at * pitch * size for at in across], size * joined) / joined
+    return wavefronts([at * pitch * size for at in across], size * joined) / joined

@@ -11,8 +11,10 @@ import numpy as np
 from tiledmm.bench.records import Rung, Size
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
 from tiledmm.bench.tables import NONE, Table, count, significant
+from tiledmm.disassembly import nvdisasm
 from tiledmm.elements import element
-from tiledmm.errors import CompilationError, ConfigError
+from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
+from tiledmm.inspection import compile_for
 from tiledmm.simulator import Report, run
 
 #: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.
@@ -57,7 +59,6 @@ def simulate_all(
     dtype: str,
     layout: str,
     target: str,
-    machine: bool,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Simulated]:
     """Runs kernels on random operands.
@@ -67,12 +68,14 @@ def simulate_all(
         size: The product.
         dtype, layout: Its type, and how A and B lie in memory.
         target: The GPU to be.
-        machine: Whether accesses are counted as the machine code has them.
         progress: Called now and then with a kernel's name, the blocks done and their number.
+
+    Accesses are counted as the machine code has them, where there is what that takes (the extra ``inspect``).
 
     Raises:
         MissingDependencyError: If there is no C++ compiler.
     """
+    machine = _can_disassemble()
     kind = element(dtype).dtype
     rng = np.random.default_rng(0)
     a, b = (
@@ -90,6 +93,15 @@ def simulate_all(
         else:
             found.append(Simulated(rung, report, judge(c, expected)))
     return found
+
+
+def _can_disassemble() -> bool:
+    try:
+        nvdisasm()
+        compile_for('extern "C" __global__ void nothing() {}', "nothing", "sm_90")
+    except MissingDependencyError:
+        return False
+    return True
 
 
 def _lay_out(matrix: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:

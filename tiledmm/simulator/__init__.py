@@ -21,10 +21,27 @@ from typing import Any
 import numpy as np
 
 from tiledmm.selection import AUTO
+from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
-from tiledmm.simulator.simulate import Settings, simulate
+from tiledmm.simulator.simulate import Event, Settings, simulate
+from tiledmm.simulator.tracing import Trace, trace
 
-__all__ = ["Finding", "GlobalTraffic", "LineCounts", "Report", "SharedTraffic", "Traffic", "matmul", "run"]
+__all__ = [
+    "BankAccess",
+    "Event",
+    "Finding",
+    "GlobalTraffic",
+    "Lane",
+    "LineCounts",
+    "Report",
+    "SharedTraffic",
+    "Trace",
+    "Traffic",
+    "explain_conflicts",
+    "matmul",
+    "run",
+    "trace",
+]
 
 
 def matmul(

@@ -73,7 +73,7 @@ class DebugInfo:
             self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
             if symbol["st_info"]["type"] == "STT_TLS":
                 self._arrays.append(SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
-        if elf.has_dwarf_info(strict=True):
+        if elf.get_section_by_name(".debug_info"):
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 

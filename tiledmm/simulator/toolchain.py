@@ -30,7 +30,7 @@ _SHOWN_LINES = 40
 # Vector instructions of the CPU would hide how wide the kernel's own accesses are.
 _KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
-    "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
+    "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
 )  # fmt: skip
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
@@ -89,15 +89,15 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
         unit = Path(scratch) / "unit.cpp"
         unit.write_text(f'#include "cuda.h"\n#include "{kernel}"\n#include "entry.h"\n', encoding="utf-8")
         objects = [Path(scratch) / "unit.o"]
-        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", str(objects[0]), str(unit)], source)
+        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", str(objects[0]), str(unit)], scratch)
         if dynamic:
             arrays = Path(scratch) / "arrays.cpp"
             arrays.write_text("".join(_dynamic_array(name) for name in dict.fromkeys(dynamic)), encoding="utf-8")
             objects.append(Path(scratch) / "arrays.o")
-            _run([*command, *_KERNEL_FLAGS, "-c", "-o", str(objects[1]), str(arrays)], source)
+            _run([*command, *_KERNEL_FLAGS, "-c", "-o", str(objects[1]), str(arrays)], scratch)
         # Linked without -fsanitize=thread, which would bring the sanitizer's own runtime along.
         library = Path(scratch) / "kernel.so"
-        _run([*command, "-shared", "-o", str(library), *map(str, objects), str(runtime)], source)
+        _run([*command, "-shared", "-o", str(library), *map(str, objects), str(runtime)], scratch)
         os.replace(library, target)
     return target
 
@@ -112,7 +112,7 @@ def build_runtime() -> Path:
             library = Path(scratch) / "runtime.so"
             # Kernels' libraries name it by its path: it lies beside them, and stays.
             name = ["-Wl,-install_name," if sys.platform == "darwin" else "-Wl,-soname,"][0] + str(target)
-            _run([*command, *_RUNTIME_FLAGS, name, "-o", str(library), str(NATIVE / "runtime.cpp"), "-ldl"], "")
+            _run([*command, *_RUNTIME_FLAGS, name, "-o", str(library), str(NATIVE / "runtime.cpp"), "-ldl"], scratch)
             os.replace(library, target)
     return target
 
@@ -198,12 +198,12 @@ def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _run(command: list[str], source: str) -> None:
+def _run(command: list[str], scratch: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
-    said = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
+    said = "\n".join(done.stderr.replace(f"{scratch}{os.sep}", "").strip().splitlines()[:_SHOWN_LINES])
     hint = ""
-    if "Assembler messages" in said or (re.search(r"\basm\b", source) and "error" in said and "constraint" in said):
+    if re.search(r"\basm\b|Assembler messages", said):
         hint = "\n(inline PTX cannot run on the CPU: put it in a function that has a twin, as cuda_src/ptx.cuh does)"
     raise CompilationError(f"the kernel does not compile for the CPU:\n{said}{hint}")

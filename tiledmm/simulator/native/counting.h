@@ -210,7 +210,7 @@ void flush(Worker& w, unsigned warp) {
                 const Site& site = run.sites[entry >> 1 & 0x3fff];
                 const uintptr_t address = entry >> 16;
                 const bool shared = (entry & 1) == SHARED;
-                w.trace.push_back({site.pc, shared ? address - w.shared_base : address, w.barriers, first + lane, site.bytes,
+                w.trace.push_back({site.pc, shared ? address - w.shared_base : address, w.barriers - w.barriers_before, first + lane, site.bytes,
                                    site.kind, static_cast<uint32_t>(entry & 1)});
             }
     }

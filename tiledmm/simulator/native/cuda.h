@@ -47,7 +47,6 @@ __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { tiledmm_sync_warp
 __forceinline__ void __threadfence() {}
 __forceinline__ void __threadfence_block() {}
 __forceinline__ void __threadfence_system() {}
-__forceinline__ unsigned __activemask() { return tiledmm_lanes_alive(); }
 
 namespace tiledmm_detail {
 

@@ -27,11 +27,11 @@ constexpr int parameters(void (*)(Parameters...)) {
 }   // namespace tiledmm_detail
 
 // Runs the thread that the current fiber is.
-extern "C" __attribute__((no_sanitize("thread"))) void tiledmm_run_thread(void* const* arguments) {
+extern "C" __attribute__((no_sanitize("thread"), visibility("default"))) void tiledmm_run_thread(void* const* arguments) {
     tiledmm_detail::call(TILEDMM_KERNEL, arguments,
                          tiledmm_detail::Count<tiledmm_detail::parameters(&TILEDMM_KERNEL)>::type{});
 }
 
 // Where the calling thread has its copy of this variable; its copies of the shared arrays lie at known distances.
 thread_local char tiledmm_anchor;
-extern "C" void* tiledmm_anchor_address() { return &tiledmm_anchor; }
+extern "C" __attribute__((visibility("default"))) void* tiledmm_anchor_address() { return &tiledmm_anchor; }

@@ -134,6 +134,7 @@ void run_block(Worker& w, uint64_t number) {
         w.epoch = 0;
     }
     w.first_epoch = ++w.epoch;
+    w.barriers_before = w.barriers;
     for (unsigned i = 0; i < run.threads; ++i) {
         Fiber& fiber = w.fibers[i];
         fiber.thread = i;
@@ -264,15 +265,6 @@ unsigned long long tiledmm_exchanged(unsigned lane) {
     const unsigned turn = w.current->exchanges % 2;
     const unsigned thread = w.current->thread / WARP * WARP + lane;
     return thread < w.run->threads ? w.fibers[thread].given[turn] : 0;
-}
-
-unsigned tiledmm_lanes_alive() {
-    Worker& w = *worker;
-    const unsigned first = w.current->thread / WARP * WARP;
-    unsigned mask = 0;
-    for (unsigned lane = 0; lane < WARP && first + lane < w.run->threads; ++lane)
-        if (w.fibers[first + lane].state != State::DONE) mask |= 1u << lane;
-    return mask;
 }
 
 void tiledmm_trap() {

@@ -19,7 +19,6 @@ void tiledmm_sync_warp(unsigned mask);
 // One value a lane, exchanged: gives it, waits for the lanes of the mask, and then any of theirs can be read.
 void tiledmm_exchange(unsigned mask, unsigned long long value);
 unsigned long long tiledmm_exchanged(unsigned lane);
-unsigned tiledmm_lanes_alive();
 
 // cp.async: copies `source_bytes` and zeros up to `bytes`; groups of copies; waits until `pending` groups are left.
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes);

@@ -143,7 +143,7 @@ struct Worker {
     std::vector<Pattern> patterns;
     Joiner joiner;
     unsigned votes[2] = {}, vote_epoch = 0;
-    uint64_t barriers = 0;
+    uint64_t barriers = 0, barriers_before = 0;   // the second: this block
     uint64_t random = 1;
     std::vector<TraceEvent> trace;
 };

@@ -1,0 +1,101 @@
+"""Every kernel runs on the simulator with every check on: types, layouts, edges and batches in a covering set."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.strategies import Layout as Memory
+from tests.strategies import lay_out, np_dtype, plain, small_integers
+from tests.test_kernels import KERNELS, LAYOUTS, TYPES, pairwise
+from tiledmm import simulator
+from tiledmm.codegen import specialize
+
+#: Sizes beside a block tile and a step along K: (m, n, k) from (bm, bn, bk).
+EDGES = (
+    lambda bm, bn, bk: (bm - 1, bn + 1, bk + 1),
+    lambda bm, bn, bk: (bm + 1, bn - 1, 2 * bk - 1),
+    lambda bm, bn, bk: (2, 2 * bn + 3, bk),
+    lambda bm, bn, bk: (bm, bn, 1),
+    lambda bm, bn, bk: (2 * bm + 1, 3, 2 * bk + 3),
+)
+
+#: Shapes of the batches of A and B.
+BATCHES = (((), ()), ((2,), (2,)), ((3,), ()), ((2, 1), (3,)), ((), (2, 1, 2)))
+
+
+def matrix(rng: np.random.Generator, batch: tuple[int, ...], rows: int, cols: int, dtype: str, letter: str):
+    """Integers small enough for exact sums, in a layout, with NaNs around them where there is room."""
+    values = small_integers(rng, (*batch, rows, cols), np_dtype(dtype), bound=1)
+    ndim = values.ndim
+    if letter == "N":
+        layout = plain(ndim)
+    elif letter == "T":
+        layout = Memory((*range(ndim - 2), ndim - 1, ndim - 2), (1,) * ndim, (0,) * ndim)
+    else:
+        layout = Memory(tuple(range(ndim)), (*(1,) * (ndim - 2), 2, -2), (*(0,) * (ndim - 2), 1, 1))
+    return lay_out(np, values, layout, poison=True)[0]
+
+
+def check(
+    variant: str, tile: int | None, dtype: str, layout: str, edge: int, batch: int, target: str = "sm_90"
+) -> None:
+    config = specialize(variant, tile=tile, dtype=dtype).config
+    m, n, k = EDGES[edge % len(EDGES)](config.bm, config.bn, config.bk)
+    rng = np.random.default_rng(edge * 100 + batch)
+    batch_a, batch_b = BATCHES[batch % len(BATCHES)]
+    a = matrix(rng, batch_a, m, k, dtype, layout[0])
+    b = matrix(rng, batch_b, k, n, dtype, layout[1])
+    result = simulator.matmul(a, b, variant=variant, tile=tile, target=target)
+    wide = "complex128" if dtype.startswith("complex") else "float64"
+    expected = a @ b if a.dtype.kind in "iub" else (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
+    np.testing.assert_array_equal(result, expected)
+
+
+CASES = [(*case, i % len(EDGES), (i + i // len(EDGES)) % len(BATCHES)) for i, case in enumerate(pairwise())]
+
+
+def test_edges_and_batches_meet():
+    assert {(edge, batch) for *_, edge, batch in CASES} == set(itertools.product(range(5), range(5)))
+    assert {(variant, edge) for variant, *_, edge, _ in CASES} == set(
+        itertools.product({name for name, _ in KERNELS}, range(5))
+    )
+
+
+@pytest.mark.parametrize(("variant", "tile", "dtype", "layout", "edge", "batch"), CASES)
+def test_kernel(variant, tile, dtype, layout, edge, batch):
+    check(variant, tile, dtype, layout, edge, batch)
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype", "layout"),
+    [case for i, case in enumerate(pairwise()) if case[0] == "double_buffered" and i % 4 == 0],
+)
+def test_kernel_without_cp_async(variant, tile, dtype, layout):
+    check(variant, tile, dtype, layout, edge=0, batch=1, target="sm_75")
+
+
+@pytest.mark.parametrize(
+    ("a_dtype", "b_dtype", "out_dtype"),
+    [("int8", "float32", "float32"), ("float16", "float32", "complex64"), ("bool", "int64", "float64"),
+     ("bfloat16", "bfloat16", "float32"), ("uint8", "int16", "int64"), ("float16", "float16", "float16")],
+)  # fmt: skip
+@pytest.mark.parametrize("variant", ["coalesced", "tiled_padded", "double_buffered"])
+def test_mixed_types(variant, a_dtype, b_dtype, out_dtype):
+    rng = np.random.default_rng(0)
+    a = small_integers(rng, (19, 21), np_dtype(a_dtype), bound=2)
+    b = small_integers(rng, (21, 35), np_dtype(b_dtype), bound=2)
+    out = np.zeros((19, 35), out_dtype)
+    simulator.matmul(a, b, out=out, variant=variant)
+    np.testing.assert_array_equal(out, (a.astype("f8") @ b.astype("f8")).astype(out_dtype))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("edge", range(len(EDGES)))
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("variant", "tile"), KERNELS)
+def test_the_full_product(variant, tile, dtype, layout, edge):
+    check(variant, tile, dtype, layout, edge, batch=edge)

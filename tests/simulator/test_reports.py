@@ -1,0 +1,213 @@
+"""Counts: by hand where that can be done, and those of Nsight Compute where it was asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tiledmm import errors, simulator
+from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
+from tiledmm.simulator import explain_conflicts, trace
+
+COUNTED = Path(__file__).parents[2] / "benchmarks" / "results" / "bank_conflicts.json"
+
+
+def laid_out(layout: str, m: int, n: int, k: int, dtype: str = "float32"):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    return tuple(np.asfortranarray(x) if letter == "T" else x for x, letter in zip((a, b), layout, strict=True))
+
+
+def run(variant, tile, layout="NN", sizes=(64, 64, 64), **keywords):
+    return simulator.run(*laid_out(layout, *sizes), variant=variant, tile=tile, **keywords)[1]
+
+
+def test_counts_of_a_tiled_kernel_by_hand():
+    report = run("tiled", 16)
+    blocks, steps, warps = 16, 4, 8
+    traffic = report.source
+    assert report.grid == (16, 1, 1) and report.block == (16, 16, 1)
+    assert report.barriers == blocks * steps * 2
+    assert report.flops == 2 * 64**3 == 2 * report.multiply_adds
+    assert traffic.global_load.requests == blocks * steps * warps * 2
+    assert traffic.global_load.lanes == 32 * traffic.global_load.requests
+    assert traffic.global_load.bytes == 4 * traffic.global_load.lanes
+    assert traffic.global_load.sectors_per_request == 4  # two rows of 16 floats
+    assert traffic.shared_store.requests == traffic.shared_store.wavefronts == blocks * steps * warps * 2
+    assert traffic.shared_load.requests == traffic.shared_load.wavefronts == blocks * steps * warps * 16 * 2
+    assert traffic.shared_load.bank_conflicts == 0
+    assert traffic.global_store.requests == blocks * warps
+    assert report.reuse == 16
+    assert report.global_bytes == 4 * (2 * 64 * 64 * 4 + 64 * 64)
+    assert report.intensity == pytest.approx(2 * 64**3 / report.global_bytes)
+
+
+def test_uncoalesced_and_coalesced():
+    naive, coalesced = run("naive", None).source, run("coalesced", None).source
+    # A warp of naive reads 32 rows of A, and of B one element; a warp of coalesced one element of A and 32 neighbours.
+    assert naive.global_load.sectors_per_request == (32 + 1) / 2
+    assert coalesced.global_load.sectors_per_request == (1 + 4) / 2
+    assert naive.global_store.sectors_per_request == 32
+    assert coalesced.global_store.sectors_per_request == 4
+
+
+def test_padding_removes_the_conflict():
+    plain, padded = run("tiled", 32, "NT"), run("tiled_padded", 32, "NT")
+    assert plain.source.shared_load.wavefronts == (1 + 32) / 2 * plain.source.shared_load.requests
+    assert padded.source.shared_load.bank_conflicts == 0
+
+
+def test_lines_add_up_and_are_those_of_the_source():
+    report = run("double_buffered", 16, "NT")
+    assert sum((each.source for each in report.lines), simulator.Traffic()) == report.source
+    assert sum(each.flops for each in report.lines) == report.flops
+    texts = report.text.splitlines()
+    for each in report.lines:
+        assert texts[each.line - 1] == each.text
+    by_text = {each.text.strip(): each for each in report.lines}
+    assert by_text["frag_b[j] = Bs[stage][tx + j * BLOCK_X][k];"].source.shared_load.requests > 0
+    assert by_text["a_view.copy_or_zero(slot, m, k);"].source.copy_load.requests > 0
+    assert by_text["c_tile.write(ty + i * BLOCK_Y, tx + j * BLOCK_X, acc[i][j]);"].source.global_store.requests > 0
+
+
+def test_lanes_beyond_the_edge_take_no_part():
+    report = run("tiled", 8, sizes=(9, 7, 5))
+    traffic = report.source
+    assert traffic.global_load.lanes == 9 * 5 * 1 + 5 * 7 * 2  # A for one column of blocks, B for two rows of blocks
+    assert traffic.global_store.lanes == 9 * 7
+    assert traffic.global_load.lanes < 32 * traffic.global_load.requests
+
+
+def test_workers_and_orders_change_no_count():
+    reports = [run("double_buffered", 8, "TN", (20, 30, 17), workers=w, threads=t)
+               for w, t in ((1, "forward"), (2, "reverse"), (2, "random"))]  # fmt: skip
+    assert all(each.source == reports[0].source and each.lines == reports[0].lines for each in reports)
+
+
+def test_a_report_as_json_table_and_listing():
+    report = run("tiled", 8, "NT", machine=False)
+    data = json.loads(report.json())
+    assert data["source"]["shared_load"]["requests"] == report.source.shared_load.requests
+    assert data["nsight"]["smsp__sass_inst_executed_op_shared_ld.sum"] == report.source.shared_load.requests
+    assert data["ok"] is True and data["findings"] == []
+    table = report.table()
+    assert table.rows[0][0] == "all"
+    assert any("frag_b[j]" in row[-1] for row in table.rows)
+    assert "Counts, not times" in table.markdown()
+    listing = report.listing()
+    assert listing.count("\n") < report.listing(headers=True).count("\n")
+    line = next(row for row in listing.splitlines() if "frag_b[j] = " in row)
+    b_line = next(each for each in report.lines if "frag_b[j] = " in each.text)
+    assert f"{b_line.source.shared_load.wavefronts:,}" in line and f" {b_line.line} |" in line
+
+
+def test_a_table_marks_lines_that_race(tmp_path):
+    from tests.simulator.planted import BUGS, operands, plant
+
+    bug = BUGS[0]
+    _, report = simulator.run(*operands(bug), variant=bug.variant, tile=bug.tile, source=plant(bug, tmp_path))
+    table = report.table()
+    assert table.bad and any("race" in note for note in table.notes)
+    assert "> " in report.listing()
+
+
+def machine_code():
+    pytest.importorskip("cuda.core", reason="needs the extra 'inspect'")
+    from tiledmm.disassembly import nvdisasm
+
+    try:
+        nvdisasm()
+    except errors.MissingDependencyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("row", json.loads(COUNTED.read_text())["kernels"], ids=lambda row: row["symbol"])
+def test_counts_are_those_of_nsight_compute(row):
+    """Measured at 512; every count is proportional to the number of multiply-adds, so 64 shows the same."""
+    machine_code()
+    size = 64
+    traffic = run(row["variant"], row["tile"], row["layout"], (size, size, size), machine=True, checks=False).machine
+    names = traffic.nsight()
+    factor = (512 // size) ** 3
+    assert {
+        "loads": names["smsp__sass_inst_executed_op_shared_ld.sum"] * factor,
+        "load_wavefronts": names["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] * factor,
+        "stores": names["smsp__sass_inst_executed_op_shared_st.sum"] * factor,
+        "store_wavefronts": names["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"] * factor,
+        "wavefronts": names["memory_l1_wavefronts_shared"] * factor,
+        "ideal_wavefronts": names["memory_l1_wavefronts_shared_ideal"] * factor,
+    } == {key: row[key] for key in ("loads", "load_wavefronts", "stores", "store_wavefronts", "wavefronts",
+                                     "ideal_wavefronts")}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int8"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TT"])
+def test_the_runtime_counts_by_the_rules_of_banks(dtype, layout):
+    """The runtime's C++ and tiledmm.banks are two hands at the same rules: every first access of a line agrees."""
+    rng = np.random.default_rng(0)
+    tile, size = 32, 32
+    a, b = (rng.integers(0, 3, (size, size)).astype(dtype) for _ in range(2))
+    a, b = (np.asfortranarray(x) if letter == "T" else x for x, letter in zip((a, b), layout, strict=True))
+    _, report = simulator.run(a, b, variant="tiled", tile=tile, workers=1)
+    accesses = explain_conflicts("tiled", tile=tile, layout=layout, dtype=dtype)
+    for each in accesses:
+        line = next(found for found in report.lines if found.line == each.line)
+        traffic = line.source.shared_load if each.kind == "load" else line.source.shared_store
+        if traffic.bytes == traffic.lanes * each.bytes:  # the compiler took the elements whole, as the trace did
+            assert traffic.wavefronts == each.wavefronts * traffic.requests
+            assert traffic.ideal_wavefronts == each.ideal_wavefronts * traffic.requests
+
+
+def test_explained_conflicts():
+    found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT")}
+    b = found["Bs", "load"]
+    assert (b.wavefronts, b.ideal_wavefronts, b.conflicts, b.bytes) == (32, 1, 31, 4)
+    (bank,) = b.banks
+    assert [lanes for lanes in b.banks[bank].values()] == [(lane,) for lane in range(32)]
+    assert len({lane.address for lane in b.lanes}) == 32
+    a = found["As", "load"]
+    assert a.conflicts == 0 and [len(words) for words in a.banks.values()] == [1]
+    padded = {(x.array, x.kind): x for x in explain_conflicts("tiled_padded", tile=32, layout="NT")}
+    assert padded["Bs", "load"].conflicts == 0 and len(padded["Bs", "load"].banks) == 32
+    assert explain_conflicts("naive") == ()
+
+
+def test_explained_conflicts_of_the_machine_code():
+    machine_code()
+    found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT", machine=True)}
+    assert (found["Bs", "load"].bytes, found["Bs", "load"].wavefronts) == (16, 32)
+    assert (found["As", "load"].bytes, found["As", "load"].wavefronts) == (16, 2)
+
+
+def test_a_trace_is_every_access_of_a_block():
+    recorded = trace("tiled", tile=8, sizes=(16, 8, 16), block=1)
+    assert recorded.grid == (2, 1, 1) and recorded.block == (8, 8, 1)
+    steps = [events for _, events in recorded.steps()]
+    assert len(steps) == 5  # store, read and store, ..., write
+    loads = [event for event in recorded.events if event.array == "A"]
+    assert {event.element for event in loads} == {(row, col) for row in range(8, 16) for col in range(16)}
+    assert [event.array for event in steps[0] if event.space == "global"].count("B") == 64
+    stored = {event.element for event in recorded.events if event.array == "C"}
+    assert stored == {(row, col) for row in range(8, 16) for col in range(8)}
+    first = [
+        event for event in steps[1] if event.thread == (3, 2, 0) and event.kind == "load" and event.space == "shared"
+    ]
+    assert [event.element for event in first if event.array == "As"][:8] == [(2 * 8 + k,) for k in range(8)]
+    assert [event.element for event in first if event.array == "Bs"][:8] == [(8 * k + 3,) for k in range(8)]
+    assert all(event.line > 0 for event in recorded.events)
+    assert json.loads(recorded.json())["events"][0]["array"] in "AB"
+
+
+def test_a_trace_of_copies_and_of_general_strides():
+    recorded = trace("double_buffered", tile=8, layout="GT")
+    kinds = {(event.kind, event.space) for event in recorded.events}
+    assert {("copy", "shared"), ("copy", "global"), ("load", "shared"), ("store", "global")} <= kinds
+    rows = {event.element for event in recorded.events if event.array == "A"}
+    assert rows == {(row, col) for row in range(8) for col in range(max(col for _, col in rows) + 1)}
+
+
+def test_rules_for_lanes_that_take_no_part():
+    assert wavefronts([None] * 32, 4) == ideal_wavefronts([None] * 32, 8) == sectors([None] * 32, 4) == 0

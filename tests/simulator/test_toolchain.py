@@ -1,0 +1,95 @@
+"""Libraries are compiled once, kept where nobody else writes, and errors say what to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tiledmm import errors, simulator
+from tiledmm.simulator import toolchain
+
+SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    return tmp_path / "simulator"
+
+
+def build(number: int, **options) -> object:
+    return toolchain.build_kernel(SOURCE % number, "kernel", **{"arch": 900, "instrumented": False, **options})
+
+
+def test_the_cache_is_private_and_by_content(cache):
+    first = build(1)
+    assert first.parent == cache
+    assert cache.stat().st_mode & 0o077 == 0
+    stamp = first.stat().st_mtime_ns
+    assert build(1) == first and first.stat().st_mtime_ns == stamp
+    assert len({first, build(2), build(1, instrumented=True), build(1, arch=750)}) == 4
+    assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == []
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")
+def test_a_cache_that_others_can_write_is_refused(cache):
+    cache.mkdir()
+    cache.chmod(0o777)
+    with pytest.raises(errors.TiledmmError, match="TILEDMM_CACHE_DIR"):
+        build(1)
+
+
+def test_two_that_build_at_once_get_the_same(cache):
+    toolchain.build_runtime()
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(build(3))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and len(set(found)) == 1
+
+
+def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(errors.MissingDependencyError, match=r"tiledmm\[simulate\]"):
+        toolchain.compiler()
+
+
+def test_the_compiler_can_be_named(monkeypatch):
+    (name, *_) = toolchain.compiler()
+    monkeypatch.setenv("CXX", f"{name} -DNOTHING")
+    assert toolchain.compiler() == (name, "-DNOTHING")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(errors.MissingDependencyError, match="no-such-compiler"):
+        toolchain.compiler()
+
+
+def test_the_wheel_serves_where_there_is_no_compiler(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: object())
+    assert toolchain.compiler() == (sys.executable, "-m", "ziglang", "c++")
+
+
+def test_a_users_file_must_hold_the_kernel_of_the_call(tmp_path):
+    a = np.zeros((4, 4), np.float32)
+    path = tmp_path / "mine.cu"
+    with pytest.raises(errors.ConfigError, match="cannot be read"):
+        simulator.run(a, a, variant="tiled", tile=16, source=path)
+    path.write_text(tiledmm.source("tiled", tile=32))
+    with pytest.raises(errors.ConfigError, match="tiledmm_tiled_f32_16x16x16_nn"):
+        simulator.run(a, a, variant="tiled", tile=16, source=path)
+
+
+def test_numpy_arrays_are_sent_to_the_simulator_by_name():
+    pytest.importorskip("cupy")
+    with pytest.raises(TypeError, match=r"tiledmm\.simulator\.matmul"):
+        tiledmm.matmul(np.zeros((2, 2)), np.zeros((2, 2)))
