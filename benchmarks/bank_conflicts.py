@@ -9,15 +9,12 @@ are not zero on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and per
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
-import shutil
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.nsight import profile
 from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
 from tiledmm.codegen import specialize
@@ -53,64 +50,14 @@ def launch_all() -> None:
     cupy.cuda.runtime.deviceSynchronize()
 
 
-def parse(output: str) -> list[dict[str, int | str]]:
-    """What ``ncu --csv --page raw`` printed: for each kernel its name and the counts of METRICS.
-
-    Raises:
-        ValueError: If a metric is missing or is no number.
-    """
-    lines = output.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
-    counted: list[dict[str, int | str]] = []
-    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
-        if not row["ID"].isdigit():  # the row of units, or what ncu says after the table
-            continue
-        found: dict[str, int | str] = {"symbol": row["Kernel Name"]}
-        for name, metric in METRICS.items():
-            text = (row.get(metric) or "").replace(",", "")
-            if not text.isdigit():
-                raise ValueError(f"ncu gave {text!r} for {metric} of {row['Kernel Name']}")
-            found[name] = int(text)
-        counted.append(found)
-    return counted
-
-
-def profile() -> list[dict[str, int | str]]:
+def count_all() -> list[dict[str, int | str]]:
     """Counts for every case, in order.
 
     Raises:
-        RuntimeError: If ncu is missing, may not read the counters, or saw other kernels than were run.
-        ValueError: If it did not give a count for every metric.
+        RuntimeError, ValueError: As ``nsight.profile``.
     """
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise RuntimeError("ncu (Nsight Compute) is not on PATH; it comes with the CUDA toolkit")
-    command = [
-        ncu,
-        "--csv",
-        "--page",
-        "raw",
-        "--metrics",
-        ",".join(METRICS.values()),
-        "--kernel-name",
-        "regex:^tiledmm",
-    ]
-    command += [sys.executable, "-m", "benchmarks.bank_conflicts", "--launch"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
-    said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}".strip()
-    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:  # whatever the exit status
-        raise RuntimeError(
-            "ncu may not read the GPU's performance counters: run this as an administrator, or have the driver's "
-            f"module loaded with NVreg_RestrictProfilingToAdminUsers=0. It said:\n{said}"
-        )
-    if done.returncode:
-        raise RuntimeError(f"ncu failed with exit status {done.returncode}:\n{said}")
-    counted = parse(done.stdout)
-    if not counted:
-        raise RuntimeError(f"ncu profiled no kernel:\n{said}")
-    expected = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
-    if [row["symbol"] for row in counted] != expected:
-        raise RuntimeError(f"ncu saw {[row['symbol'] for row in counted]}, not {expected}")
+    symbols = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
+    counted = profile("benchmarks.bank_conflicts", METRICS, symbols)
     keys = ("variant", "tile", "layout")
     return [dict(zip(keys, case, strict=True)) | row for case, row in zip(CASES, counted, strict=True)]
 
@@ -154,7 +101,7 @@ def main() -> int:
     from tiledmm.bench.machine import this_machine
 
     try:
-        counted = profile()
+        counted = count_all()
     except (RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 GPU_TESTS = Path(__file__).parent / "gpu"
+SIMULATOR_TESTS = Path(__file__).parent / "simulator"
 
 
 @functools.cache
@@ -23,6 +24,19 @@ def missing_gpu() -> str | None:
         cupy.zeros(1).get()
     except Exception as error:  # a missing driver, device or library: each has an exception of its own
         return f"no GPU tests: no CUDA device works ({type(error).__name__}: {error})"
+    return None
+
+
+@functools.cache
+def missing_simulator() -> str | None:
+    """Why no kernel can be simulated here, or None where one can."""
+    from tiledmm.errors import MissingDependencyError
+    from tiledmm.simulator.toolchain import compiler
+
+    try:
+        compiler()
+    except MissingDependencyError as error:
+        return f"no simulator tests: {error}"
     return None
 
 
@@ -62,6 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(GPU_TESTS):
             item.add_marker("gpu")
+        if item.path.is_relative_to(SIMULATOR_TESTS) and (reason := missing_simulator()):
+            item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("gpu") and (reason := missing_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
     if not config.getoption("full"):

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import bank_conflicts
-from benchmarks.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, parse
+from benchmarks import bank_conflicts, nsight
+from benchmarks.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
+from benchmarks.nsight import parse
 from tiledmm.codegen import specialize
 
 HEADER = ["ID", "Process ID", "Kernel Name", *METRICS.values()]
@@ -22,7 +23,7 @@ def ncu_output(*kernels: list[str]) -> str:
 
 def test_counts_are_read_from_what_ncu_prints():
     output = ncu_output(["0", "7", "tiledmm_x", "4,194,304", "8,388,608", "10", "20", "8,388,628", "4,194,314"])
-    assert parse(output) == [
+    assert parse(output, METRICS) == [
         {
             "symbol": "tiledmm_x",
             "loads": 4_194_304,
@@ -37,16 +38,16 @@ def test_counts_are_read_from_what_ncu_prints():
 
 def test_a_metric_that_ncu_does_not_have_is_an_error():
     with pytest.raises(ValueError, match="smsp__sass_inst_executed_op_shared_ld"):
-        parse(ncu_output(["0", "7", "tiledmm_x", "(!) n/a", "1", "1", "1", "1", "1"]))
+        parse(ncu_output(["0", "7", "tiledmm_x", "(!) n/a", "1", "1", "1", "1", "1"]), METRICS)
 
 
 def test_output_without_a_table_has_no_kernels():
-    assert parse("==PROF== nothing\n") == []
+    assert parse("==PROF== nothing\n", METRICS) == []
 
 
 def test_what_ncu_says_after_the_table_is_no_kernel():
     output = ncu_output(["0", "7", "tiledmm_x", *["1"] * 6], ["1", "7", "tiledmm_y", *["2"] * 6])
-    assert [row["symbol"] for row in parse(output + "==WARNING== a remark\n")] == ["tiledmm_x", "tiledmm_y"]
+    assert [row["symbol"] for row in parse(output + "==WARNING== a remark\n", METRICS)] == ["tiledmm_x", "tiledmm_y"]
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -59,17 +60,17 @@ def test_what_ncu_says_after_the_table_is_no_kernel():
     ],
 )
 def test_failures_of_ncu_say_what_is_wrong(monkeypatch, stdout, message, status):
-    monkeypatch.setattr(bank_conflicts.shutil, "which", lambda name: name)
+    monkeypatch.setattr(nsight.shutil, "which", lambda name: name)
     done = subprocess.CompletedProcess([], status, stdout, "")
-    monkeypatch.setattr(bank_conflicts.subprocess, "run", lambda *args, **keywords: done)
+    monkeypatch.setattr(nsight.subprocess, "run", lambda *args, **keywords: done)
     with pytest.raises(RuntimeError, match=message):
-        bank_conflicts.profile()
+        count_all()
 
 
 def test_without_ncu_there_is_nothing_to_profile_with(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="not on PATH"):
-        bank_conflicts.profile()
+        count_all()
 
 
 def test_counts_that_cannot_be_read_end_in_a_message(monkeypatch, capsys):
@@ -77,7 +78,7 @@ def test_counts_that_cannot_be_read_end_in_a_message(monkeypatch, capsys):
         raise ValueError("ncu gave 'n/a'")
 
     monkeypatch.setattr(bank_conflicts, "missing_gpu", lambda: None)
-    monkeypatch.setattr(bank_conflicts, "profile", profile)
+    monkeypatch.setattr(bank_conflicts, "count_all", profile)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=None))
     monkeypatch.setattr(sys, "argv", ["bank_conflicts"])
     assert bank_conflicts.main() == 1

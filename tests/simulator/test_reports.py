@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import agreement
 from tiledmm import errors, simulator
 from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
 from tiledmm.simulator import explain_conflicts, trace
-
-COUNTED = Path(__file__).parents[2] / "benchmarks" / "results" / "bank_conflicts.json"
 
 
 def laid_out(layout: str, m: int, n: int, k: int, dtype: str = "float32"):
@@ -124,23 +122,31 @@ def machine_code():
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("row", json.loads(COUNTED.read_text())["kernels"], ids=lambda row: row["symbol"])
-def test_counts_are_those_of_nsight_compute(row):
-    """Measured at 512; every count is proportional to the number of multiply-adds, so 64 shows the same."""
+def agrees(case, kernel):
+    """Whether every count is Nsight Compute's."""
+    counts = agreement.simulated(case)
+    assert counts == {name: kernel["counted"][name] for name in counts}
+    assert counts == kernel["simulated"]  # as the table in the documentation has it
+
+
+COUNTED = list(zip(agreement.CASES, json.loads(agreement.RESULTS.read_text())["kernels"], strict=True))
+
+
+def named(cases):
+    return [pytest.param(case, kernel, id=f"{case.symbol}-{case.sizes[0]}") for case, kernel in cases]
+
+
+@pytest.mark.parametrize(("case", "kernel"), named(COUNTED[::7]))
+def test_counts_are_those_of_nsight_compute(case, kernel):
     machine_code()
-    size = 64
-    traffic = run(row["variant"], row["tile"], row["layout"], (size, size, size), machine=True, checks=False).machine
-    names = traffic.nsight()
-    factor = (512 // size) ** 3
-    assert {
-        "loads": names["smsp__sass_inst_executed_op_shared_ld.sum"] * factor,
-        "load_wavefronts": names["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] * factor,
-        "stores": names["smsp__sass_inst_executed_op_shared_st.sum"] * factor,
-        "store_wavefronts": names["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"] * factor,
-        "wavefronts": names["memory_l1_wavefronts_shared"] * factor,
-        "ideal_wavefronts": names["memory_l1_wavefronts_shared_ideal"] * factor,
-    } == {key: row[key] for key in ("loads", "load_wavefronts", "stores", "store_wavefronts", "wavefronts",
-                                     "ideal_wavefronts")}  # fmt: skip
+    agrees(case, kernel)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("case", "kernel"), named(COUNTED))
+def test_all_counts_are_those_of_nsight_compute(case, kernel):
+    machine_code()
+    agrees(case, kernel)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int8"])

@@ -27,9 +27,9 @@ NATIVE = Path(__file__).parent / "native"
 
 _SHOWN_LINES = 40
 
-# Vector instructions of the CPU would hide how wide the kernel's own accesses are.
+# What every kernel is compiled with. Vector instructions would hide how wide its own accesses are.
 _KERNEL_FLAGS = (
-    "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
+    "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
 )  # fmt: skip
 _RUNTIME_FLAGS = (
@@ -43,6 +43,8 @@ def compiler() -> tuple[str, ...]:
     Raises:
         MissingDependencyError: If there is none; the message says how to get one.
     """
+    if os.name != "posix":
+        raise MissingDependencyError("the simulator needs Linux or macOS, on x86-64 or arm64; on Windows, use WSL")
     if named := os.environ.get("CXX"):
         command = tuple(shlex.split(named))
         if command and shutil.which(command[0]):
@@ -76,8 +78,8 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
     runtime = build_runtime()
     flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
-    if instrumented:
-        flags += _instrumentation(command)
+    # Optimisers take structures apart and move the pieces; accesses are to be seen where the source has them.
+    flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
     dynamic = _DYNAMIC_SHARED.findall(source)
     key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler and the headers in it
     target = cache_folder() / f"{symbol[:120]}-{key}.so"

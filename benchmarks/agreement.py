@@ -1,0 +1,194 @@
+"""The simulator's counts beside Nsight Compute's.
+
+    python -m benchmarks.agreement              # counts on a GPU, into results/agreement.json
+    python -m benchmarks.agreement --simulate   # adds the simulator's counts; needs no GPU
+
+Kernels of every kind, on products that tiles fit and on one that they do not. The counters are those of instructions
+and of what they ask of L1 and shared memory: none of them depends on caches or on time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.nsight import profile
+from tiledmm.bench.tables import NONE, Table
+from tiledmm.cli import missing_gpu
+from tiledmm.codegen import specialize
+
+RESULTS = Path(__file__).parent / "results" / "agreement.json"
+
+
+class Case(NamedTuple):
+    """One kernel on one product."""
+
+    variant: str
+    tile: int | None
+    dtype: str
+    layout: str
+    sizes: tuple[int, int, int]
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name."""
+        return specialize(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).symbol
+
+    def operands(self) -> list[np.ndarray[Any, Any]]:
+        """A and B, small integers in the case's layout."""
+        m, n, k = self.sizes
+        rng = np.random.default_rng(0)
+        found = []
+        for letter, shape in zip(self.layout, ((m, k), (k, n)), strict=True):
+            values = rng.integers(0, 3, shape).astype(self.dtype)
+            if letter == "G":
+                values = np.repeat(np.repeat(values, 2, 0), 2, 1)[::2, ::2]
+            found.append(np.asfortranarray(values) if letter == "T" else values)
+        return found
+
+
+_EVEN, _RAGGED = (256, 256, 256), (250, 130, 70)
+
+CASES = [
+    *(Case(name, None, "float32", layout, _EVEN) for name in ("naive", "coalesced") for layout in ("NN", "NT", "TN")),
+    *(
+        Case(name, tile, "float32", layout, _EVEN)
+        for name in ("tiled", "tiled_padded", "double_buffered")
+        for tile in (8, 16, 32, 64)
+        for layout in ("NN", "NT", "TN", "TT")
+    ),
+    *(
+        Case(name, 32, dtype, layout, _EVEN)
+        for name in ("tiled", "double_buffered")
+        for dtype in ("float16", "int8", "float64", "complex64", "complex128")
+        for layout in ("NN", "NT")
+    ),
+    *(Case(name, 32, "float32", "GG", _EVEN) for name in ("tiled", "double_buffered")),
+    *(
+        Case(name, tile, "float32", layout, _RAGGED)
+        for name, tile in (("naive", None), ("coalesced", None), ("tiled", 16), ("tiled", 64), ("double_buffered", 32))
+        for layout in ("NN", "TT")
+    ),
+]
+
+#: What is compared: Nsight Compute's metric, and what the column is called.
+METRICS = {
+    "global loads": "smsp__sass_inst_executed_op_global_ld.sum",
+    "global load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global stores": "smsp__sass_inst_executed_op_global_st.sum",
+    "global store sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "cp.async": "smsp__sass_inst_executed_op_ldgsts.sum",
+    "shared loads": "smsp__sass_inst_executed_op_shared_ld.sum",
+    "shared load wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared stores": "smsp__sass_inst_executed_op_shared_st.sum",
+    "shared store wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "ideal wavefronts": "memory_l1_wavefronts_shared_ideal",
+    "float32 FMAs": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+}
+
+
+def launch_all() -> None:
+    """Runs every kernel once, for a profiler to watch."""
+    import cupy
+
+    import tiledmm
+
+    for case in CASES:
+        a, b = case.operands()
+        left, right = (_on_gpu(cupy, x) for x in (a, b))
+        tiledmm.matmul(left, right, variant=case.variant, tile=case.tile)
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def _on_gpu(cupy: Any, array: np.ndarray[Any, Any]) -> Any:
+    """The array with its strides."""
+    whole = array if array.base is None or array.base.ndim != 2 else array.base
+    copied = cupy.asarray(whole, order="K")
+    if whole is array:
+        return copied
+    steps = tuple(stride // base for stride, base in zip(array.strides, whole.strides, strict=True))
+    return copied[:: steps[0], :: steps[1]]
+
+
+def simulated(case: Case) -> dict[str, int]:
+    """The simulator's counts for a case."""
+    from tiledmm import simulator
+
+    a, b = case.operands()
+    c, report = simulator.run(a, b, variant=case.variant, tile=case.tile, machine=True, checks=False)
+    if report.machine is None or not np.array_equal(c, a @ b):
+        raise RuntimeError(f"{case.symbol} is wrong on the simulator")
+    names = report.machine.nsight()
+    counts = {name: int(names[metric]) for name, metric in METRICS.items() if metric in names}
+    if case.dtype in ("float16", "float32", "complex64"):
+        counts["float32 FMAs"] = report.flops // 2
+    return counts
+
+
+def agreement_table(kernels: list[dict[str, Any]]) -> Table:
+    """A row a case: each count, and the simulator's behind it where that is another."""
+    rows = []
+    for kernel in kernels:
+        cells = []
+        for name in METRICS:
+            theirs, ours = kernel["counted"][name], kernel["simulated"].get(name)
+            same = f"{theirs:,}" if theirs else NONE
+            cells.append(same if ours in (theirs, None) else f"{theirs:,} ({ours:,})")
+        sizes = " x ".join(map(str, kernel["sizes"]))
+        tile = NONE if kernel["tile"] is None else str(kernel["tile"])
+        rows.append((kernel["variant"], tile, kernel["dtype"], kernel["layout"], sizes, *cells))
+    return Table(
+        "Counted by Nsight Compute on a GPU (and by the simulator, where it counts otherwise)",
+        ("<variant", "tile", "<type", "<layout", "<size", *METRICS),
+        tuple(rows),
+    )
+
+
+def main() -> int:
+    """Counts, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the results")
+    parser.add_argument("--simulate", action="store_true", help="add the simulator's counts to the results")
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.simulate:
+        from rich.console import Console
+
+        results = json.loads(options.out.read_text())
+        for case, kernel in zip(CASES, results["kernels"], strict=True):
+            if case.symbol != kernel["symbol"]:
+                print(f"the results are of {kernel['symbol']}, not {case.symbol}: count anew", file=sys.stderr)
+                return 1
+            kernel["simulated"] = simulated(case)
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
+        Console(width=None if sys.stdout.isatty() else 250).print(agreement_table(results["kernels"]).rich())
+        return 0
+    if reason := missing_gpu():
+        print(f"no GPU: {reason}", file=sys.stderr)
+        return 1
+    if options.launch:
+        launch_all()
+        return 0
+    from tiledmm.bench.machine import this_machine
+
+    try:
+        counted = profile("benchmarks.agreement", METRICS, [case.symbol for case in CASES])
+    except (RuntimeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    kernels = [
+        case._asdict() | {"symbol": row["symbol"], "counted": {name: row[name] for name in METRICS}, "simulated": {}}
+        for case, row in zip(CASES, counted, strict=True)
+    ]
+    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "kernels": kernels}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

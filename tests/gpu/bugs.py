@@ -1,0 +1,100 @@
+"""The planted bugs of tests/simulator/planted.py under compute-sanitizer: an independent opinion.
+
+    python tests/gpu/bugs.py --out benchmarks/results/bugs.json
+
+Each broken kernel runs on a GPU under each tool. What the simulator finds in the same kernels is in the tests; docs/
+simulator.md shows both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.simulator.planted import BUGS, operands, plant
+from tiledmm import geometry
+from tiledmm.codegen import specialize
+from tiledmm.operands import describe, resolve
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")
+FOUND = re.compile(r"=+ (?:ERROR SUMMARY: ([1-9]\d*) error|RACECHECK SUMMARY: ([1-9]\d*) hazard)")
+
+
+def run(number: int) -> None:
+    """Launches one broken kernel, on arrays of exactly their size; the result's memory is as the allocator gives it."""
+    import cupy
+    import numpy as np
+
+    cupy.cuda.set_allocator(None)  # an allocation an array: the pool would hide what runs over
+    bug = BUGS[number]
+    a, b = operands(bug)
+    spec = specialize(bug.variant, tile=bug.tile, dtype=bug.dtype, layout=bug.layout)
+    problem = resolve(describe(a), describe(b)).problem
+    with tempfile.TemporaryDirectory() as folder:
+        text = plant(bug, Path(folder)).read_text()
+    kernel = cupy.RawKernel(text, spec.symbol, options=("-std=c++17", "-lineinfo"))
+    left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
+    out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
+    words = geometry.pack(spec, problem)
+    kernel(geometry.grid(spec, problem), spec.block, (left, right, out, words.view(f"V{words.nbytes}")))
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def judge(number: int, tool: str) -> int:
+    """How often a tool complains about a bug; -1 if it said nothing that can be read."""
+    command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--print-limit", "3"]
+    if tool == "racecheck":
+        command = command[:3] + command[5:]
+    try:
+        done = subprocess.run(
+            [*command, sys.executable, __file__, "--run", str(number)],
+            capture_output=True, text=True, timeout=120, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return -1
+    said = done.stdout + done.stderr
+    match = FOUND.search(said)
+    if match:
+        return int(match[1] or match[2])
+    return 0 if re.search(r"SUMMARY: 0 ", said) else -1
+
+
+def main() -> int:
+    """Asks every tool about every bug; writes the answers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "bugs.json")
+    parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=int, default=12)
+    options = parser.parse_args()
+    if options.run is not None:
+        run(options.run)
+        return 0
+    from tiledmm.bench.machine import this_machine
+
+    # A kernel for a GPU without cp.async cannot be had on one with it.
+    chosen = [number for number, bug in enumerate(BUGS) if bug.target == "sm_90"]
+    with ThreadPoolExecutor(options.workers) as pool:
+        answers = {number: {tool: pool.submit(judge, number, tool) for tool in TOOLS} for number in chosen}
+        bugs = [
+            {"name": BUGS[number].name, **{tool: found.result() for tool, found in answers[number].items()}}
+            for number in chosen
+        ]
+    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "bugs": bugs}, indent=1) + "\n")
+    for bug in bugs:
+        print(bug)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
