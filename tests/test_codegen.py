@@ -11,7 +11,7 @@ from tiledmm import codegen
 from tiledmm.codegen import render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.ladder import VARIANTS, find_variant, kernel_variants
 
 GOLDEN = renderings()
 
@@ -97,7 +97,7 @@ def test_only_closed_sets_reach_a_template(arguments, error):
 
 
 def test_an_undefined_name_in_a_template_is_an_error():
-    template = codegen._environment().from_string("constexpr int BM = {{ bn_misspelled }};")
+    template = codegen._environment(find_variant("tiled")).from_string("constexpr int BM = {{ bn_misspelled }};")
     with pytest.raises(jinja2.UndefinedError):
         template.render()
 

@@ -15,30 +15,40 @@ from typing import TYPE_CHECKING, Any
 from tiledmm._version import __version__
 
 if TYPE_CHECKING:
-    from tiledmm import errors
+    from tiledmm import errors, simulator
     from tiledmm.api import kernel, matmul, precompile, source, variants
     from tiledmm.errors import TiledmmError
+    from tiledmm.registration import register, unregister
+    from tiledmm.simulator.conflicts import explain_conflicts
 
 __all__ = [
     "TiledmmError",
     "__version__",
     "errors",
+    "explain_conflicts",
     "kernel",
     "matmul",
     "precompile",
+    "register",
+    "simulator",
     "source",
+    "unregister",
     "variants",
 ]
 
 # Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
-_HOMES = dict.fromkeys(("kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api") | {
-    "TiledmmError": "tiledmm.errors"
+_HOMES = {
+    **dict.fromkeys(("kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api"),
+    **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
+    "TiledmmError": "tiledmm.errors",
+    "explain_conflicts": "tiledmm.simulator.conflicts",
 }
+_MODULES = ("errors", "simulator")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("tiledmm.errors")
+    if name in _MODULES:
+        return importlib.import_module(f"tiledmm.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -100,6 +100,12 @@ def matmul(
     return plan.run(x1, x2, out)
 
 
+def forget_plans() -> None:
+    """Drops what is kept of earlier calls, for a name that now means another kernel."""
+    with _plans_lock:
+        _plans.clear()
+
+
 def variants() -> tuple[str, ...]:
     """The names that ``variant=`` takes besides ``"auto"``, in ladder order."""
     return tuple(VARIANTS)

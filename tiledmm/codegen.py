@@ -108,7 +108,7 @@ def render(specialization: Specialization) -> str:
     spec = specialization
     numbers = asdict(spec.config)
     return (
-        _environment()
+        _environment(spec.variant)
         .get_template(str(spec.variant.template))
         .render(
             numbers,
@@ -135,10 +135,15 @@ def template_folder() -> Path:
     raise ConfigError(f"cuda_src/ is neither in nor beside {package}: the installation is incomplete")
 
 
-@functools.lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
+@functools.lru_cache(maxsize=32)
+def _environment(row: Variant) -> jinja2.Environment:
+    """For the package's templates; or for a user's, which finds those too, and what lies beside it."""
+    shipped = jinja2.FileSystemLoader(template_folder())
+    own: list[jinja2.BaseLoader] = []
+    if row.text is not None:
+        own = [jinja2.DictLoader({str(row.template): row.text}), jinja2.FileSystemLoader(row.folder)]
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template_folder()),
+        loader=jinja2.ChoiceLoader([*own, shipped]),
         line_statement_prefix="//%",
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -65,6 +66,8 @@ class Variant:
         tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
         default_tile: The tile taken when none is given.
         simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
+        text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
+        folder: Where that lies, and what it includes may lie.
     """
 
     name: str
@@ -76,6 +79,8 @@ class Variant:
     tiles: tuple[int, ...] = ()
     default_tile: int = 0
     simulated: bool = True
+    text: str | None = None
+    folder: str = ""
 
     def config(self, tile: int | None, element: Element) -> Config:
         """The numbers for a tile and an element type.
@@ -211,6 +216,28 @@ VARIANTS: dict[str, Variant] = {
         ),
     )
 }
+
+
+def add_variant(row: Variant) -> None:
+    """Puts a user's variant on the ladder, above the kernels and below the baseline; one of that name is replaced."""
+    with _LOCK:
+        rows = {name: known for name, known in VARIANTS.items() if name not in (row.name, "cublas")}
+        _replace({**rows, row.name: row, "cublas": VARIANTS["cublas"]})
+
+
+def remove_variant(name: str) -> None:
+    """Takes a user's variant off the ladder."""
+    with _LOCK:
+        _replace({known: row for known, row in VARIANTS.items() if known != name})
+
+
+def _replace(rows: dict[str, Variant]) -> None:
+    # In place: everybody holds this dict.
+    VARIANTS.clear()
+    VARIANTS.update(rows)
+
+
+_LOCK = threading.Lock()
 
 
 def kernel_variants() -> list[Variant]:

@@ -61,6 +61,11 @@ def compiler() -> tuple[str, ...]:
     )
 
 
+def compiler_version() -> str:
+    """What the compiler says of itself."""
+    return _version(compiler())
+
+
 def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
     """The shared library of a kernel.
 

@@ -1,0 +1,144 @@
+"""How long the simulator takes: ``python -m benchmarks.simulator``. Needs no GPU.
+
+256 x 256 x 256, float32, on two cores: without looking at accesses, with every check, with checks and counts. And the
+first compilation of a kernel, with the runtime's own (once a machine) apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import tiledmm
+from tiledmm import simulator
+from tiledmm.bench.tables import NONE, Table, significant
+from tiledmm.ladder import kernel_variants
+from tiledmm.simulator import toolchain
+
+RESULTS = Path(__file__).parent / "results" / "simulator.json"
+
+SIZE = 256
+WORKERS = 2
+ROUNDS = 5
+
+MODES = {
+    "bare": {"checks": False, "counts": False},
+    "checks": {"checks": True, "counts": False},
+    "checks and counts": {"checks": True, "counts": True},
+}
+
+
+def seconds(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    """The median of some calls."""
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def measure() -> dict[str, Any]:
+    """All of it."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, SIZE, SIZE), dtype=np.float32)
+    toolchain.build_runtime()
+    kernels = []
+    for row in kernel_variants():
+        for tile in (16, 32) if row.tiles else (None,):
+            found: dict[str, Any] = {"variant": row.name, "tile": tile}
+            for mode, options in MODES.items():
+
+                def call(row=row, tile=tile, options=options) -> None:
+                    simulator.run(a, b, variant=row.name, tile=tile, workers=WORKERS, **options)
+
+                call()  # compiled, and loaded
+                found[mode] = seconds(call)
+            kernels.append(found)
+    return {"kernels": kernels, "compilation": compilation(), "machine": machine()}
+
+
+def compilation() -> dict[str, float]:
+    """Seconds that a first compilation takes, in an empty cache."""
+    before = os.environ.get("TILEDMM_CACHE_DIR")
+    text, symbol = tiledmm.source("tiled", tile=16), "tiledmm_tiled_f32_16x16x16_nn"
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TILEDMM_CACHE_DIR"] = folder
+        try:
+            runtime = seconds(toolchain.build_runtime, rounds=1)
+            turns = iter(range(1000))
+
+            def build(instrumented: bool) -> None:
+                """A kernel that was never compiled before."""
+                toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, arch=900, instrumented=instrumented)
+
+            return {
+                "runtime, once a machine": runtime,
+                "kernel, bare": seconds(lambda: build(False)),
+                "kernel, instrumented": seconds(lambda: build(True)),
+            }
+        finally:
+            if before is None:
+                del os.environ["TILEDMM_CACHE_DIR"]
+            else:
+                os.environ["TILEDMM_CACHE_DIR"] = before
+
+
+def machine() -> dict[str, str]:
+    """Where it was measured."""
+    model = ""
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return {
+        "cpu": model or platform.processor() or platform.machine(),
+        "cores used": str(WORKERS),
+        "system": f"{platform.system()} {platform.machine()}",
+        "compiler": toolchain.compiler_version().splitlines()[0],
+        "tiledmm": tiledmm.__version__,
+        "date": date.today().isoformat(),
+    }
+
+
+def speed_table(results: dict[str, Any]) -> Table:
+    """Seconds of each kernel in each mode."""
+    rows = tuple(
+        (row["variant"], NONE if row["tile"] is None else str(row["tile"]), *(significant(row[mode]) for mode in MODES))
+        for row in results["kernels"]
+    )
+    compiled = ", ".join(f"{what} {significant(took)} s" for what, took in results["compilation"].items())
+    where = ", ".join(results["machine"].values())
+    return Table(
+        f"Seconds to simulate {SIZE} x {SIZE} x {SIZE} float32 on {WORKERS} cores",
+        ("<variant", "tile", *(f"{mode} (s)" for mode in MODES)),
+        rows,
+        notes=(f"First compilation: {compiled}.", f"{where}."),
+    )
+
+
+def main() -> int:
+    """Measures, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    options = parser.parse_args()
+    results = measure()
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    Console(width=None if sys.stdout.isatty() else 160).print(speed_table(results).rich())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.conftest import missing_simulator
+from tiledmm import api, errors
+from tiledmm.bench.records import expand
+from tiledmm.codegen import template_folder
+from tiledmm.ladder import VARIANTS, kernel_variants
+
+TILED = (template_folder() / "tiled.cu.j2").read_text()
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A copy of a template, to be edited; what was registered is gone afterwards."""
+    before = dict(VARIANTS)
+    path = tmp_path / "mine.cu.j2"
+    path.write_text(TILED)
+    yield path
+    VARIANTS.clear()
+    VARIANTS.update(before)
+    api.forget_plans()
+
+
+def test_a_template_becomes_a_variant(mine):
+    assert tiledmm.register(mine) == "mine"
+    assert tiledmm.variants()[-2:] == ("mine", "cublas")
+    assert kernel_variants()[-1].name == "mine"
+    text = tiledmm.source("mine", tile=16, layout="NT")
+    assert "tiledmm_mine_f32_16x16x16_nt" in text
+    assert ("mine", 32) in expand()
+    tiledmm.unregister("mine")
+    assert "mine" not in tiledmm.variants()
+    with pytest.raises(errors.UnknownVariantError):
+        tiledmm.source("mine")
+
+
+def test_its_numbers_are_those_of_the_rung_it_is_like(mine):
+    tiledmm.register(mine, name="other", like="tiled_padded", tiles=(8, 16), summary="padded")
+    row = VARIANTS["other"]
+    assert (row.tiles, row.default_tile, row.summary) == ((8, 16), 8, "padded")
+    assert "constexpr int PAD = 1;" in tiledmm.source("other")
+    with pytest.raises(errors.ConfigError, match="8, 16"):
+        tiledmm.source("other", tile=32)
+
+
+def test_the_text_counts_as_it_was_until_it_is_registered_again(mine):
+    tiledmm.register(mine)
+    first = tiledmm.source("mine")
+    mine.write_text(TILED.replace("Sum acc[TM][TN] = {};", "Sum acc[TM][TN] = {};   // mine"))
+    assert tiledmm.source("mine") == first
+    tiledmm.register(mine)
+    assert tiledmm.source("mine") != first
+    assert tiledmm.variants().count("mine") == 1
+
+
+def test_plans_of_the_old_text_are_dropped(mine, monkeypatch):
+    tiledmm.register(mine)
+    api._plans["a call"] = "a plan"
+    tiledmm.register(mine)
+    assert not api._plans
+
+
+def test_it_may_include_what_lies_beside_it(mine):
+    (mine.parent / "extra.cuh").write_text("// from beside it\n")
+    mine.write_text(TILED.replace('//% include "tile_parameters.cuh.j2"',
+                                  '//% include "tile_parameters.cuh.j2"\n//% include "extra.cuh"'))  # fmt: skip
+    tiledmm.register(mine)
+    assert "// from beside it" in tiledmm.source("mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "keywords", "message"),
+    [
+        (TILED, {"name": "Mine"}, "lower-case"),
+        (TILED, {"name": "tiled"}, "variant of this package"),
+        (TILED, {"name": "auto"}, "variant of this package"),
+        (TILED, {"like": "cublas"}, "no kernel"),
+        (TILED, {"tiles": ()}, "positive"),
+        ("//% if\n", {}, "line 1"),
+        (TILED + "{{ undefined_name }}", {}, "undefined_name"),
+        ('//% include "nowhere.cuh"\n', {}, "nowhere.cuh"),
+        ("int x;\n", {}, "does not define tiledmm_mine_f32_32x32x32_nn"),
+    ],
+)
+def test_what_cannot_be_registered_is_not(mine, text, keywords, message):
+    mine.write_text(text)
+    before = dict(VARIANTS)
+    with pytest.raises(errors.ConfigError, match=message):
+        tiledmm.register(mine, **keywords)
+    assert before == VARIANTS
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(errors.ConfigError, match="cannot be read"):
+        tiledmm.register(tmp_path / "nothing.cu.j2")
+    with pytest.raises(errors.UnknownVariantError, match="tiled"):
+        tiledmm.register(tmp_path / "nothing.cu.j2", like="tild")
+
+
+def test_the_packages_own_stay():
+    with pytest.raises(errors.ConfigError, match="stays"):
+        tiledmm.unregister("tiled")
+
+
+def test_it_runs_on_the_simulator_and_its_bugs_are_found(mine):
+    if reason := missing_simulator():
+        pytest.skip(reason)
+    tiledmm.register(mine)
+    a = np.arange(20 * 30, dtype=np.float32).reshape(20, 30) % 5
+    np.testing.assert_array_equal(tiledmm.simulator.matmul(a, a.T, variant="mine", tile=8), a @ a.T)
+    mine.write_text(TILED.replace("__syncthreads();   // both tiles", "// both tiles"))
+    tiledmm.register(mine)
+    with pytest.raises(errors.SimulationError, match="race on shared memory") as caught:
+        tiledmm.simulator.matmul(a, a.T, variant="mine", tile=8)
+    assert "frag_a[i] = As[ty + i * BLOCK_Y][k];" in str(caught.value)

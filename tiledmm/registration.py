@@ -1,0 +1,121 @@
+"""Kernels of the user's own: a template becomes a variant, everywhere a variant can be named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+import jinja2
+
+from tiledmm import api
+from tiledmm.codegen import render, specialize
+from tiledmm.errors import ConfigError
+from tiledmm.ladder import VARIANTS, Variant, add_variant, find_variant, remove_variant
+from tiledmm.selection import AUTO
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def register(
+    path: str | PathLike[str],
+    *,
+    name: str | None = None,
+    like: str = "tiled",
+    tiles: Iterable[int] | None = None,
+    summary: str | None = None,
+) -> str:
+    """Makes a kernel template of your own a variant: for ``matmul``, ``source``, ``compare`` and the simulator alike.
+
+    The file's text counts as it is now. After an edit register it again, under the same name.
+
+    Args:
+        path: A template, ``.cu.j2`` or ``.cu``. It may include the package's files, such as ``preamble.cuh.j2``, and
+            files beside it.
+        name: What ``variant=`` takes; None for the file's name without its suffixes.
+        like: The rung whose numbers it takes: block, tiles, registers, bytes of shared memory.
+        tiles: Tiles that it has; None for all that ``like`` has.
+        summary: One line about it.
+
+    Returns:
+        The name.
+
+    Example:
+        >>> tiledmm.register("my_tiled.cu.j2", like="tiled")
+        'my_tiled'
+        >>> c = tiledmm.matmul(a, b, variant="my_tiled", tile=16)
+
+    Raises:
+        ConfigError: If the file cannot be read or rendered, does not define the kernel, or the name cannot be had.
+            Nothing is registered then.
+        UnknownVariantError: If there is no rung ``like``.
+    """
+    file = Path(path)
+    name = file.name.removesuffix(".j2").removesuffix(".cu") if name is None else name
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"a variant's name is a lower-case letter and letters, digits and underscores; got {name!r}")
+    known = VARIANTS.get(name)
+    if name == AUTO or (known is not None and known.text is None):
+        raise ConfigError(f"{name!r} is a variant of this package; give yours another name")
+    model = find_variant(like)
+    if model.template is None:
+        raise ConfigError(f"like={like!r} has no kernel to be like")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from None
+    row = replace(
+        model,
+        name=name,
+        template=file.name,
+        summary=summary or f"{file.name}, like {like}",
+        tiles=model.tiles if tiles is None else _tiles(tiles),
+        text=text,
+        folder=str(file.resolve().parent),
+    )
+    if row.tiles and row.default_tile not in row.tiles:
+        row = replace(row, default_tile=row.tiles[0])
+    _try(row, file)
+    add_variant(row)
+    api.forget_plans()
+    return name
+
+
+def unregister(name: str) -> None:
+    """Takes a variant of your own off the ladder.
+
+    Raises:
+        ConfigError: If it is one of the package's.
+        UnknownVariantError: If there is none.
+    """
+    if find_variant(name).text is None:
+        raise ConfigError(f"{name!r} is a variant of this package, which stays")
+    remove_variant(name)
+    api.forget_plans()
+
+
+def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
+    found = tuple(tiles)
+    if not found or not all(isinstance(tile, int) and tile > 0 for tile in found):
+        raise ConfigError(f"tiles are positive whole numbers, at least one; got {found!r}")
+    return found
+
+
+def _try(row: Variant, file: Path) -> None:
+    """Renders it once."""
+    try:
+        spec = specialize(row)
+        text = render(spec)
+    except jinja2.TemplateSyntaxError as error:
+        raise ConfigError(f"{error.filename or file}, line {error.lineno}: {error.message}") from None
+    except jinja2.TemplateNotFound as error:
+        raise ConfigError(f"{file} includes {error.name!r}, which is neither beside it nor in cuda_src/") from None
+    except jinja2.UndefinedError as error:
+        raise ConfigError(f"{file}: {error.message}; see cuda_src/preamble.cuh.j2 for the names there are") from None
+    if "__global__" not in text or (spec.symbol not in text):
+        raise ConfigError(
+            f'{file} does not define {spec.symbol}: write extern "C" __global__ void {{{{ symbol }}}}(...), or include '
+            "preamble.cuh.j2 and call it KERNEL"
+        )
