@@ -13,10 +13,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.selection import selection_table
+from benchmarks.simulator import speed_table
 from tiledmm.bench.records import Machine, Report, from_json
-from tiledmm.bench.tables import calls_table, ladder_table, padding_table
+from tiledmm.bench.tables import NONE, Table, calls_table, ladder_table, padding_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -31,7 +33,24 @@ def _conflicts(text: str) -> str:
     return f"{conflicts_table(results['kernels']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
 
 
-#: What a marker may name: the run it comes from (``python -m benchmarks.<run>``) and how its file is shown.
+def _agreement(text: str) -> str:
+    results = json.loads(text)
+    return f"{agreement_table(results['kernels']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+def _bugs(text: str) -> str:
+    """What the simulator and the tools of compute-sanitizer say of each planted bug."""
+    results = json.loads(text)
+    rows = []
+    for bug in results["bugs"]:
+        tools = [tool for tool in ("racecheck", "memcheck", "initcheck", "synccheck") if bug[tool] > 0]
+        silent = "did not end" if min(bug[tool] for tool in ("racecheck", "memcheck")) < 0 else NONE
+        rows.append((bug["name"], ", ".join(bug["simulator"]), ", ".join(tools) or silent))
+    table = Table("", ("<bug", "<simulator", "<compute-sanitizer"), tuple(rows))
+    return f"{table.markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+#: What a marker may name: the results it comes from (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", _of_report(lambda report: str(report.machine))),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
@@ -40,6 +59,9 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "selection": ("selection", _of_report(lambda report: selection_table(report).markdown(title=False))),
     "selection-machine": ("selection", _of_report(lambda report: str(report.machine))),
     "conflicts": ("bank_conflicts", _conflicts),
+    "agreement": ("agreement", _agreement),
+    "bugs": ("bugs", _bugs),
+    "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 
 _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
@@ -83,7 +105,7 @@ def table(name: str, results: Path = RESULTS) -> str:
     run, render = TABLES[name]
     path = results / f"{run}.json"
     if not path.exists():
-        raise ValueError(f"{path} does not exist: run python -m benchmarks.{run} on a machine with a GPU")
+        raise ValueError(f"{path} does not exist; {RESULTS.name}/README.md says what writes it")
     return render(path.read_text(encoding="utf-8"))
 
 

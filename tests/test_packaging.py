@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import missing_simulator
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("cuda_src/*") if path.is_file()}
 # A tiledmm among the borrowed packages neither counts as installed nor is touched.
@@ -95,6 +97,14 @@ def test_sdist_holds_the_checkout_and_builds_the_same_wheel(wheel: Path, sdist: 
     assert again.read_bytes() == wheel.read_bytes()
 
 
+SIMULATE = """
+import numpy as np
+from tiledmm import simulator
+a = np.arange(35, dtype=np.float32).reshape(5, 7)
+assert (simulator.matmul(a, a.T, variant="double_buffered", tile=8) == a @ a.T).all()
+"""
+
+
 @pytest.mark.network
 def test_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "clean", borrow=False)
@@ -105,6 +115,8 @@ def test_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None
     assert "compare" in run(command, "--help", cwd=tmp_path)
     assert "compare" in run(python, "-m", "tiledmm", "--help", cwd=tmp_path)
     run(python, "-m", "pip", "check", cwd=tmp_path)
+    if not missing_simulator():
+        run(python, "-W", "error", "-c", SIMULATE, cwd=tmp_path, TILEDMM_CACHE_DIR=str(tmp_path / "cache"))
 
 
 def test_wheel_works_without_an_index(wheel: Path, tmp_path: Path) -> None:

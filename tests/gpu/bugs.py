@@ -1,9 +1,7 @@
 """The planted bugs of tests/simulator/planted.py under compute-sanitizer: an independent opinion.
 
-    python tests/gpu/bugs.py --out benchmarks/results/bugs.json
-
-Each broken kernel runs on a GPU under each tool. What the simulator finds in the same kernels is in the tests; docs/
-simulator.md shows both.
+python tests/gpu/bugs.py              # each broken kernel on a GPU, under each tool, into results/bugs.json
+python tests/gpu/bugs.py --simulate   # adds what the simulator finds; needs no GPU
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.simulator.planted import BUGS, operands, plant
+from tests.simulator.planted import BUGS, WRONG, Bug, operands, plant, simulate
 from tiledmm import geometry
 from tiledmm.codegen import specialize
 from tiledmm.operands import describe, resolve
@@ -70,15 +68,30 @@ def judge(number: int, tool: str) -> int:
     return 0 if re.search(r"SUMMARY: 0 ", said) else -1
 
 
+def simulated(bug: Bug) -> list[str]:
+    """Kinds of findings of the simulator; that the result is wrong, if nothing else tells the bug."""
+    with tempfile.TemporaryDirectory() as folder:
+        right, report = simulate(bug, Path(folder))
+    return sorted({found.kind for found in report.findings}) or ([] if right else [WRONG])
+
+
 def main() -> int:
     """Asks every tool about every bug; writes the answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "bugs.json")
+    parser.add_argument("--simulate", action="store_true", help="add what the simulator finds to the results")
     parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=12)
     options = parser.parse_args()
     if options.run is not None:
         run(options.run)
+        return 0
+    if options.simulate:
+        results = json.loads(options.out.read_text())
+        by_name = {bug.name: bug for bug in BUGS}
+        for row in results["bugs"]:
+            row["simulator"] = simulated(by_name[row["name"]])
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
         return 0
     from tiledmm.bench.machine import this_machine
 

@@ -41,6 +41,9 @@ class Bug:
     sizes: tuple[int, int, int] = (40, 50, 37)
 
 
+#: Where nothing but the result tells.
+WRONG = "wrong result"
+
 RACE, SHARED_OUT, GLOBAL_OUT = "race on shared memory", "shared access out of bounds", "global access out of bounds"
 UNINITIALISED, NOT_WAITED = "uninitialised shared memory", "copy not waited for"
 

@@ -67,6 +67,9 @@ def test_lines_add_up_and_are_those_of_the_source():
         assert texts[each.line - 1] == each.text
     by_text = {each.text.strip(): each for each in report.lines}
     assert by_text["frag_b[j] = Bs[stage][tx + j * BLOCK_X][k];"].source.shared_load.requests > 0
+    barriers = [each for each in report.lines if each.barriers]
+    assert [each.text.partition(";")[0].strip() for each in barriers] == ["__syncthreads()"] * 2
+    assert sum(each.barriers for each in barriers) == report.barriers
     assert by_text["a_view.copy_or_zero(slot, m, k);"].source.copy_load.requests > 0
     assert by_text["c_tile.write(ty + i * BLOCK_Y, tx + j * BLOCK_X, acc[i][j]);"].source.global_store.requests > 0
 

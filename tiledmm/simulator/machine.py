@@ -77,7 +77,7 @@ class RawSite(Structure):
     """What one place in a kernel's code did."""
 
     _fields_ = [
-        ("pc", c_uint64), ("flops", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
+        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
         ("source", RawCounts * 2), ("machine", RawCounts * 2),
     ]  # fmt: skip
 

@@ -126,6 +126,7 @@ class LineCounts:
         line: Its number.
         text: Its text.
         flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
+        barriers: Barriers of a block, over all blocks.
         source: Traffic as the source has it: an access for each element.
         machine: Traffic as the machine code has it, which joins neighbouring accesses; None if not asked for.
     """
@@ -133,6 +134,7 @@ class LineCounts:
     line: int
     text: str
     flops: int
+    barriers: int
     source: Traffic
     machine: Traffic | None
 
@@ -277,14 +279,19 @@ def line_counts(
     sums: dict[int, LineCounts] = {}
     for site in sites:
         line = lines.get(site.pc, 0)
-        found = sums.get(line) or LineCounts(line, text(line), 0, Traffic(), Traffic() if machine_code else None)
+        found = sums.get(line) or LineCounts(line, text(line), 0, 0, Traffic(), Traffic() if machine_code else None)
         sums[line] = replace(
             found,
             flops=found.flops + site.flops,
+            barriers=found.barriers + site.barriers,
             source=found.source + _traffic(site.kind, site.source),
             machine=None if found.machine is None else found.machine + _traffic(site.kind, site.machine),
         )
-    return tuple(sums[line] for line in sorted(sums) if sums[line].flops or sums[line].source)
+    return tuple(sums[line] for line in sorted(sums) if _did_something(sums[line]))
+
+
+def _did_something(line: LineCounts) -> bool:
+    return bool(line.flops or line.barriers or line.source)
 
 
 def total(parts: Iterable[Traffic]) -> Traffic:

@@ -7,7 +7,8 @@ from tiledmm.simulator.lines import first_line_of_page
 from tiledmm.simulator.report import LineCounts, Report, Traffic
 
 _COLUMNS = (
-    "FLOP", "global requests", "sectors", "sectors/request", "shared loads", "shared stores", "wavefronts", "conflicts"
+    "FLOP", "global requests", "sectors", "sectors/request", "shared loads", "shared stores", "wavefronts",
+    "conflicts", "barriers",
 )  # fmt: skip
 
 
@@ -15,12 +16,13 @@ def report_table(report: Report) -> Table:
     """The totals of a report, and each line that did something."""
     m, n, k, products = report.sizes
     size = f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "")
-    rows = [("all", *_cells(report.flops, report.machine or report.source), "")]
-    rows += [(str(each.line or NONE), *_cells(each.flops, _view(each)), each.text.strip()) for each in report.lines]
+    rows = [("all", *_cells(report.flops, report.barriers, report.machine or report.source), "")]
+    for each in report.lines:
+        rows.append((str(each.line or NONE), *_cells(each.flops, each.barriers, _view(each)), each.text.strip()))
     view = f"machine code of {report.target}" if report.machine else "source"
     notes = (
         f"{report.intensity:.3g} FLOP for each byte asked of global memory; each element loaded is multiplied "
-        f"{report.reuse:.3g} times; {report.barriers:,} barriers of a block.",
+        f"{report.reuse:.3g} times.",
         f"Accesses as the {view} has them. Counts, not times: nothing here was measured on a GPU.",
         *(finding.message for finding in report.findings),
     )
@@ -63,7 +65,7 @@ def _view(line: LineCounts) -> Traffic:
     return line.machine if line.machine is not None else line.source
 
 
-def _cells(flops: int, traffic: Traffic) -> tuple[str, ...]:
+def _cells(flops: int, barriers: int, traffic: Traffic) -> tuple[str, ...]:
     requests = traffic.global_load.requests + traffic.global_store.requests + traffic.copy_load.requests
     sectors = _sectors(traffic)
     return (
@@ -75,6 +77,7 @@ def _cells(flops: int, traffic: Traffic) -> tuple[str, ...]:
         _count(traffic.shared_store.requests),
         _count(_wavefronts(traffic)),
         f"{_conflicts(traffic):,}" if traffic.shared_load.requests or traffic.shared_store.requests else NONE,
+        _count(barriers),
     )
 
 

@@ -65,7 +65,7 @@ struct Counts {
 };
 
 struct SiteCounts {
-    uint64_t pc, flops;
+    uint64_t pc, flops, barriers;   // barriers of a block
     uint32_t bytes, kind;
     Counts source[2], machine[2];   // by space
 };

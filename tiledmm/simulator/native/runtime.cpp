@@ -173,6 +173,7 @@ void run_block(Worker& w, uint64_t number) {
         }
         // A GPU lets those that wait go on once the others have ended.
         ++w.barriers;
+        if (run.launch.counts) ++w.counts[find_site(run, waits->barrier, 0, LOAD)].barriers;
         ++w.epoch;
         w.votes[++w.vote_epoch % 2] = 0;
         for (unsigned i = 0; i < run.threads; ++i)
@@ -386,6 +387,7 @@ int tiledmm_work(Run* run) {
     for (size_t i = 0; i < w.counts.size(); ++i) {
         SiteCounts& sum = run->counts[i];
         sum.flops += w.counts[i].flops;
+        sum.barriers += w.counts[i].barriers;
         for (int space = 0; space < 2; ++space) {
             merge(sum.source[space], w.counts[i].source[space]);
             merge(sum.machine[space], w.counts[i].machine[space]);

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiledmm import disassembly, errors
+from tiledmm.architectures import TARGETS
+from tiledmm.codegen import render, specialize
+from tiledmm.disassembly import Access, disassemble, parse
+
+TEXT = """
+.text.kernel:
+	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382
+	//## File "kernel.cu", line 382 inlined at "kernel.cu", line 509
+	//## File "kernel.cu", line 509
+        /*0a20*/              @!PT LDS RZ, [RZ] ;
+        /*0a30*/                   LDGSTS.E [R13], desc[UR20][R4.64], !P0 ;
+        /*0a40*/                   LDGSTS.E.BYPASS.128 [R13], desc[UR20][R4.64] ;
+.L_x_10:
+	//## File "kernel.cu", line 565
+        /*1970*/                   LDS.128 R8, [R3] ;
+        /*1980*/              @P2  LDS.U.64 R8, [R3] ;
+        /*1990*/             @!P1  STS [R3], R8 ;
+        /*19a0*/                   STS.U8 [R3], R8 ;
+        /*19b0*/                   LDG.E.U16.CONSTANT R8, desc[UR4][R2.64] ;
+	//## File "kernel.cu", line 570
+        /*19c0*/                   STG.E.64 desc[UR4][R2.64], R8 ;
+        /*19d0*/                   LDL.128 R8, [R1] ;
+        /*19e0*/                   LD.E.S8 R8, desc[UR4][R2.64] ;
+        /*19f0*/                   FFMA R1, R2, R3, R4 ;
+        /*1a00*/                   FFMA R1, R2, R3, R4 ;
+"""
+
+
+def test_what_nvdisasm_prints():
+    code = parse(TEXT.splitlines())
+    assert [(a.kind, a.space, a.bytes, a.lines, a.offset) for a in code.accesses] == [
+        ("copy", "shared", 4, (89, 382, 509), 0xA30),
+        ("copy", "shared", 16, (89, 382, 509), 0xA40),
+        ("load", "shared", 16, (565,), 0x1970),
+        ("load", "shared", 8, (565,), 0x1980),
+        ("store", "shared", 4, (565,), 0x1990),
+        ("store", "shared", 1, (565,), 0x19A0),
+        ("load", "global", 2, (565,), 0x19B0),
+        ("store", "global", 8, (570,), 0x19C0),
+        ("load", "local", 16, (570,), 0x19D0),
+        ("load", "generic", 1, (570,), 0x19E0),
+    ]
+    assert code.opcodes["FFMA"] == 2 and code.opcodes["LDS"] == 3
+
+
+def test_nothing_at_all():
+    assert parse([]) == disassembly.MachineCode((), {})
+
+
+@pytest.fixture
+def tools():
+    pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
+    try:
+        disassembly.nvdisasm()
+    except errors.MissingDependencyError as error:
+        pytest.skip(str(error))
+
+
+def at(text: str, accesses: tuple[Access, ...], source: str) -> set[tuple[str, str, int]]:
+    """Accesses of the line that has a text."""
+    numbers = {i for i, line in enumerate(source.splitlines(), start=1) if text in line}
+    return {(a.kind, a.space, a.bytes) for a in accesses if numbers & set(a.lines)}
+
+
+@pytest.mark.parametrize(
+    ("variant", "layout", "a", "b"),
+    [("tiled", "NN", 16, 4), ("tiled", "NT", 16, 16), ("tiled", "TN", 4, 4), ("tiled_padded", "NT", 4, 4)],
+)
+def test_neighbouring_loads_are_joined_where_rows_are_aligned(tools, variant, layout, a, b):
+    spec = specialize(variant, tile=32, layout=layout)
+    source = render(spec)
+    accesses = disassemble(source, spec.symbol, "sm_90").accesses
+    assert at("frag_a[i] = As[", accesses, source) == {("load", "shared", a)}
+    assert at("frag_b[j] = Bs[", accesses, source) == {("load", "shared", b)}
+    assert ("store", "global", 4) in at("c_tile.write(", accesses, source)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_can_be_read(tools, target):
+    spec = specialize("double_buffered", tile=16)
+    code = disassemble(render(spec), spec.symbol, target)
+    assert code.opcodes["FFMA"] >= 32
+    assert any(access.kind == "copy" for access in code.accesses) == (TARGETS[target].capability >= (8, 0))
+    assert all(access.lines for access in code.accesses)
+    assert not any(access.space == "local" for access in code.accesses)
+
+
+def test_line_information_changes_no_instruction(tools):
+    spec = specialize("tiled", tile=16, layout="NT")
+    plain, lines = (
+        disassembly.compile_for(render(spec), spec.symbol, "sm_90", lineinfo=flag).registers for flag in (False, True)
+    )
+    assert plain == lines
+
+
+def test_without_a_disassembler_the_error_says_how_to_get_one(monkeypatch, tmp_path):
+    def missing(name):
+        raise disassembly.importlib.metadata.PackageNotFoundError(name)
+
+    disassembly.nvdisasm.cache_clear()
+    monkeypatch.setattr(disassembly.importlib.metadata, "distribution", missing)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    with pytest.raises(errors.MissingDependencyError, match=r"tiledmm\[inspect\]"):
+        disassembly.nvdisasm()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvdisasm").touch()
+    disassembly.nvdisasm.cache_clear()
+    assert disassembly.nvdisasm() == Path(tmp_path / "bin" / "nvdisasm")
+    disassembly.nvdisasm.cache_clear()
