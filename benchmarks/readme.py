@@ -50,6 +50,17 @@ def _bugs(text: str) -> str:
     return f"{table.markdown(title=False)}\n\n{Machine(**results['machine'])}"
 
 
+def _mutation(text: str) -> str:
+    """What becomes of small edits of the templates."""
+    results = json.loads(text)
+    ends = ("found", "wrong result", "does not compile", "equivalent", "same code", "survived")
+    counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["operators"].items()]
+    counts.append(("all", *(sum(row[i] for row in counts) for i in range(1, len(ends) + 1))))
+    rows = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in counts)
+    table = Table("", ("<edit", *ends), rows)
+    return f"{table.markdown(title=False)}\n\n{', '.join(results['machine'].values())}"
+
+
 #: What a marker may name: the results it comes from (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", _of_report(lambda report: str(report.machine))),
@@ -61,6 +72,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "conflicts": ("bank_conflicts", _conflicts),
     "agreement": ("agreement", _agreement),
     "bugs": ("bugs", _bugs),
+    "mutation": ("mutation", _mutation),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 

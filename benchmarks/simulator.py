@@ -105,7 +105,7 @@ def machine() -> dict[str, str]:
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return {
         "cpu": model or platform.processor() or platform.machine(),
-        "cores used": str(WORKERS),
+        "cores used": f"{WORKERS} cores",
         "system": f"{platform.system()} {platform.machine()}",
         "compiler": toolchain.compiler_version().splitlines()[0],
         "tiledmm": tiledmm.__version__,

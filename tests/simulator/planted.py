@@ -46,6 +46,7 @@ WRONG = "wrong result"
 
 RACE, SHARED_OUT, GLOBAL_OUT = "race on shared memory", "shared access out of bounds", "global access out of bounds"
 UNINITIALISED, NOT_WAITED = "uninitialised shared memory", "copy not waited for"
+SUBSCRIPT = "subscript out of bounds"
 
 BUGS = (
     Bug("no barrier after the stores", "tiled", "__syncthreads();   // both", "//", (RACE,), "= As[ty"),
@@ -61,11 +62,11 @@ BUGS = (
         "if (row < rows)\n data", (GLOBAL_OUT, "race on global memory"), "c_tile.write"),
     Bug("columns of another row", "naive", "row >= c_tile.rows || col >= c_tile.cols", "row >= c_tile.rows",
         (GLOBAL_OUT, "race on global memory"), tile=None),
-    Bug("rows too narrow", "tiled", "Sum As[BM][BK + PAD];", "Sum As[BM][BK + PAD - 1];", (SHARED_OUT, RACE),
+    Bug("rows too narrow", "tiled", "Sum As[BM][BK + PAD];", "Sum As[BM][BK + PAD - 1];", (SUBSCRIPT,),
         "As[a_m + m][a_k] ="),
-    Bug("one row too few", "tiled", "Sum Bs[BK][BN + PAD];", "Sum Bs[BK - 1][BN + PAD];", (SHARED_OUT,), "Bs["),
+    Bug("one row too few", "tiled", "Sum Bs[BK][BN + PAD];", "Sum Bs[BK - 1][BN + PAD];", (SUBSCRIPT,), "Bs["),
     Bug("index transposed", "tiled", "= As[ty + i * BLOCK_Y][k]", "= As[k][ty + i * BLOCK_Y]", ()),
-    Bug("one step of k too many", "tiled", "k < BK; ++k", "k <= BK; ++k", (SHARED_OUT,), "frag_"),
+    Bug("one step of k too many", "tiled", "k < BK; ++k", "k <= BK; ++k", (SUBSCRIPT,), "frag_"),
     Bug("one step of k too few", "tiled", "k < BK; ++k", "k < BK - 1; ++k", ()),
     Bug("half of the tile loaded", "tiled", "Bs[b_k + k][b_n] = b_view", "if (b_k < BK / 2) Bs[b_k + k][b_n] = b_view",
         (UNINITIALISED,), "frag_b[j] = Bs"),
@@ -91,10 +92,12 @@ BUGS = (
         "if (tx < 8) __syncthreads(); else __syncwarp(); //", ("barrier not reached by all", "warp not converged")),
     Bug("a wide load at an odd address", "naive", "Sum sum = {};", "Sum sum = *(const double*)(a + 1) > 1e300;",
         ("misaligned access",), "double*", tile=None, sizes=(8, 8, 8)),
-    Bug("shared memory past the end of the block's", "tiled", "frag_a[i] = As[ty", "frag_a[i] = As[ty + 100000",
+    Bug("shared memory past the end of the block's", "tiled", "frag_a[i] = As[ty", "frag_a[i] = (&As[0] + 100000)[ty",
         (SHARED_OUT, GLOBAL_OUT), "frag_a"),
-    Bug("runs into the next array", "tiled", "As[a_m + m][a_k] =", "As[a_m + m + (a_m == 15)][a_k] =", (SHARED_OUT,),
-        "As[a_m + m"),
+    Bug("runs into the next array", "tiled", "As[a_m + m][a_k] =", "(&As[0])[a_m + m + (a_m == 15)][a_k] =",
+        (SHARED_OUT,), "a_m == 15"),
+    Bug("one element of a thread too many", "tiled", "j < TN; ++j) acc", "j <= TN; ++j) acc", (SUBSCRIPT,),
+        "acc[i][j] =", tile=64),
 )  # fmt: skip
 
 

@@ -1,13 +1,9 @@
-"""What a compiled kernel's library tells of itself: the source line behind each instruction, and its shared arrays.
-
-Symbols of ELF files are read with pyelftools; macOS' Mach-O is left to the tools that Apple's compiler comes with.
-"""
+"""What a compiled kernel's library tells of itself: the source line behind each instruction, and its shared arrays."""
 
 from __future__ import annotations
 
 import functools
 import re
-import subprocess
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,11 +19,6 @@ __all__ = ["DebugInfo", "Line", "SharedArray", "debug_info"]
 
 # What may follow the name in a mangled symbol: which variable of this name it is of its function, the end of a scope.
 _AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
-
-# "kernel (in kernel.so) (/tmp/kernel.cu:12)"
-_ATOS_FRAME = re.compile(r"(?P<function>.*) \(in [^()]*\) \((?P<file>.*):(?P<line>\d+)\)")
-
-_ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +50,8 @@ class DebugInfo:
         self._lock = threading.Lock()  # the parser moves one position through the file
         self._units: list[Unit] = []
         self._arrays: list[SharedArray] = []
-        data = library.read_bytes()
-        self._is_elf = data.startswith(_ELF)
-        if not self._is_elf:
-            self._symbols = _mach_o_symbols(library)
-            return
-        self._symbols = {}
-        elf = ELFFile(BytesIO(data))
+        self._symbols: dict[str, int] = {}
+        elf = ELFFile(BytesIO(library.read_bytes()))
         table = elf.get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
             if symbol["st_shndx"] == "SHN_UNDEF":
@@ -88,8 +74,6 @@ class DebugInfo:
             For each address its line, then, where the compiler inlined the function around it, the line of the
             call, and so on outwards. Empty for an address without debug information.
         """
-        if not self._is_elf:
-            return _mach_o_lines(self._library, list(addresses))
         with self._lock:
             return [self._line(address) for address in addresses]
 
@@ -108,9 +92,11 @@ class DebugInfo:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
     def shared_arrays(self) -> tuple[SharedArray, ...]:
-        """The kernel's shared arrays, in the order they lie in. Empty on macOS, which says of none how large it is."""
-        # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig).
-        own = (each for each in self._arrays if each.name.isidentifier() and not each.name.startswith("tiledmm_"))
+        """The kernel's shared arrays, in the order they lie in."""
+        # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a name of
+        # no size for where they all begin (GCC on arm64).
+        arrays = (each for each in self._arrays if each.bytes and each.name.isidentifier())
+        own = (each for each in arrays if not each.name.startswith("tiledmm_"))
         return tuple(sorted(own, key=lambda array: array.offset))
 
 
@@ -127,20 +113,3 @@ def _source_name(symbol: str) -> str:
             if begin < end <= len(symbol) and _AFTER_NAME.fullmatch(symbol, end):
                 return symbol[begin:end]
     return symbol
-
-
-def _mach_o_symbols(library: Path) -> dict[str, int]:
-    """Addresses by symbol, of a macOS library. Untested: written from the manual page of nm."""
-    listing = subprocess.run(["nm", str(library)], check=True, capture_output=True, text=True).stdout
-    rows = [row.split(maxsplit=2) for row in listing.splitlines()]
-    return {row[2].removeprefix("_"): int(row[0], 16) for row in rows if len(row) == 3}
-
-
-def _mach_o_lines(library: Path, addresses: list[int]) -> list[tuple[Line, ...]]:
-    """As ``DebugInfo.lines``, of a macOS library. Untested: written from the manual page of atos."""
-    if not addresses:
-        return []
-    command = ["atos", "-o", str(library), "-i", "-fullPath", "-d", "\t", *map(hex, addresses)]
-    rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    chains = [[_ATOS_FRAME.fullmatch(frame) for frame in row.split("\t")] for row in rows]
-    return [tuple(Line(f["file"], int(f["line"]), f["function"]) for f in chain if f) for chain in chains]

@@ -24,6 +24,7 @@ KINDS = (
     "copy not waited for",
     "runaway thread",
     "trap",
+    "subscript out of bounds",
 )
 
 #: Found by the host: elements of the result that nobody wrote.
@@ -131,6 +132,9 @@ def finding(
         said = f"{who} {access} {size} {where}, to which a cp.async of {other} at {other_at} has not been waited for"
     elif kind == "runaway thread":
         said, second = f"{who} made more accesses than the limit and did not end", False
+    elif kind == "subscript out of bounds":
+        subscript = raw.address - (1 << 64) * (raw.address >> 63)
+        said, second = f"{who} uses the subscript {subscript} of an array of {raw.bytes} elements", False
     else:
         said, second = f"{who} executed __trap()", False
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""

@@ -321,8 +321,8 @@ class _Run:
 
 # After these a kernel does not go on.
 _ENDS_A_RUN = frozenset(
-    {"global access out of bounds", "write to an operand", "shared access out of bounds", "misaligned access",
-     "warp not converged", "runaway thread", "trap"}
+    {"global access out of bounds", "write to an operand", "shared access out of bounds", "subscript out of bounds",
+     "misaligned access", "warp not converged", "runaway thread", "trap"}
 )  # fmt: skip
 
 

@@ -31,10 +31,14 @@ _SHOWN_LINES = 40
 _KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
+    "-fno-stack-protector",
 )  # fmt: skip
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
 )  # fmt: skip
+
+# Without -fsanitize, and optimised as far as Zig is concerned: else the sanitizers' own runtimes come along.
+_LINK_FLAGS = ("-shared", "-O2")
 
 
 def compiler() -> tuple[str, ...]:
@@ -43,8 +47,10 @@ def compiler() -> tuple[str, ...]:
     Raises:
         MissingDependencyError: If there is none; the message says how to get one.
     """
-    if os.name != "posix":
-        raise MissingDependencyError("the simulator needs Linux or macOS, on x86-64 or arm64; on Windows, use WSL")
+    if sys.platform != "linux":
+        raise MissingDependencyError(
+            "the simulator runs on Linux, x86-64 or arm64: on macOS use a container, on Windows WSL"
+        )
     if named := os.environ.get("CXX"):
         command = tuple(shlex.split(named))
         if command and shutil.which(command[0]):
@@ -86,25 +92,25 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
     # Optimisers take structures apart and move the pieces; accesses are to be seen where the source has them.
     flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
     dynamic = _DYNAMIC_SHARED.findall(source)
-    key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler and the headers in it
+    key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
     target = cache_folder() / f"{symbol[:120]}-{key}.so"
     if target.exists():
         return target
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        kernel = Path(scratch) / "kernel.cu"
-        kernel.write_text(source, encoding="utf-8")
-        unit = Path(scratch) / "unit.cpp"
-        unit.write_text(f'#include "cuda.h"\n#include "{kernel}"\n#include "entry.h"\n', encoding="utf-8")
-        objects = [Path(scratch) / "unit.o"]
-        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", str(objects[0]), str(unit)], scratch)
+        folder = Path(scratch)
+        (folder / "kernel.cu").write_text(source, encoding="utf-8")
+        (folder / "unit.cpp").write_text(
+            '#include "cuda.h"\n#include "kernel.cu"\n#include "entry.h"\n', encoding="utf-8"
+        )
+        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+        objects = ["unit.o"]
         if dynamic:
-            arrays = Path(scratch) / "arrays.cpp"
-            arrays.write_text("".join(_dynamic_array(name) for name in dict.fromkeys(dynamic)), encoding="utf-8")
-            objects.append(Path(scratch) / "arrays.o")
-            _run([*command, *_KERNEL_FLAGS, "-c", "-o", str(objects[1]), str(arrays)], scratch)
-        # Linked without -fsanitize=thread, which would bring the sanitizer's own runtime along.
-        library = Path(scratch) / "kernel.so"
-        _run([*command, "-shared", "-o", str(library), *map(str, objects), str(runtime)], scratch)
+            arrays = "".join(_dynamic_array(name) for name in dict.fromkeys(dynamic))
+            (folder / "arrays.cpp").write_text(arrays, encoding="utf-8")
+            _run([*command, *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+            objects.append("arrays.o")
+        library = folder / "kernel.so"
+        _run([*command, *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
         os.replace(library, target)
     return target
 
@@ -112,14 +118,14 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
 def build_runtime() -> Path:
     """The shared library that runs kernels: fibers, checks, counters."""
     command = compiler()
-    key = _key(*_RUNTIME_FLAGS, *command, _version(command), *_machine_flags(), _native_text())
+    key = _key(*_RUNTIME_FLAGS, *command, _version(command), *_machine_flags(), _own_text())
     target = cache_folder() / f"runtime-{key}.so"
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             library = Path(scratch) / "runtime.so"
             # Kernels' libraries name it by its path: it lies beside them, and stays.
-            name = ["-Wl,-install_name," if sys.platform == "darwin" else "-Wl,-soname,"][0] + str(target)
-            _run([*command, *_RUNTIME_FLAGS, name, "-o", str(library), str(NATIVE / "runtime.cpp"), "-ldl"], scratch)
+            name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
+            _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
             os.replace(library, target)
     return target
 
@@ -155,15 +161,19 @@ def _dynamic_array(name: str) -> str:
 
 
 def _instrumentation(command: tuple[str, ...]) -> list[str]:
+    """Calls of the runtime before every access and at subscripts that are too large; patterns where nothing is put."""
+    pattern = "-ftrivial-auto-var-init=pattern"
     if _is_clang(command):
-        return [
-            "-fsanitize=thread",
-            "-mllvm",
-            "-tsan-instrument-func-entry-exit=0",
-            "-mllvm",
-            "-tsan-instrument-read-before-write=1",
-        ]
-    return ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
+        accesses = [
+            "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
+            "-mllvm", "-tsan-instrument-read-before-write=1",
+        ]  # fmt: skip
+        # Zig asks for all of -fsanitize=undefined.
+        return ["-fno-sanitize=undefined", *accesses, "-fsanitize=array-bounds", "-fno-sanitize-recover=all", pattern]
+    accesses = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
+    release = re.search(r"\) (\d+)\.", _version(command))
+    patterns = [pattern] if release and int(release[1]) >= 12 else []
+    return [*accesses, "-fsanitize=bounds", "-fno-sanitize-recover=all", *patterns]
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
@@ -197,19 +207,21 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _native_text() -> str:
-    return "".join(file.read_text(encoding="utf-8") for file in sorted(NATIVE.iterdir()))
+def _own_text() -> str:
+    """What libraries are made from and how: they are made anew after an edit."""
+    return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), Path(__file__)))
 
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _run(command: list[str], scratch: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+def _run(command: list[str], folder: Path) -> None:
+    """Runs the compiler in a folder: what it writes of the files there has no other path in it."""
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
-    said = "\n".join(done.stderr.replace(f"{scratch}{os.sep}", "").strip().splitlines()[:_SHOWN_LINES])
+    said = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
     hint = ""
     if re.search(r"\basm\b|Assembler messages", said):
         hint = "\n(inline PTX cannot run on the CPU: put it in a function that has a twin, as cuda_src/ptx.cuh does)"

@@ -5,15 +5,9 @@
 
 extern "C" void tiledmm_switch(void** save, void* load);
 
-#ifdef __APPLE__
-#define SYMBOL(name) "_" name
-#else
-#define SYMBOL(name) name
-#endif
-
 #if defined(__x86_64__)
 __asm__(
-    ".text\n.p2align 4\n.globl " SYMBOL("tiledmm_switch") "\n" SYMBOL("tiledmm_switch") ":\n"
+    ".text\n.p2align 4\n.globl tiledmm_switch\ntiledmm_switch:\n"
     "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
     "  movq %rsp, (%rdi)\n  movq %rsi, %rsp\n"
     "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n");
@@ -27,7 +21,7 @@ void* new_stack(uint8_t* top, void (*entry)()) {
 }
 #elif defined(__aarch64__)
 __asm__(
-    ".text\n.p2align 4\n.globl " SYMBOL("tiledmm_switch") "\n" SYMBOL("tiledmm_switch") ":\n"
+    ".text\n.p2align 4\n.globl tiledmm_switch\ntiledmm_switch:\n"
     "  sub sp, sp, #160\n"
     "  stp x19, x20, [sp, #0]\n  stp x21, x22, [sp, #16]\n  stp x23, x24, [sp, #32]\n  stp x25, x26, [sp, #48]\n"
     "  stp x27, x28, [sp, #64]\n  stp x29, x30, [sp, #80]\n"

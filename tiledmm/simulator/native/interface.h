@@ -21,6 +21,7 @@ enum FindingKind : uint32_t {
     ASYNC_NOT_WAITED,
     RUNAWAY,
     TRAPPED,
+    OUTSIDE_ARRAY,   // address: the subscript; bytes: the array's elements
 };
 
 // One array in global memory.

@@ -350,7 +350,7 @@ int tiledmm_work(Run* run) {
         for (unsigned i = 0; i < launch.array_count; ++i) {
             const uintptr_t begin = anchor + static_cast<uintptr_t>(launch.arrays[i].from_anchor);
             first = std::min(first, begin);
-            last = std::max(last, begin + launch.arrays[i].bytes);
+            last = std::max<uintptr_t>(last, begin + launch.arrays[i].bytes);
         }
         w.shared_base = first;
         w.shared_span = (last - first + 0xffff) >> SLOT_BITS << SLOT_BITS;
@@ -493,6 +493,30 @@ void* __tsan_memset(void* to, int value, uint64_t bytes) {
     touch_range(to, bytes, true, CALLER);
     return std::memset(to, value, bytes);
 }
+// ---- callbacks of -fsanitize=bounds ----
+
+struct ArrayType {
+    uint16_t kind, info;
+    char name[1];   // such as 'float [16][17]'
+};
+
+struct Subscript {
+    const char* file;
+    uint32_t line, column;
+    const ArrayType* array;
+    const ArrayType* index;
+};
+
+[[noreturn]] void __ubsan_handle_out_of_bounds_abort(const Subscript* subscript, uint64_t index) {
+    const char* extent = std::strchr(subscript->array->name, '[');
+    const auto elements = static_cast<unsigned>(extent ? std::strtoul(extent + 1, nullptr, 10) : 0);
+    if (!worker || !worker->current) std::abort();
+    report(*worker, OUTSIDE_ARRAY, reinterpret_cast<uint64_t>(CALLER), false, index, elements);
+    give_up(*worker);
+}
+
+// ---- what else instrumented code names ----
+
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_init() {}

@@ -1,0 +1,695 @@
+"""Does the simulator notice? Small edits of every kernel, one at a time, each run on small products.
+
+    python -m tests.simulator.mutation                               # all of them, some minutes
+    python -m tests.simulator.mutation --kernels 'tiled*' --limit 100 --seed 1
+    python -m tests.simulator.mutation --json benchmarks/results/mutation.json
+
+A mutant is caught if it does not compile, if the simulator finds something, if the result is wrong, or if it does not
+end. One whose machine code is the original's, and one that is declared equivalent below with a reason, has nothing to
+be caught at. Any other that survives is listed, counts against the score and makes the command fail. NVRTC is asked
+about survivors: it refuses what C++ compilers let pass, such as arrays of no elements.
+
+Edited are each kernel's own page and what all kernels share of ``matrices.cuh`` and ``ptx.cuh``. Left alone are lines
+that compute nothing (static_assert, types, the tile's sizes), which tell the host's side or the compiler something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import functools
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import tiledmm
+from benchmarks.simulator import machine
+from tests.strategies import Layout, lay_out, small_integers
+from tiledmm import geometry, inspection
+from tiledmm.architectures import find_target
+from tiledmm.codegen import specialize
+from tiledmm.errors import CompilationError, MissingDependencyError
+from tiledmm.simulator import toolchain
+from tiledmm.simulator.simulate import Settings, simulate
+
+# ---- what is edited ----
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel.
+
+    Attributes:
+        variant, tile, layout: What is rendered.
+        target: The GPU that it is simulated for.
+        shared: Of the edits of what kernels share, every so many-th is made in this one.
+    """
+
+    variant: str
+    tile: int | None
+    layout: str
+    target: str = "sm_90"
+    shared: int = 4
+
+    @property
+    def name(self) -> str:
+        """As the table has it and ``--kernels`` selects it."""
+        parts = [self.variant, *([] if self.tile is None else [str(self.tile)]), self.layout]
+        return " ".join(parts if self.target == "sm_90" else [*parts, self.target])
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The kernel as it is."""
+        return tiledmm.source(self.variant, tile=self.tile, layout=self.layout, dtype="float32")
+
+    @property
+    def symbol(self) -> str:
+        """Its name in the text."""
+        return specialize(self.variant, tile=self.tile, layout=self.layout, dtype="float32").symbol
+
+
+#: Tiles of 64 give each thread several elements, and several loads; tiles of 8 and 16 one element.
+KERNELS = (
+    Kernel("naive", None, "NN", shared=1),
+    Kernel("coalesced", None, "NN"),
+    Kernel("tiled", 64, "NN", shared=1),
+    Kernel("tiled", 8, "NT"),
+    Kernel("tiled_padded", 64, "NT"),
+    Kernel("double_buffered", 8, "NN"),
+    Kernel("double_buffered", 16, "NT", shared=1),
+    Kernel("double_buffered", 64, "NT", "sm_75"),
+    Kernel("double_buffered", 8, "NN", "sm_75"),
+)
+
+# First lines of what the kernels share; each ends at the next brace in the first column.
+_SHARED_PARTS = (
+    "__device__ __forceinline__ void copy_async(",
+    "__device__ __forceinline__ void wait_for_copies()",
+    "__device__ __forceinline__ BlockTile locate_block(",
+    "__device__ __forceinline__ int inside(",
+    "struct View {",
+    "struct Matrix {",
+    "__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(",
+    "struct ResultTile {",
+    "__device__ __forceinline__ ResultTile<T, Stored> result_tile(",
+)
+
+# Lines that compute nothing: types, what the compiler is told, and sizes that the host knows as well.
+_LEFT_ALONE = re.compile(
+    r"\s*(?:#|static_assert|using |template |constexpr (?:Order|int (?:B[MNK]|T[MN]|PAD|UNROLL|MIN_BLOCKS)) "
+    r"|extern |KERNEL\(|struct |const Stored\* data;|Stored\* data;|(?:int|long long) [\w, ]+;)"
+)
+
+
+def code_of(line: str) -> str:
+    """A line without its comment, as long as it was."""
+    at = line.find("//")
+    return line if at < 0 else line[:at] + " " * (len(line) - at)
+
+
+def editable_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Number (from 0) and code of each line that mutants differ in."""
+    lines = text.split("\n")
+    page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
+    spans = [range(page, len(lines))]
+    for start in _SHARED_PARTS:
+        first = next(i for i, line in enumerate(lines) if line.startswith(start))
+        last = next(i for i in itertools.count(first) if lines[i].startswith("}"))
+        spans.append(range(first, last))
+    for i in itertools.chain(*sorted(spans, key=lambda span: span.start)):
+        code = code_of(lines[i])
+        if code.strip() and not _LEFT_ALONE.match(code):
+            yield i, code
+
+
+# ---- the edits ----
+
+Edit = tuple[int, int, str]  # of a line: from, to, and what stands there instead
+
+_DECLARATION = re.compile(r"\s*(?:__shared__|Sum (?:frag|acc|next))")
+_COMPARISON = r"[\w.!]+ (?:<|<=|>|>=|==) [\w.]+"
+_SWAPPED = dict(
+    itertools.chain.from_iterable(
+        ((one, other), (other, one))
+        for one, other in (
+            ("row", "col"), ("rows", "cols"), ("row0", "col0"), ("row_stride", "col_stride"), ("tx", "ty"),
+            ("BM", "BN"), ("TM", "TN"), ("BLOCK_X", "BLOCK_Y"), ("As", "Bs"), ("a_m", "a_k"), ("b_k", "b_n"),
+            ("tiles_m", "tiles_n"), ("height", "width"), ("frag_a", "frag_b"), ("a_view", "b_view"), ("i0", "i1"),
+            ("LOADS_A", "LOADS_B"),
+        )
+    )
+)  # fmt: skip
+
+
+def _replaced(pattern: str, *replacements: str) -> Callable[[str], Iterator[Edit]]:
+    """Every match, replaced by each of the templates."""
+    compiled = re.compile(pattern)
+
+    def edits(code: str) -> Iterator[Edit]:
+        for match in compiled.finditer(code):
+            for replacement in replacements:
+                yield match.start(), match.end(), match.expand(replacement)
+
+    return edits
+
+
+def _comparisons(code: str) -> Iterator[Edit]:
+    others = {"<": ("<=", ">"), ">": (">=", "<"), "<=": ("<",), ">=": (">",), "==": ("!=",)}
+    for match in re.finditer(r"(?<= )(?:<=|>=|==|<|>)(?= )", code):
+        for other in others[match[0]]:
+            yield match.start(), match.end(), other
+
+
+def _swapped_names(code: str) -> Iterator[Edit]:
+    for match in re.finditer(r"\b[A-Za-z_]\w*\b", code):
+        declared = re.search(r"(?:int|long|auto|bool|\*|&)\s+$", code[: match.start()]) and "*" not in match[0]
+        if match[0] in _SWAPPED and not (declared and not code[: match.start()].rstrip().endswith("*")):
+            yield match.start(), match.end(), _SWAPPED[match[0]]
+
+
+def _subscripts(code: str) -> Iterator[Edit]:
+    declared = _DECLARATION.match(code)
+    for match in re.finditer(r"(?<=[\w\]])\[([^\[\]]+)\]", code):
+        inner = match[1]
+        # One more than is needed does no harm in a declaration.
+        for change in ("- 1",) if declared else ("+ 1", "- 1"):
+            yield match.start(), match.end(), f"[{inner} {change}]"
+
+
+def _inside(code: str) -> Iterator[Edit]:
+    for match in re.finditer(r"(?<!int )\binside\(", code):
+        depth, end = 1, match.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(code[end], 0)
+            end += 1
+        for change in (" + 1", " - 1"):
+            yield match.start(), end, code[match.start() : end] + change
+
+
+def _dropped(code: str) -> Iterator[Edit]:
+    statement = r"(?:if \([^;]*\) )?(?:[\w.]+(?:\[[^\]]*\])* (?:[-^+|&]?=) .*|[\w.]+\(.*\)|return);"
+    for match in re.finditer(r"^\s*(?:for \(.*\) )?(?P<it>" + statement + r")\s*$", code):
+        if "__syncthreads" not in match["it"] and "wait" not in match["it"]:
+            yield match.start("it"), match.end("it"), ";"
+
+
+#: Name, and the edits of a line's code.
+OPERATORS: dict[str, Callable[[str], Iterable[Edit]]] = {
+    "barrier removed": _replaced(r"__syncthreads\(\);", ";"),
+    "wait removed": _replaced(r"(?:wait_for_copies|cp_async_wait_all)\(\);", ";"),
+    "comparison": _comparisons,
+    "and, or": lambda code: [
+        (m.start(), m.end(), "||" if m[0] == "&&" else "&&") for m in re.finditer(r"&&|\|\|", code)
+    ],
+    "part of a guard dropped": _replaced(rf"({_COMPARISON}) (?:&&|\|\|) ({_COMPARISON})", r"\1", r"\2"),
+    "guard dropped": _replaced(rf"{_COMPARISON} && {_COMPARISON}", "true"),
+    "condition": _replaced(r"(?<=if \()(?:more|!block\.exists|product > 0)(?=\))", "true", "false"),
+    "plus, minus": lambda code: [
+        (m.start(), m.end(), " - " if "+" in m[0] else " + ") for m in re.finditer(r"(?<=[\w\])]) [+-] (?=[\w(])", code)
+    ],
+    "times, plus": _replaced(r"(?<=[\w\])]) \* (?=[\w(])", " + "),
+    "division": lambda code: [
+        (m.start(), m.end(), " / " if "%" in m[0] else " % ") for m in re.finditer(r"(?<=[\w)]) [%/] (?=[\w(])", code)
+    ],
+    "names swapped": _swapped_names,
+    "subscripts swapped": _replaced(
+        r"\b(As|Bs|acc)((?:\[stage\]|\[2\])?)\[([^\[\]]+)\]\[([^\[\]]+)\]", r"\1\2[\4][\3]"
+    ),
+    "subscript off by one": _subscripts,
+    "padding": _replaced(r"\bPAD\b", "0", "PAD - 1"),
+    "step along K": _replaced(r"\bBK\b", "(BK - 1)", "(BK + 1)"),
+    "loop along K": _replaced(r"\bleft -= BK", "left -= 2 * BK", "left += BK", "left -= 1"),
+    "loop's end": _replaced(r"(\w+) < (B[KMN]|T[MN]|LOADS_[AB]|p\.k);", r"\1 < \2 - 1;", r"\1 < \2 / 2;", r"\1 < 1;"),
+    "stage": _replaced(r"\bstage \^ 1", "stage"),
+    "stage fixed": _replaced(r"\[stage\]", "[0]", "[stage ^ 1]"),
+    "statement dropped": _dropped,
+    "not initialised": _replaced(r" = \{\}", ""),
+    "extent": _inside,
+    "choice": _replaced(r"\? (\S.*?) : ([^;)]+?)(?=[;)])", r"? \1 : \1", r"? \2 : \1"),
+    "constant": lambda code: [
+        (m.start(), m.end(), "1" if m[0] == "0" else "0") for m in re.finditer(r"(?<![\w.])[01](?![\w.])", code)
+    ],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A kernel with one edit."""
+
+    kernel: Kernel
+    operator: str
+    line: int  # of the rendered text, from 0
+    before: str  # the line's code, stripped
+    after: str
+    text: str
+
+
+def mutants(kernel: Kernel) -> Iterator[Mutant]:
+    """Every mutant of a kernel. Where two operators make the same, it is the first's."""
+    lines = kernel.text.split("\n")
+    page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
+    turn = itertools.count(KERNELS.index(kernel) if kernel in KERNELS else 0)
+    for number, code in editable_lines(kernel.text):
+        seen = {code}
+        for operator, edits in OPERATORS.items():
+            for start, end, new in edits(code):
+                after = code[:start] + new + code[end:]
+                if after in seen:
+                    continue
+                seen.add(after)
+                if number < page and next(turn) % kernel.shared:
+                    continue
+                line = lines[number][:start] + new + lines[number][end:]
+                text = "\n".join([*lines[:number], line, *lines[number + 1 :]])
+                yield Mutant(kernel, operator, number, code.strip(), after.strip(), text)
+
+
+# ---- mutants that do what the kernel does, or that nothing tells ----
+
+
+@dataclass(frozen=True)
+class Known:
+    """Edits that survive, for a reason.
+
+    Attributes:
+        kernels: Names, a regular expression.
+        before, after: The line's code, stripped; regular expressions.
+        reason: Why they survive.
+    """
+
+    kernels: str
+    before: str
+    after: str
+    reason: str
+
+    def covers(self, mutant: Mutant) -> bool:
+        """Whether a mutant is one of these."""
+        pairs = ((self.kernels, mutant.kernel.name), (self.before, mutant.before), (self.after, mutant.after))
+        return all(re.fullmatch(pattern, text) for pattern, text in pairs)
+
+
+_TILED = r"tiled.*|double_buffered.*"
+_ONE_ELEMENT = r"(?:tiled|double_buffered) (?:8|16) .*"
+_COPIES = r"double_buffered \d+ \w\w"
+_REGISTERS = r"double_buffered .* sm_75"
+
+#: These change nothing that a product could show.
+EQUIVALENT = (
+    Known(".*", r"if \(product > 0\) \{", r"if \((?:product >= 0|true)\) \{",
+        "a shortcut: the first product's offsets come out as 0"),
+    Known(".*", r"return left < size \? .*", r"return left <= size \? .*", "both choices are the same number there"),
+    Known(".*", r"return left < size \? .*", r"return .* : static_cast<int>\(left\);",
+        "threads ask for nothing beyond their tile, so it need not be cut to the tile's size"),
+    Known(".*", r"if constexpr \(ORDER == Order::COLUMNS\) return .*", r"if constexpr \(ORDER != Order::COLUMNS\) .*",
+        "columns fall through to the general formula, where the row stride is 1"),
+    Known(".* NN.*", r"if constexpr \(ORDER == Order::ROWS\) return .*", r"if constexpr \(ORDER != Order::ROWS\) .*",
+        "rows fall through to the general formula, where the column stride is 1"),
+    Known(".* NN.*", r"return \{.*\brow_stride, col_stride\};", r".*\brow_stride, row_stride\};",
+        "nobody reads the column stride of rows: it is 1"),
+    Known(".* NN.*", r"return \{data, .*", r".*strides\.row, strides\.row\};",
+        "nobody reads the column stride of rows: it is 1"),
+    Known("naive.*|coalesced.*", r"return \{data, .*", r"return \{data, (?:cols, cols|rows, rows), .*",
+        "only tiles are cut to a matrix's size"),
+    Known("naive.*|coalesced.*", r".*inside\(p\.[mn], block\.(?:row|col)0, (?:height|width)\),.*",
+        r".*inside\((?:p\.m, block\.row0, width|p\.n, block\.col0, height)\),.*", "the tile is square"),
+    Known("naive.*|coalesced.*", r"const auto c_tile = .*", r".*(?:BM, BM|BN, BN)\);", "the tile is square"),
+    Known(_TILED, r"__shared__ .*", r".*\(BK \+ 1\).*", "a larger array: banks, not elements"),
+    Known(r"tiled_padded.*|double_buffered.*", r"__shared__ .*\+ PAD\];",
+        r".*(?:\+ 0|\+ PAD - 1|\(BK - 1\) \+ PAD|BN - 1 \+ PAD)\];", "less padding: banks, not elements"),
+    Known(_TILED, r"auto [ab]_view = .*", r".*\(BK \+ 1\).*", "threads ask for less than BK steps, whatever is there"),
+    Known(_TILED, r"const int depth = .*", r"const int depth = inside\(left - BK, 0, \(BK \+ 1\)\);",
+        "threads ask for less than BK steps, whatever is there"),
+    Known(r"tiled.*", r"for \(long long left = p\.k; left > 0; left -= BK\) \{", r".* left >= 0; .*",
+        "one step more, over zeros"),
+    Known(r"double_buffered.*", r"const bool more = left > BK;", r".* left (?:>= BK|> \(BK - 1\));",
+        "after the last step zeros go to the buffer that nobody reads any more"),
+    Known(r"double_buffered.*", r"if \(more\) (?:fetch|settle)\(.*", r"if \(true\) .*",
+        "after the last step zeros go to the buffer that nobody reads any more"),
+    Known(r"double_buffered.*", r"constexpr bool ASYNC_[AB] = .*", r".* sizeof\(T[AB]\) > 4;",
+        "through registers, as before compute capability 8.0: slower"),
+    Known(_COPIES, r"next_[ab]\[load\] = .*|[AB]s\[stage\].* = next_[ab]\[load\];|Sum next_a\[.*", ".*",
+        "registers wait for what cp.async does not copy: nothing here (see the kernels for sm_75)"),
+    Known(_REGISTERS, r"[ab]_view\.copy_or_zero\(.*|copy_async\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
+        "there is no cp.async: nothing is copied to shared memory but by settle"),
+    Known(_REGISTERS, r"fetch\(0, p\.k\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
+        "the tiles go to registers: to which buffer, settle says"),
+    Known(_REGISTERS, r"constexpr bool ASYNC_[AB] = .*", r".*\|\|.*",
+        "copied to the other buffer at once, and not by way of registers: slower"),
+    Known(r"tiled 8 .*", r"const int [mnk] = load \* \(THREADS / B[KMN]\);", r"const int [mnk] = load \* .*",
+        "a thread loads one element: load is 0"),
+    Known(r"tiled 8 .*", r"([AB])s\[(\w+ \+ \w+)\].* = .*", r"[AB]s\[\w+ - \w+\].* = .*",
+        "a thread loads one element: m and n are 0"),
+    Known(r"tiled 8 .*", r"return row < rows && col < cols \? .*", r"return .*\b(?:row|col)\b.*",
+        "a thread loads one element, seen from itself: row and col are 0"),
+    Known(_ONE_ELEMENT, r"frag_[ab]\[[ij]\] = .*|c_tile\.write\(.*", r".* - [ij] \* BLOCK_[XY].*",
+        "a thread computes one element: i and j are 0"),
+    Known(_ONE_ELEMENT, r".*\bacc\[i\]\[j\].*", r".*\bacc\[j\]\[i\].*",
+        "a thread computes one element: i and j are 0"),
+)  # fmt: skip
+
+
+def why(mutant: Mutant, known: Iterable[Known] = EQUIVALENT) -> str | None:
+    """The declared reason, if there is one."""
+    return next((each.reason for each in known if each.covers(mutant)), None)
+
+
+# ---- what they are run on ----
+
+#: A grid's first dimension ends here, so that blocks are numbered through both and some have nothing to do.
+GRID_X = 5
+
+#: Accesses of one thread, several times what the largest product takes.
+MAX_STEPS = 20_000
+
+
+class _Case(NamedTuple):
+    a: np.ndarray
+    b: np.ndarray
+    out: Callable[[], np.ndarray | None]
+    expected: np.ndarray
+
+
+def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: tuple[int, ...]) -> np.ndarray:
+    """Small integers, none of them 0, in a layout, NaNs around them."""
+    values = np.where(rng.integers(0, 2, shape), 1, -1) * (1 + abs(small_integers(rng, shape, "float32", bound=2)))
+    ndim = len(shape)
+    order = tuple(range(ndim)) if letter == "N" else (*range(ndim - 2), ndim - 1, ndim - 2)
+    layout = Layout(order, (1,) * ndim, margins)
+    return lay_out(np, values.astype(np.float32), layout, poison=True)[0]
+
+
+def cases(kernel: Kernel) -> list[_Case]:
+    """The products: ragged, a batch, whole tiles, less than a tile, and K = 0. All are exact."""
+    config = specialize(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
+    bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
+    rng = np.random.default_rng(0)
+    found = []
+    for batch, (m, n, k), margin, step in (
+        ((), (bm + 3, 2 * bn + 5, 3 * bk + 1), 2, 2),
+        ((2, 3, 2), (2 * bm + 5, bn + 3, bk + 3), 1, 3),
+        ((), (2 * bm, bn, 2 * bk), 0, 1),
+        ((), (2, 3, 5), 1, 2),
+        ((), (3, 2, 0), 1, 2),
+    ):
+        around = (*((0, 1, 1) if batch else ()), margin, margin)
+        a = _matrices(rng, (*batch, m, max(k, 2)), kernel.layout[0], around)[..., :k]
+        b = _matrices(rng, (*batch, max(k, 2), n), kernel.layout[1], around)[..., :k, :]
+        ndim = len(batch) + 2
+        layout = Layout(tuple(range(ndim)), (*(1,) * (ndim - 1), step), around)
+        zeros = np.zeros((*batch, m, n), np.float32)
+
+        def out(zeros: np.ndarray = zeros, layout: Layout = layout, dense: bool = step == 1) -> np.ndarray | None:
+            return None if dense else lay_out(np, zeros, layout, poison=True)[0]
+
+        found.append(_Case(a, b, out, a @ b))
+    return found
+
+
+# ---- running them ----
+
+CAUGHT = ("found", "wrong result", "does not compile", "hangs", "crashes")
+
+
+class Verdict(NamedTuple):
+    """What became of a mutant: of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
+
+    status: str
+    kinds: tuple[str, ...] = ()
+    detail: str = ""
+
+
+def _code_of_library(path: Path) -> dict[str, bytes]:
+    """Instructions and constants of a library. Its data, where subscripts stand in the source, are left out."""
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as file:
+        wanted = (".text", ".rodata", ".init_array")
+        return {each.name: each.data() for each in ELFFile(file).iter_sections() if each.name.startswith(wanted)}
+
+
+class Judge:
+    """Runs mutants in this process. One that crashes takes the process along."""
+
+    def __init__(self) -> None:
+        self._cases = functools.cache(cases)
+        self._original = functools.cache(lambda kernel: _code_of_library(self._build(kernel, kernel.text)))
+
+    @staticmethod
+    def _build(kernel: Kernel, text: str) -> Path:
+        capability = find_target(kernel.target).capability
+        arch = capability[0] * 100 + capability[1] * 10
+        return toolchain.build_kernel(text, kernel.symbol, arch=arch, instrumented=True)
+
+    def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
+        """What becomes of a text.
+
+        Args:
+            kernel: What it is a mutant of.
+            text: The mutant.
+            same_code: Whether one whose machine code is the original's is told by that, without a run.
+        """
+        try:
+            library = self._build(kernel, text)
+        except CompilationError as error:
+            return Verdict("does not compile", detail=str(error)[:300])
+        try:
+            if same_code and _code_of_library(library) == self._original(kernel):
+                return Verdict("same code")
+            with tempfile.TemporaryDirectory() as folder:
+                source = Path(folder) / "mutant.cu"
+                source.write_text(text, encoding="utf-8")
+                with mock.patch.object(geometry, "MAX_GRID_X", GRID_X):
+                    verdict = self._run(kernel, source)
+            return self._ask_nvrtc(kernel, text) if verdict.status == "survived" else verdict
+        finally:
+            if text != kernel.text:
+                library.unlink(missing_ok=True)
+
+    @staticmethod
+    def _ask_nvrtc(kernel: Kernel, text: str) -> Verdict:
+        try:
+            inspection.compile_for(text, kernel.symbol, kernel.target)
+        except CompilationError as error:
+            return Verdict("does not compile", detail=str(error)[:300])
+        except MissingDependencyError:
+            pass
+        return Verdict("survived")
+
+    def _run(self, kernel: Kernel, source: Path) -> Verdict:
+        for order, (number, case) in itertools.product(("forward", "random"), enumerate(self._cases(kernel))):
+            settings = Settings(
+                counts=False, order=order, seed=number, target=kernel.target, workers=1, max_steps=MAX_STEPS
+            )
+            done = simulate(
+                case.a, case.b, case.out(), {},
+                variant=kernel.variant, tile=kernel.tile, source=source, settings=settings,
+            )  # fmt: skip
+            if done.report.findings:
+                kinds = tuple(sorted({each.kind for each in done.report.findings}))
+                status = "hangs" if "runaway thread" in kinds else "found"
+                return Verdict(status, kinds, f"product {number}, {order}: {done.report.findings[0].message}")
+            if not np.array_equal(done.result, case.expected):
+                return Verdict("wrong result", detail=f"product {number}, {order}")
+        return Verdict("survived")
+
+
+def _serve(connection: Connection) -> None:
+    """A worker: judges what it is sent until it is sent None."""
+    judge = Judge()
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)  # what a crash prints
+    while (job := connection.recv()) is not None:
+        try:
+            connection.send(judge(*job))
+        except Exception as error:  # of this file's making
+            connection.send(error)
+
+
+class _Worker:
+    """A process that is replaced when it hangs or crashes, and now and then, for what it has loaded."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit, self._process, self._jobs = limit, None, 0
+
+    def judge(self, mutant: Mutant) -> Verdict:
+        if self._process is None or self._jobs == 200:
+            self.stop()
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+            self._jobs = 0
+        limit = self._limit + (30 if not self._jobs else 0)  # the first one waits for imports and the runtime
+        self._jobs += 1
+        try:
+            self._connection.send((mutant.kernel, mutant.text))
+            if self._connection.poll(limit):
+                if isinstance(answer := self._connection.recv(), Exception):
+                    raise RuntimeError(f"{mutant.kernel.name}: {mutant.after}") from answer
+                return answer
+            verdict = Verdict("hangs", detail=f"more than {self._limit:g} s")
+        except (EOFError, OSError):
+            self._process.join(10)
+            verdict = Verdict("crashes", detail=f"exit status {self._process.exitcode}")
+        self._process.kill()
+        self._process = None
+        return verdict
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._connection.send(None)
+            self._process.join()
+            self._process.close()
+            self._connection.close()
+
+
+def run(
+    chosen: Sequence[Mutant],
+    *,
+    workers: int = 2,
+    limit: float = 20.0,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Verdict]:
+    """What becomes of each.
+
+    Args:
+        chosen: The mutants.
+        workers: Processes.
+        limit: Seconds that one may take.
+        progress: Called with the number of those done.
+    """
+    verdicts: list[Verdict | None] = [None] * len(chosen)
+    queue = iter(range(len(chosen)))
+    lock = threading.Lock()
+    done = itertools.count(1)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        worker = _Worker(limit)
+        try:
+            while not failures:
+                with lock:
+                    if (i := next(queue, None)) is None:
+                        break
+                verdict = worker.judge(chosen[i])
+                if verdict.status == "survived" and (reason := why(chosen[i])):
+                    verdict = Verdict("equivalent", detail=reason)
+                verdicts[i] = verdict
+                progress(next(done))
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            worker.stop()
+
+    threads = [threading.Thread(target=work) for _ in range(min(workers, len(chosen)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
+def score(verdicts: Iterable[Verdict]) -> float:
+    """Those caught, of those that do something else."""
+    counts = Counter(verdict.status for verdict in verdicts)
+    caught = sum(counts[status] for status in CAUGHT)
+    return caught / (caught + counts["survived"]) if caught + counts["survived"] else 1.0
+
+
+# ---- the report ----
+
+
+def _table(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> Iterator[Table]:
+    columns = (*CAUGHT, "equivalent", "same code", "survived")
+    by_operator = ("operator", OPERATORS, lambda mutant: mutant.operator)
+    by_kernel = ("kernel", [kernel.name for kernel in KERNELS], lambda mutant: mutant.kernel.name)
+    for title, names, of in (by_operator, by_kernel):
+        table = Table(title, *columns, "score", title=f"mutants by {title}")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for name in (*names, "all"):
+            rows = [v for m, v in zip(chosen, verdicts, strict=True) if name in (of(m), "all")]
+            counts = Counter(verdict.status for verdict in rows)
+            if rows:
+                cells = [str(counts[column]) if counts[column] else "" for column in columns]
+                table.add_row(name, *cells, f"{score(rows):.1%}", style="bold" if name == "all" else None)
+        yield table
+    kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
+    table = Table("kind of finding", "mutants", title="what is found")
+    for kind, count in kinds.most_common():
+        table.add_row(kind, str(count))
+    yield table
+
+
+def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Mutant]:
+    """All mutants of these kernels, or as many as ``limit``, drawn at random."""
+    every = [mutant for kernel in kernels for mutant in mutants(kernel)]
+    if limit is None or limit >= len(every):
+        return every
+    return random.Random(seed).sample(every, limit)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs what the command line asks for; 1 if anything survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator.mutation", description=__doc__.split("\n")[0])
+    parser.add_argument("--kernels", nargs="+", metavar="NAME", default=["*"], help="names, * and ? allowed")
+    parser.add_argument("--operators", nargs="+", metavar="NAME", default=list(OPERATORS), choices=list(OPERATORS))
+    parser.add_argument("--limit", type=int, help="no more mutants than this, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="for --limit")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write how many of each operator met which end")
+    options = parser.parse_args(arguments)
+    kernels = [each for each in KERNELS if any(fnmatch.fnmatchcase(each.name, name) for name in options.kernels)]
+    if not kernels:
+        parser.error(f"no such kernel; there are {', '.join(each.name for each in KERNELS)}")
+    chosen = [each for each in sample(kernels, None, 0) if each.operator in options.operators]
+    if options.limit is not None and options.limit < len(chosen):
+        chosen = random.Random(options.seed).sample(chosen, options.limit)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    toolchain.build_runtime()
+    begun = time.perf_counter()
+    with console.status("") as status:
+        verdicts = run(
+            chosen, workers=options.workers, progress=lambda done: status.update(f"{done} of {len(chosen)} mutants")
+        )
+    seconds = time.perf_counter() - begun
+    for table in _table(chosen, verdicts):
+        console.print(table)
+    pairs = list(zip(chosen, verdicts, strict=True))
+    for wanted in ("crashes", "survived"):
+        for mutant, verdict in pairs:
+            if verdict.status == wanted:
+                words = f"{wanted}: {mutant.kernel.name}, line {mutant.line + 1}, {mutant.operator} {verdict.detail}"
+                console.print(f"{words}\n    {mutant.before}\n    {mutant.after}", markup=False, highlight=False)
+    console.print(f"score {score(verdicts):.2%}, {len(chosen):,} mutants, {seconds:.0f} s", highlight=False)
+    if options.json:
+        ends = {name: Counter(v.status for m, v in pairs if m.operator == name) for name in options.operators}
+        options.json.write_text(
+            json.dumps({"machine": machine(), "operators": ends}, indent=1) + "\n", encoding="utf-8"
+        )
+    return int(any(verdict.status == "survived" for verdict in verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

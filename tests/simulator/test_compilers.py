@@ -1,0 +1,75 @@
+"""Each C++ compiler that is here finds and counts what the others do; Zig also builds for systems that are not here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.simulator.planted import BUGS, simulate
+from tests.strategies import small_integers
+from tiledmm import simulator
+from tiledmm.codegen import specialize
+from tiledmm.simulator import toolchain
+
+ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
+
+
+def compilers() -> list[str]:
+    """Values for $CXX: g++ and clang++ on PATH, of every release, and Zig."""
+    folders = (Path(folder) for folder in os.get_exec_path() if Path(folder).is_dir())
+    programs = (path for folder in folders for path in folder.iterdir())
+    named = (path for path in programs if re.fullmatch(r"(?:g|clang)\+\+(?:-\d+)?", path.name))
+    found = {path.resolve(): str(path) for path in sorted(named)}
+    return [*found.values(), *([ZIG] if importlib.util.find_spec("ziglang") else [])]
+
+
+@pytest.fixture(params=compilers(), ids=lambda command: "zig" if command == ZIG else Path(command).name)
+def compiler(request, monkeypatch):
+    monkeypatch.setenv("CXX", request.param)
+
+
+KERNELS = [("naive", None, "float32"), ("tiled", 16, "float16"), ("tiled_padded", 32, "complex64"),
+           ("double_buffered", 64, "float32")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
+def test_results_and_counts_do_not_depend_on_the_compiler(compiler, monkeypatch, variant, tile, dtype):
+    rng = np.random.default_rng(0)
+    a, b = (small_integers(rng, shape, dtype) for shape in ((70, 45), (45, 67)))
+    found, report = simulator.run(a, b, variant=variant, tile=tile)
+    assert report.findings == ()
+    np.testing.assert_array_equal(found, a @ b)
+    monkeypatch.delenv("CXX")
+    _, expected = simulator.run(a, b, variant=variant, tile=tile)
+    assert report.source == expected.source
+
+
+@pytest.mark.parametrize("bug", BUGS[::4], ids=lambda bug: bug.name.replace(" ", "-"))
+def test_every_compiler_lets_a_planted_bug_be_found(compiler, tmp_path, bug):
+    right, report = simulate(bug, tmp_path)
+    kinds = {finding.kind for finding in report.findings}
+    assert kinds & set(bug.kinds) if bug.kinds else not right
+    if bug.line:
+        assert any(bug.line in finding.text for finding in report.findings)
+
+
+@pytest.mark.full  # Zig makes its C++ library first, which takes minutes
+@pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="ziglang is not installed")
+@pytest.mark.parametrize("system", ["aarch64-linux-gnu", "x86_64-linux-musl"])
+def test_zig_builds_for_other_systems(monkeypatch, tmp_path, system):
+    monkeypatch.setenv("CXX", f"{ZIG} -target {system}")
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(toolchain, "_machine_flags", tuple)
+    monkeypatch.chdir(tmp_path)  # where Zig leaves a file when asked for its version
+    spec = specialize("double_buffered", tile=16, dtype="float32", layout="NT")
+    text = tiledmm.source("double_buffered", tile=16, layout="NT")
+    library = toolchain.build_kernel(text, spec.symbol, arch=900, instrumented=True)
+    assert library.read_bytes().startswith(b"\x7fELF")
