@@ -137,8 +137,7 @@ class Memory:
 
     def bytes(self, piece: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The first ``size`` bytes of a piece. Not to be used after ``release``."""
-        buffer = (c_uint8 * size).from_address(self.addresses[piece])
-        return np.frombuffer(buffer, np.uint8)
+        return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[piece]))
 
     def release(self) -> None:
         """Gives the memory back."""
