@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 PADDED_TILES = (8, 16, 32)
-LADDER_TILES = (32, 64)
+LADDER_TILES = (32, 64, 128, 256)
 
 
 def measure(size: Size, seconds: float) -> Report:

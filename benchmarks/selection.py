@@ -16,9 +16,9 @@ from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 
-SQUARES = (32, 64, 128, 256, 384, 512, 768, 1024, 2048)
+SQUARES = (32, 64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096)
 OTHERS = (Size(64, 64, 4096), Size(16, 4096, 4096), Size(1, 4096, 4096), Size(4096, 4096, 16), Size(257, 511, 2048))
-TYPES = ("float32", "float64", "complex128", "int8")
+TYPES = ("float32", "float64", "complex64", "complex128", "float16", "int8", "int64")
 
 
 def measure(seconds: float) -> Report:

@@ -59,6 +59,10 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
     return left < size ? static_cast<int>(left) : size;
 }
 
+// The order of a matrix, transposed.
+template <Order ORDER>
+constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
+
 // A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
 // are `Stored` in memory and come out as accumulators of products of type T.
 template <class T, class Stored, Order ORDER>
@@ -78,6 +82,18 @@ struct View {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
 
+    // The same part of the transposed matrix.
+    __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
+        return {data, cols, rows, col_stride, row_stride};
+    }
+
+    // Whether each row (or column, where elements of a column are neighbours) begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        if constexpr (ORDER == Order::STRIDED) return false;
+        const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
+        return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
     // Moves on over the matrix. How much may be used from there is for the caller to say.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
@@ -86,9 +102,28 @@ struct View {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
+    // N neighbours from (row, col) on, as they lie in memory, at a multiple of their size: all are inside, or none.
+    template <int N>
+    __device__ __forceinline__ void read_or_zero(Accumulator<T>* values, int row, int col) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours = {};
+        if (row < rows && col < cols) neighbours = *reinterpret_cast<const Neighbours*>(address(row, col));
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(neighbours.element[i]);
+    }
+
     // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
     __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+
+    // N elements of column `col`, from row 0 on.
+    template <int N>
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int col) const {
+        const int count = col < cols && rows > 0 ? rows < N ? rows : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(0, col), count);
     }
 };
 
@@ -131,6 +166,25 @@ struct ResultTile {
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols)
             data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Stored* const first = data + row * row_stride + col * col_stride;
+        if (row < rows && col + N <= cols && col_stride == 1 &&
+            reinterpret_cast<unsigned long long>(first) % sizeof(Neighbours) == 0) {
+            Neighbours neighbours;
+#pragma unroll
+            for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
+            *reinterpret_cast<Neighbours*>(first) = neighbours;
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
+        }
     }
 };
 

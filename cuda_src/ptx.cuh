@@ -74,6 +74,17 @@ __device__ __forceinline__ void cp_async_wait_all() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// What was copied since the last call is a group.
+__device__ __forceinline__ void cp_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until no more than PENDING groups are on their way.
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
 #endif
 
 // ---- elements copied from global to shared memory ----
@@ -86,6 +97,32 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
     cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
 #else
     *shared = valid ? *global : T{};
+#endif
+}
+
+// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, int count) {
+    static_assert(N * sizeof(T) == 16, "a whole vector");
+#if TILEDMM_CP_ASYNC
+    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+#endif
+}
+
+// The copies that this thread started since the last call are a group.
+__device__ __forceinline__ void commit_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_commit();
+#endif
+}
+
+// Waits until no more than PENDING of this thread's groups of copies are on their way.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait<PENDING>();
 #endif
 }
 

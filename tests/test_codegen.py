@@ -61,14 +61,14 @@ def test_inline_ptx_stands_in_one_header_only(row):
 
 
 def test_symbols_tell_kernels_apart():
-    specializations = [
+    specializations = {
         specialize(row, tile=tile, dtype=dtype, layout=layout)
         for row in kernel_variants()
         for tile in row.tiles or (None,)
         for dtype in ELEMENTS
         for layout in ("NN", "NT", "GT")
-    ]
-    specializations.append(specialize("tiled", dtype="float32", a_dtype="int8"))
+    }
+    specializations.add(specialize("tiled", dtype="float32", a_dtype="int8"))
     assert len({s.symbol for s in specializations}) == len(specializations)
     assert specialize("tiled_padded", tile=16).symbol == "tiledmm_tiled_padded_f32_16x16x16_nn"
 
@@ -103,5 +103,5 @@ def test_an_undefined_name_in_a_template_is_an_error():
 
 
 def test_names_in_the_ladder_are_in_order():
-    expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "cublas"]
+    expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "warp_tiled", "cublas"]
     assert list(VARIANTS) == expected == list(tiledmm.variants())

@@ -34,6 +34,7 @@ class Config:
         stages: Shared buffers; 0 without shared memory.
         unroll: Steps of the inner loop that are laid out in full.
         min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
+        wm, wn: Rows and columns of C that a warp computes; 0 where its threads' places follow from the block's.
     """
 
     bm: int
@@ -45,6 +46,8 @@ class Config:
     stages: int = 0
     unroll: int = 1
     min_blocks: int = 1
+    wm: int = 0
+    wn: int = 0
 
     @property
     def threads(self) -> int:
@@ -154,6 +157,36 @@ def _double_buffered(tile: int, element: Element) -> Config:
     return _square(tile, element, stages=2, pad=16 // element.sum_bytes)
 
 
+# Rows of a block's tile, of a warp's, columns of a warp's, rows and columns of a thread's, step along K, stages, blocks
+# an SM: by bytes of a sum and by columns of the block's tile. Two sets of fragments and the sums fill the registers.
+_WARP_TILES = {
+    4: {64: (64, 32, 32, 8, 4, 8, 3, 1), 128: (128, 32, 64, 8, 8, 8, 3, 2), 256: (128, 32, 128, 8, 16, 8, 3, 1)},
+    8: {64: (64, 32, 32, 8, 4, 8, 3, 1), 128: (128, 32, 64, 8, 8, 8, 2, 1), 256: (64, 32, 64, 8, 8, 8, 2, 1)},
+    16: {64: (64, 32, 16, 4, 4, 8, 2, 1), 128: (64, 32, 32, 4, 8, 4, 2, 1)},
+}
+# A 64-bit integer product takes registers of its own.
+_WARP_TILES_OF_INT64 = {64: (64, 32, 32, 8, 4, 8, 3, 1), 128: (64, 32, 32, 8, 4, 8, 3, 1)}
+
+
+def _warp_tiled(tile: int, element: Element) -> Config:
+    """Tiles of ``tile`` columns; complex128 and 64-bit integers have no registers for more than 128."""
+    integer = element.dtype.kind in "biu"
+    tiles = _WARP_TILES_OF_INT64 if integer and element.sum_bytes == 8 else _WARP_TILES[element.sum_bytes]
+    bn = tile if tile in tiles else max(tiles)
+    bm, wm, wn, tm, tn, bk, stages, min_blocks = tiles[bn]
+    if integer:
+        min_blocks = 1  # two blocks an SM leave too few registers for what multiplies, widens or takes apart
+    return Config(
+        bm, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn
+    )
+
+
+def _shared_warp_tiled(config: Config, element: Element, layout: str) -> int:
+    a_bytes = _tile_bytes(config.bk, config.bm, 0 if layout[0] == "T" else config.pad, element)
+    b_bytes = _tile_bytes(config.bk, config.bn, 0 if layout[1] == "N" else config.pad, element)
+    return config.stages * (a_bytes + b_bytes)
+
+
 SQUARE_TILES = (8, 16, 32, 64)
 
 VARIANTS: dict[str, Variant] = {
@@ -204,6 +237,16 @@ VARIANTS: dict[str, Variant] = {
             shared_bytes=_shared_double_buffered,
             tiles=SQUARE_TILES,
             default_tile=32,
+        ),
+        Variant(
+            name="warp_tiled",
+            template="warp_tiled.cu.j2",
+            summary="a tile a warp, fragments of it in registers; copies several steps ahead, 16 bytes at a time",
+            configure=_warp_tiled,
+            block=lambda config: (config.threads, 1),
+            shared_bytes=_shared_warp_tiled,
+            tiles=(64, 128, 256),
+            default_tile=256,
         ),
         Variant(
             name="cublas",

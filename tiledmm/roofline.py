@@ -120,6 +120,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 
 def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
     """Wavefronts of the inner loop's loads of A and B, for each multiply-add of a warp."""
+    if spec.config.wm:
+        return _fragment_wavefronts(spec)
     block_x, _ = spec.block
     lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
     if spec.variant.name == "naive":
@@ -150,6 +152,16 @@ def global_wavefronts(addresses: Sequence[int], width: int) -> int:
 
 def _is_staged(spec: Specialization) -> bool:
     return spec.config.stages > 0
+
+
+def _fragment_wavefronts(spec: Specialization) -> float:
+    """Reads of fragments, 16 bytes a lane at a time, from tiles kept K-major, for one multiply-add."""
+    config = spec.config
+    across = config.wn // config.tn  # lanes of a warp along a row of its tile
+    read_a = wavefronts([lane // across * _VECTOR_BYTES for lane in range(WARP_SIZE)], _VECTOR_BYTES)
+    read_b = wavefronts([lane % across * _VECTOR_BYTES for lane in range(WARP_SIZE)], _VECTOR_BYTES)
+    vector = _VECTOR_BYTES // spec.compute.sum_bytes
+    return (read_a / config.tn + read_b / config.tm) / vector
 
 
 def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:

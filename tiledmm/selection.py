@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tiledmm.codegen import Specialization
 from tiledmm.elements import Element
 from tiledmm.ladder import find_variant
@@ -10,14 +12,54 @@ from tiledmm.problem import Problem
 
 AUTO = "auto"
 
-#: What ``auto`` chooses from, as (variant, tile).
-AUTO_KERNELS = (("double_buffered", 16), ("double_buffered", 32), ("double_buffered", 64), ("tiled", 64))
+# SMs of an H100.
+_SMS = 132
 
-# Blocks from which on a tile of 64 beats smaller ones, which spread the work over more SMs but load more for it: from
-# `python -m benchmarks.selection` on an H100 (132 SMs), docs/selection.md.
-_ENOUGH_BLOCKS = 30
-_ENOUGH_BLOCKS_OF_NARROW_TYPES = 64
-_ENOUGH_BLOCKS_OF_16_BYTES = 256
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel that ``auto`` may choose.
+
+    Attributes:
+        variant, tile: Its name.
+        few: Of its rate, what an SM reaches that has one block of it, or two.
+        start: Steps of k that as much time passes in as in the beginning and the end of a block.
+        rates: Where every SM is full, its trillions of floating-point operations a second on an H100, by type.
+    """
+
+    variant: str
+    tile: int
+    few: tuple[float, float]
+    start: int
+    rates: dict[str, float]
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Variant and tile."""
+        return self.variant, self.tile
+
+
+# From `python -m benchmarks.selection`. Types that behave alike have one name.
+CANDIDATES = (
+    Candidate("double_buffered", 16, (0.7, 0.9), 16, {
+        "float32": 8.2, "int32": 8.2, "float16": 7.5, "int8": 7.4, "float64": 4.7, "complex64": 4.3, "int64": 4.2,
+        "complex128": 2.4,
+    }),
+    Candidate("double_buffered", 32, (0.95, 1.0), 16, {"int64": 4.3, "complex128": 4.5}),
+    Candidate("double_buffered", 64, (0.66, 0.86), 32, {"int64": 6.9}),
+    Candidate("tiled", 64, (0.66, 0.86), 10, {"float16": 27.1, "int8": 25.0}),
+    Candidate("warp_tiled", 64, (0.66, 0.86), 16, {
+        "float32": 39.5, "int32": 29.0, "float64": 21.5, "complex64": 11.8, "complex128": 5.8,
+    }),
+    Candidate("warp_tiled", 64, (0.45, 0.7), 16, {"float16": 30.5, "int8": 26.5}),
+    Candidate("warp_tiled", 128, (0.91, 1.0), 24, {
+        "float32": 47.3, "float16": 37.0, "float64": 23.5, "complex64": 12.2, "complex128": 6.1,
+    }),
+    Candidate("warp_tiled", 256, (1.0, 1.0), 40, {"float32": 50.2, "int32": 30.1}),
+)  # fmt: skip
+
+#: What ``auto`` chooses from, as (variant, tile).
+AUTO_KERNELS = tuple(dict.fromkeys(candidate.name for candidate in CANDIDATES))
 
 
 def select(name: str, tile: int | None, product: Product) -> Specialization:
@@ -40,16 +82,35 @@ def select(name: str, tile: int | None, product: Product) -> Specialization:
 
 
 def _fastest(problem: Problem, compute: Element) -> tuple[str, int]:
-    """The fastest of AUTO_KERNELS, by a rule read off measurements."""
-    blocks = _tiles(problem.m, 64) * _tiles(problem.n, 64) * problem.products
-    narrow = compute.itemsize < compute.sum_bytes
-    if min(problem.m, problem.n) <= 32 or blocks < (_ENOUGH_BLOCKS_OF_NARROW_TYPES if narrow else _ENOUGH_BLOCKS):
-        return "double_buffered", 16
-    if compute.sum_bytes == 16 and blocks < _ENOUGH_BLOCKS_OF_16_BYTES:
-        return "double_buffered", 32
-    # With one step along K there is nothing to overlap; and elements that are widened on the way wait in registers,
-    # which costs more than it hides.
-    return ("tiled" if narrow or problem.k <= 16 else "double_buffered"), 64
+    """The fastest of CANDIDATES, by a model of the time that each takes."""
+    kind = _behaves_like(compute)
+    times = {
+        each.name: _time(each, each.rates[kind], problem, compute)
+        for each in CANDIDATES
+        if kind in each.rates and (each.name != ("warp_tiled", 256) or _has_wide_rows(problem, compute))
+    }
+    return min(times, key=times.__getitem__)
+
+
+def _time(candidate: Candidate, rate: float, problem: Problem, compute: Element) -> float:
+    """Of a product on an H100, in no particular unit: the SM that has most blocks is the last."""
+    config = find_variant(candidate.variant).config(candidate.tile, compute)
+    blocks = _tiles(problem.m, config.bm) * _tiles(problem.n, config.bn) * problem.products
+    rounds = _tiles(blocks, _SMS)
+    share = candidate.few[rounds - 1] if 0 < rounds <= len(candidate.few) else 1.0
+    return rounds * config.bm * config.bn * (problem.k + candidate.start) / (rate * share)
+
+
+def _behaves_like(compute: Element) -> str:
+    """The type in CANDIDATES whose kernels take as long."""
+    if compute.dtype_name in ("float32", "float64", "complex64", "complex128"):
+        return compute.dtype_name
+    return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
+
+
+def _has_wide_rows(problem: Problem, compute: Element) -> bool:
+    """Whether rows of B can be copied 16 bytes at a time: tiles of 256 columns take too long over single elements."""
+    return problem.layout[1] == "N" and problem.strides[2] * compute.itemsize % 16 == 0
 
 
 def _tiles(size: int, tile: int) -> int:

@@ -1,5 +1,5 @@
 // tiledmm_tiled_f32_64x64x16_tt
-// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=4 pad=0 stages=1 unroll=16 min_blocks=3
+// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=4 pad=0 stages=1 unroll=16 min_blocks=3 wm=0 wn=0
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -77,6 +77,17 @@ __device__ __forceinline__ void cp_async_wait_all() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// What was copied since the last call is a group.
+__device__ __forceinline__ void cp_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until no more than PENDING groups are on their way.
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
 #endif
 
 // ---- elements copied from global to shared memory ----
@@ -89,6 +100,32 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
     cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
 #else
     *shared = valid ? *global : T{};
+#endif
+}
+
+// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, int count) {
+    static_assert(N * sizeof(T) == 16, "a whole vector");
+#if TILEDMM_CP_ASYNC
+    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+#endif
+}
+
+// The copies that this thread started since the last call are a group.
+__device__ __forceinline__ void commit_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_commit();
+#endif
+}
+
+// Waits until no more than PENDING of this thread's groups of copies are on their way.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait<PENDING>();
 #endif
 }
 
@@ -350,6 +387,10 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
     return left < size ? static_cast<int>(left) : size;
 }
 
+// The order of a matrix, transposed.
+template <Order ORDER>
+constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
+
 // A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
 // are `Stored` in memory and come out as accumulators of products of type T.
 template <class T, class Stored, Order ORDER>
@@ -369,6 +410,18 @@ struct View {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
 
+    // The same part of the transposed matrix.
+    __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
+        return {data, cols, rows, col_stride, row_stride};
+    }
+
+    // Whether each row (or column, where elements of a column are neighbours) begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        if constexpr (ORDER == Order::STRIDED) return false;
+        const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
+        return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
     // Moves on over the matrix. How much may be used from there is for the caller to say.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
@@ -377,9 +430,28 @@ struct View {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
+    // N neighbours from (row, col) on, as they lie in memory, at a multiple of their size: all are inside, or none.
+    template <int N>
+    __device__ __forceinline__ void read_or_zero(Accumulator<T>* values, int row, int col) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours = {};
+        if (row < rows && col < cols) neighbours = *reinterpret_cast<const Neighbours*>(address(row, col));
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(neighbours.element[i]);
+    }
+
     // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
     __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+
+    // N elements of column `col`, from row 0 on.
+    template <int N>
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int col) const {
+        const int count = col < cols && rows > 0 ? rows < N ? rows : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(0, col), count);
     }
 };
 
@@ -422,6 +494,25 @@ struct ResultTile {
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols)
             data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Stored* const first = data + row * row_stride + col * col_stride;
+        if (row < rows && col + N <= cols && col_stride == 1 &&
+            reinterpret_cast<unsigned long long>(first) % sizeof(Neighbours) == 0) {
+            Neighbours neighbours;
+#pragma unroll
+            for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
+            *reinterpret_cast<Neighbours*>(first) = neighbours;
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
+        }
     }
 };
 

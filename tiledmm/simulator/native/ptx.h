@@ -78,3 +78,10 @@ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes
 }
 
 __forceinline__ void cp_async_wait_all() { tiledmm_wait_for_copies(0); }
+
+__forceinline__ void cp_async_commit() { tiledmm_commit_copies(); }
+
+template <int PENDING>
+__forceinline__ void cp_async_wait() {
+    tiledmm_wait_for_copies(PENDING);
+}
