@@ -59,7 +59,7 @@ lint: $(TEST_READY)  ## Ruff and mypy
 format: $(TEST_READY)  ## Format Python, and CUDA C headers
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
-	$(PYTHON) -m clang_format -i cuda_src/*.cuh
+	$(PYTHON) -c 'import clang_format; clang_format.clang_format()' -i cuda_src/*.cuh
 
 .PHONY: golden
 golden: $(TEST_READY)  ## Write tests/golden/ anew from the templates

@@ -129,15 +129,9 @@ __device__ uint64 sum_type(uint64);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
-__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) {
-    return __fmaf_ieee_rn(a, b, sum);
-}
-__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) {
-    return __fma_rn(a, b, sum);
-}
-__device__ __forceinline__ float64 negate(float64 x) {
-    return -x;
-}
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) { return __fma_rn(a, b, sum); }
+__device__ __forceinline__ float64 negate(float64 x) { return -x; }
 template <class Real>
 __device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
     sum.re = multiply_add(a.re, b.re, sum.re);
@@ -146,15 +140,9 @@ __device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<R
     sum.im = multiply_add(a.im, b.re, sum.im);
     return sum;
 }
-__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
-    return a * b + sum;
-}
-__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) {
-    return a * b + sum;
-}
-__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) {
-    return {sum.bit | (a.bit & b.bit)};
-}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
 
 // ---- from memory into a sum and back ----
 

@@ -11,9 +11,9 @@ struct Strides {   // in elements; may be negative or zero
 
 // One batched product, as the host describes it.
 struct Problem {
-    long long m, n, k;           // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;  // blocks that cover C's rows and columns
-    long long batch[3];          // products, slowest first
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long batch[3];           // products, slowest first
     Strides a, b, c;
 };
 
@@ -26,9 +26,9 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
 
 // The part of the problem that one block computes.
 struct BlockTile {
-    long long row0, col0;     // its first row and column of C
-    long long a0, b0, c0;     // where its product's matrices begin, in elements
-    bool exists;              // false for the blocks that fill up the grid's last row
+    long long row0, col0;   // its first row and column of C
+    long long a0, b0, c0;   // where its product's matrices begin, in elements
+    bool exists;            // false for the blocks that fill up the grid's last row
 };
 
 // Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
@@ -61,7 +61,9 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 
 // The order of a matrix, transposed.
 template <Order ORDER>
-constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
+constexpr Order TRANSPOSED = ORDER == Order::ROWS      ? Order::COLUMNS
+                             : ORDER == Order::COLUMNS ? Order::ROWS
+                                                       : ORDER;
 
 // A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
 // are `Stored` in memory and come out as accumulators of products of type T.
@@ -164,8 +166,7 @@ struct ResultTile {
     long long row_stride, col_stride;
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
-        if (row < rows && col < cols)
-            data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
     // N neighbours in a row: one access where they lie side by side, at a multiple of their size.

@@ -157,6 +157,25 @@ def _double_buffered(tile: int, element: Element) -> Config:
     return _square(tile, element, stages=2, pad=16 // element.sum_bytes)
 
 
+def _register_tiled(tile: int, element: Element) -> Config:
+    """Square tiles of C, 8 x 8 elements a thread.
+
+    complex128 and 64-bit integers have registers for half or a quarter as many, and none for a tile of 128.
+    """
+    tm, tn = {4: (8, 8), 8: (8, 8), 16: (4, 4)}[element.sum_bytes]
+    integer = element.dtype.kind in "biu"
+    if element.sum_bytes == 16 or (integer and element.sum_bytes == 8):
+        tile, tn = 64, 4
+    min_blocks = 2 if element.sum_bytes == 4 and not integer else 1
+    return Config(tile, tile, 8, tm, tn, pad=16 // element.sum_bytes, stages=1, unroll=8, min_blocks=min_blocks)
+
+
+def _shared_k_major(config: Config, element: Element, layout: str) -> int:
+    a_bytes = _tile_bytes(config.bk, config.bm, 0 if layout[0] == "T" else config.pad, element)
+    b_bytes = _tile_bytes(config.bk, config.bn, 0 if layout[1] == "N" else config.pad, element)
+    return config.stages * (a_bytes + b_bytes)
+
+
 # Rows of a block's tile, of a warp's, columns of a warp's, rows and columns of a thread's, step along K, stages, blocks
 # an SM: by bytes of a sum and by columns of the block's tile. Two sets of fragments and the sums fill the registers.
 _WARP_TILES = {
@@ -179,12 +198,6 @@ def _warp_tiled(tile: int, element: Element) -> Config:
     return Config(
         bm, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn
     )
-
-
-def _shared_warp_tiled(config: Config, element: Element, layout: str) -> int:
-    a_bytes = _tile_bytes(config.bk, config.bm, 0 if layout[0] == "T" else config.pad, element)
-    b_bytes = _tile_bytes(config.bk, config.bn, 0 if layout[1] == "N" else config.pad, element)
-    return config.stages * (a_bytes + b_bytes)
 
 
 SQUARE_TILES = (8, 16, 32, 64)
@@ -239,12 +252,32 @@ VARIANTS: dict[str, Variant] = {
             default_tile=32,
         ),
         Variant(
+            name="register_tiled",
+            template="register_tiled.cu.j2",
+            summary="8 x 8 elements a thread: one element from shared memory takes part in 8 products",
+            configure=_register_tiled,
+            block=_block_of_tiles,
+            shared_bytes=_shared_k_major,
+            tiles=(64, 128),
+            default_tile=128,
+        ),
+        Variant(
+            name="vectorized",
+            template="vectorized.cu.j2",
+            summary="the same, 16 bytes at a time: float4 to and from global and shared memory",
+            configure=_register_tiled,
+            block=_block_of_tiles,
+            shared_bytes=_shared_k_major,
+            tiles=(64, 128),
+            default_tile=128,
+        ),
+        Variant(
             name="warp_tiled",
             template="warp_tiled.cu.j2",
             summary="a tile a warp, fragments of it in registers; copies several steps ahead, 16 bytes at a time",
             configure=_warp_tiled,
             block=lambda config: (config.threads, 1),
-            shared_bytes=_shared_warp_tiled,
+            shared_bytes=_shared_k_major,
             tiles=(64, 128, 256),
             default_tile=256,
         ),

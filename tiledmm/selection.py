@@ -22,14 +22,14 @@ class Candidate:
 
     Attributes:
         variant, tile: Its name.
-        few: Of its rate, what an SM reaches that has one block of it, or two.
+        few: Of its rate, what an SM reaches that has one block of it, two and so on: all of it with one more.
         start: Steps of k that as much time passes in as in the beginning and the end of a block.
         rates: Where every SM is full, its trillions of floating-point operations a second on an H100, by type.
     """
 
     variant: str
     tile: int
-    few: tuple[float, float]
+    few: tuple[float, ...]
     start: int
     rates: dict[str, float]
 
@@ -41,21 +41,20 @@ class Candidate:
 
 # From `python -m benchmarks.selection`. Types that behave alike have one name.
 CANDIDATES = (
-    Candidate("double_buffered", 16, (0.7, 0.9), 16, {
-        "float32": 8.2, "int32": 8.2, "float16": 7.5, "int8": 7.4, "float64": 4.7, "complex64": 4.3, "int64": 4.2,
+    Candidate("double_buffered", 16, (0.7, 0.9, 1, 1, 1, 1, 1), 16, {
+        "float32": 8.2, "int32": 8.2, "float16": 7.5, "int8": 7.4, "float64": 4.7, "complex64": 4.3, "int64": 4.3,
         "complex128": 2.4,
     }),
-    Candidate("double_buffered", 32, (0.95, 1.0), 16, {"int64": 4.3, "complex128": 4.5}),
+    Candidate("double_buffered", 32, (0.95,), 16, {"complex128": 4.5}),
     Candidate("double_buffered", 64, (0.66, 0.86), 32, {"int64": 6.9}),
-    Candidate("tiled", 64, (0.66, 0.86), 10, {"float16": 27.1, "int8": 25.0}),
-    Candidate("warp_tiled", 64, (0.66, 0.86), 16, {
-        "float32": 39.5, "int32": 29.0, "float64": 21.5, "complex64": 11.8, "complex128": 5.8,
-    }),
-    Candidate("warp_tiled", 64, (0.45, 0.7), 16, {"float16": 30.5, "int8": 26.5}),
-    Candidate("warp_tiled", 128, (0.91, 1.0), 24, {
-        "float32": 47.3, "float16": 37.0, "float64": 23.5, "complex64": 12.2, "complex128": 6.1,
-    }),
-    Candidate("warp_tiled", 256, (1.0, 1.0), 40, {"float32": 50.2, "int32": 30.1}),
+    Candidate("tiled", 64, (0.66, 0.86), 24, {"float16": 27.1, "int8": 25.5}),
+    Candidate("warp_tiled", 64, (0.66, 0.86, 1, 1), 16, {"float32": 39.5, "int32": 29.0}),
+    Candidate("warp_tiled", 64, (0.77, 0.95), 16, {"float64": 21.5, "complex64": 11.8}),
+    Candidate("warp_tiled", 64, (), 16, {"complex128": 5.8}),
+    Candidate("warp_tiled", 64, (0.45, 0.7, 0.9), 16, {"float16": 30.5, "int8": 26.5}),
+    Candidate("warp_tiled", 128, (0.91,), 24, {"float32": 47.3, "float16": 37.0}),
+    Candidate("warp_tiled", 128, (), 24, {"float64": 23.5, "complex64": 12.2, "complex128": 6.1}),
+    Candidate("warp_tiled", 256, (), 40, {"float32": 50.2, "int32": 30.1}),
 )  # fmt: skip
 
 #: What ``auto`` chooses from, as (variant, tile).
@@ -96,9 +95,9 @@ def _time(candidate: Candidate, rate: float, problem: Problem, compute: Element)
     """Of a product on an H100, in no particular unit: the SM that has most blocks is the last."""
     config = find_variant(candidate.variant).config(candidate.tile, compute)
     blocks = _tiles(problem.m, config.bm) * _tiles(problem.n, config.bn) * problem.products
-    rounds = _tiles(blocks, _SMS)
-    share = candidate.few[rounds - 1] if 0 < rounds <= len(candidate.few) else 1.0
-    return rounds * config.bm * config.bn * (problem.k + candidate.start) / (rate * share)
+    full, rest = divmod(_tiles(blocks, _SMS), len(candidate.few) + 1)
+    rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
+    return rounds * config.bm * config.bn * (problem.k + candidate.start) / rate
 
 
 def _behaves_like(compute: Element) -> str:

@@ -73,14 +73,10 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int s
                  : "memory");
 }
 
-__device__ __forceinline__ void cp_async_wait_all() {
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // What was copied since the last call is a group.
-__device__ __forceinline__ void cp_async_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until no more than PENDING groups are on their way.
 template <int PENDING>
@@ -266,15 +262,9 @@ __device__ uint64 sum_type(uint64);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
-__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) {
-    return __fmaf_ieee_rn(a, b, sum);
-}
-__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) {
-    return __fma_rn(a, b, sum);
-}
-__device__ __forceinline__ float64 negate(float64 x) {
-    return -x;
-}
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) { return __fma_rn(a, b, sum); }
+__device__ __forceinline__ float64 negate(float64 x) { return -x; }
 template <class Real>
 __device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
     sum.re = multiply_add(a.re, b.re, sum.re);
@@ -283,15 +273,9 @@ __device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<R
     sum.im = multiply_add(a.im, b.re, sum.im);
     return sum;
 }
-__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
-    return a * b + sum;
-}
-__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) {
-    return a * b + sum;
-}
-__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) {
-    return {sum.bit | (a.bit & b.bit)};
-}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
 
 // ---- from memory into a sum and back ----
 
@@ -339,9 +323,9 @@ struct Strides {   // in elements; may be negative or zero
 
 // One batched product, as the host describes it.
 struct Problem {
-    long long m, n, k;           // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;  // blocks that cover C's rows and columns
-    long long batch[3];          // products, slowest first
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long batch[3];           // products, slowest first
     Strides a, b, c;
 };
 
@@ -354,9 +338,9 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
 
 // The part of the problem that one block computes.
 struct BlockTile {
-    long long row0, col0;     // its first row and column of C
-    long long a0, b0, c0;     // where its product's matrices begin, in elements
-    bool exists;              // false for the blocks that fill up the grid's last row
+    long long row0, col0;   // its first row and column of C
+    long long a0, b0, c0;   // where its product's matrices begin, in elements
+    bool exists;            // false for the blocks that fill up the grid's last row
 };
 
 // Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
@@ -389,7 +373,9 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 
 // The order of a matrix, transposed.
 template <Order ORDER>
-constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
+constexpr Order TRANSPOSED = ORDER == Order::ROWS      ? Order::COLUMNS
+                             : ORDER == Order::COLUMNS ? Order::ROWS
+                                                       : ORDER;
 
 // A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
 // are `Stored` in memory and come out as accumulators of products of type T.
@@ -492,8 +478,7 @@ struct ResultTile {
     long long row_stride, col_stride;
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
-        if (row < rows && col < cols)
-            data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
     // N neighbours in a row: one access where they lie side by side, at a multiple of their size.

@@ -73,14 +73,10 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int s
                  : "memory");
 }
 
-__device__ __forceinline__ void cp_async_wait_all() {
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // What was copied since the last call is a group.
-__device__ __forceinline__ void cp_async_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until no more than PENDING groups are on their way.
 template <int PENDING>
@@ -266,15 +262,9 @@ __device__ uint64 sum_type(uint64);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
-__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) {
-    return __fmaf_ieee_rn(a, b, sum);
-}
-__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) {
-    return __fma_rn(a, b, sum);
-}
-__device__ __forceinline__ float64 negate(float64 x) {
-    return -x;
-}
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) { return __fma_rn(a, b, sum); }
+__device__ __forceinline__ float64 negate(float64 x) { return -x; }
 template <class Real>
 __device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
     sum.re = multiply_add(a.re, b.re, sum.re);
@@ -283,15 +273,9 @@ __device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<R
     sum.im = multiply_add(a.im, b.re, sum.im);
     return sum;
 }
-__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
-    return a * b + sum;
-}
-__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) {
-    return a * b + sum;
-}
-__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) {
-    return {sum.bit | (a.bit & b.bit)};
-}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
 
 // ---- from memory into a sum and back ----
 
@@ -339,9 +323,9 @@ struct Strides {   // in elements; may be negative or zero
 
 // One batched product, as the host describes it.
 struct Problem {
-    long long m, n, k;           // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;  // blocks that cover C's rows and columns
-    long long batch[3];          // products, slowest first
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long batch[3];           // products, slowest first
     Strides a, b, c;
 };
 
@@ -354,9 +338,9 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
 
 // The part of the problem that one block computes.
 struct BlockTile {
-    long long row0, col0;     // its first row and column of C
-    long long a0, b0, c0;     // where its product's matrices begin, in elements
-    bool exists;              // false for the blocks that fill up the grid's last row
+    long long row0, col0;   // its first row and column of C
+    long long a0, b0, c0;   // where its product's matrices begin, in elements
+    bool exists;            // false for the blocks that fill up the grid's last row
 };
 
 // Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
@@ -389,7 +373,9 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 
 // The order of a matrix, transposed.
 template <Order ORDER>
-constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
+constexpr Order TRANSPOSED = ORDER == Order::ROWS      ? Order::COLUMNS
+                             : ORDER == Order::COLUMNS ? Order::ROWS
+                                                       : ORDER;
 
 // A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
 // are `Stored` in memory and come out as accumulators of products of type T.
@@ -492,8 +478,7 @@ struct ResultTile {
     long long row_stride, col_stride;
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
-        if (row < rows && col < cols)
-            data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
     // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
@@ -547,26 +532,12 @@ constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr int MIN_BLOCKS = 1 * THREADS <= TILEDMM_SM_THREADS ? 1 : 1;   // that an SM must hold: bounds registers
 // clang-format on
-// warp_tiled: each warp computes a tile of its own, from fragments that wait in registers; copies run STAGES - 1 steps ahead.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
-// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN); a thread (TM, TN)
-// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), and PAD a row of a tile that is transposed on the way          Barriers  1 per K step
-// Requires  32 threads a warp tile; each thread as many elements of a tile as another, in whole vectors
-// Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
+// Tiles in shared memory that are read 16 bytes at a time. Needs BK, PAD and THREADS.
 //
-// Three things hide latency. Tiles are sent for STAGES - 1 steps before they are multiplied. Fragments are read from
-// shared memory one step of k before they are multiplied, across the barrier too. And a thread has TM * TN sums to work
-// on, 8 by 16 of 4 bytes: an element that is read from shared memory takes part in that many products.
-//
-// Both tiles are kept K-major, whichever way their matrices lie: a fragment is a stretch of a row, read 16 bytes at a
-// time. The lanes of a warp lie LANES_M by LANES_N over its tile: together they read 128 bytes of A and 64 of B at a time,
-// without a bank conflict, since lanes that read the same address are served at once.
-static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
-static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
-static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
+// Both operands' tiles are kept K-major, whichever way their matrices lie: what a thread needs for a step of k is a stretch
+// of a row.
 
 constexpr int V = 16 / sizeof(Sum);   // elements of a 16-byte vector
-constexpr int SETTLE = BK - 1;        // the step of k before which elements that wait in registers are stored
 
 struct alignas(16) Vector {
     Sum element[V];
@@ -578,14 +549,14 @@ using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
 
 // Copies tiles to shared memory, K-major: element (i, k) of a matrix that begins at `view` goes to tile[k][i].
 //
-// cp.async copies V neighbours of a row of the tile at a time where they are neighbours in memory, and elements where
-// successive k are, which change places on the way. What cannot be copied byte for byte goes through registers: a thread
-// reads V neighbours and stores them a while later.
-template <int WIDTH, class Stored, Order ORDER>
+// A thread reads V neighbours in memory into registers and stores them a while later, side by side or, where they are
+// successive k, below each other. With CP_ASYNC, what can be copied byte for byte does not stop in registers: V neighbours
+// at a time where they end up side by side, else one by one.
+template <bool CP_ASYNC, int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // neighbours in memory are successive k
-    static constexpr bool ASYNC = TILEDMM_CP_ASYNC && SAME_BITS<T, Stored> && sizeof(Stored) >= 4;
-    static constexpr int LOADS = WIDTH * BK / THREADS;         // elements that a thread copies
+    static constexpr bool ASYNC = CP_ASYNC && TILEDMM_CP_ASYNC && SAME_BITS<T, Stored> && sizeof(Stored) >= 4;
+    static constexpr int LOADS = WIDTH * BK / THREADS;   // elements that a thread copies
     static_assert(WIDTH * BK % (THREADS * V) == 0, "even shares, in whole vectors");
 
     // Successive threads copy neighbours in memory, N at a time: the first of a thread's, and how far it is to the next.
@@ -654,9 +625,9 @@ struct TileCopies {
     }
 };
 
-template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ TileCopies<WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile,
-                                                                             long long line, int thread) {
+template <bool CP_ASYNC, int WIDTH, class Stored, Order ORDER>
+__device__ __forceinline__ TileCopies<CP_ASYNC, WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile,
+                                                                                  long long line, int thread) {
     return {tile, line, thread};
 }
 
@@ -670,6 +641,25 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
         for (int v = 0; v < V; ++v) fragment[c + v] = vector.element[v];
     }
 }
+// warp_tiled: each warp computes a tile of its own, from fragments that wait in registers; copies run STAGES - 1 steps ahead.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
+// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN); a thread (TM, TN)
+// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), and PAD a row of a tile that is transposed on the way          Barriers  1 per K step
+// Requires  32 threads a warp tile; each thread as many elements of a tile as another, in whole vectors
+// Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
+//
+// Three things hide latency. Tiles are sent for STAGES - 1 steps before they are multiplied. Fragments are read from
+// shared memory one step of k before they are multiplied, across the barrier too. And a thread has TM * TN sums to work
+// on, 8 by 16 of 4 bytes: an element that is read from shared memory takes part in that many products.
+//
+// Both tiles are kept K-major, whichever way their matrices lie: a fragment is a stretch of a row, read 16 bytes at a
+// time. The lanes of a warp lie LANES_M by LANES_N over its tile: together they read 128 bytes of A and 64 of B at a time,
+// without a bank conflict, since lanes that read the same address are served at once.
+static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
+static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
+static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
+
+constexpr int SETTLE = BK - 1;   // the step of k before which elements that wait in registers are stored
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -687,8 +677,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int m0 = warp / WARPS_N * WM + lane / LANES_N * V;   // this thread's first row and column of C
     const int n0 = warp % WARPS_N * WN + lane % LANES_N * V;
 
-    auto a_copies = tile_copies<BM>(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? p.k : p.m, thread);
-    auto b_copies = tile_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : p.k, thread);
+    auto a_copies = tile_copies<true, BM>(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? p.k : p.m, thread);
+    auto b_copies = tile_copies<true, BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : p.k, thread);
 
     // prologue
     long long ahead = p.k;   // steps of k that were not sent for yet
