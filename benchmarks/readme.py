@@ -17,6 +17,7 @@ from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.selection import selection_table
 from benchmarks.simulator import speed_table
+from benchmarks.warp_tiles import trials_table
 from tiledmm.bench.records import Machine, Report, from_json
 from tiledmm.bench.tables import NONE, Table, calls_table, ladder_table, padding_table
 
@@ -36,6 +37,11 @@ def _conflicts(text: str) -> str:
 def _agreement(text: str) -> str:
     results = json.loads(text)
     return f"{agreement_table(results['kernels']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+def _warp_tiles(text: str) -> str:
+    results = json.loads(text)
+    return f"{trials_table(results['trials']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
 
 
 def _bugs(text: str) -> str:
@@ -71,6 +77,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "selection-machine": ("selection", _of_report(lambda report: str(report.machine))),
     "conflicts": ("bank_conflicts", _conflicts),
     "agreement": ("agreement", _agreement),
+    "warp_tiles": ("warp_tiles", _warp_tiles),
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),

@@ -457,7 +457,7 @@ def results(tmp_path: Path) -> Path:
     counted = dict.fromkeys(bank_conflicts.METRICS, 1) | {"variant": "tiled", "tile": 8, "layout": "NN"}
     counts = {"machine": asdict(MACHINE), "kernels": [counted]}
     (tmp_path / "results" / "bank_conflicts.json").write_text(json.dumps(counts), encoding="utf-8")
-    for run in ("agreement", "bugs", "mutation", "simulator"):
+    for run in ("agreement", "bugs", "mutation", "simulator", "warp_tiles"):
         shutil.copy(readme.RESULTS / f"{run}.json", tmp_path / "results")
     return tmp_path / "results"
 

@@ -527,7 +527,8 @@ constexpr int UNROLL = 32;   // steps of the inner loop laid out in full: all of
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr int MIN_BLOCKS = 8 * THREADS <= TILEDMM_SM_THREADS ? 8 : 1;   // that an SM must hold: bounds registers
+constexpr bool FITS = 8 * THREADS <= TILEDMM_SM_THREADS && (TM * TN < 64 || __CUDA_ARCH__ < 1000);   // from 10.0 on, 64 sums would spill
+constexpr int MIN_BLOCKS = FITS ? 8 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // double_buffered: two buffers in shared memory; the next tiles are on their way into one while the other is multiplied.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)

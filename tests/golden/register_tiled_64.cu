@@ -527,7 +527,8 @@ constexpr int UNROLL = 8;   // steps of the inner loop laid out in full: all of 
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr int MIN_BLOCKS = 2 * THREADS <= TILEDMM_SM_THREADS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && (TM * TN < 64 || __CUDA_ARCH__ < 1000);   // from 10.0 on, 64 sums would spill
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // register_tiled: a thread computes TM by TN elements of C, from TM of A and TN of B that it reads into registers.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
@@ -551,8 +552,9 @@ constexpr int LOADS_B = BK * BN / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ alignas(16) Sum As[BK][BM + PAD];   // (BK, BM)
-    __shared__ alignas(16) Sum Bs[BK][BN];   // (BK, BN)
+    __shared__ alignas(16) Sum As[BK][BM + (ORDER_A == Order::COLUMNS ? 0 : PAD)];   // (BK, BM)
+    __shared__ alignas(16) Sum Bs[BK][BN + (ORDER_B == Order::ROWS ? 0 : PAD)];      // (BK, BN)
+
     const BlockTile block = locate_block(p, BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, p.k, p.a);

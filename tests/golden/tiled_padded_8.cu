@@ -527,7 +527,8 @@ constexpr int UNROLL = 8;   // steps of the inner loop laid out in full: all of 
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr int MIN_BLOCKS = 32 * THREADS <= TILEDMM_SM_THREADS ? 32 : 1;   // that an SM must hold: bounds registers
+constexpr bool FITS = 32 * THREADS <= TILEDMM_SM_THREADS && (TM * TN < 64 || __CUDA_ARCH__ < 1000);   // from 10.0 on, 64 sums would spill
+constexpr int MIN_BLOCKS = FITS ? 32 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // tiled_padded: the tiled kernel with rows of TILE + 1 in shared memory.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)

@@ -527,7 +527,8 @@ constexpr int UNROLL = 8;   // steps of the inner loop laid out in full: all of 
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr int MIN_BLOCKS = 2 * THREADS <= TILEDMM_SM_THREADS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && (TM * TN < 64 || __CUDA_ARCH__ < 1000);   // from 10.0 on, 64 sums would spill
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // Tiles in shared memory that are read 16 bytes at a time. Needs BK, PAD and THREADS.
 //

@@ -530,7 +530,8 @@ constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = BM / TM * (BN / TN);
-constexpr int MIN_BLOCKS = 1 * THREADS <= TILEDMM_SM_THREADS ? 1 : 1;   // that an SM must hold: bounds registers
+constexpr bool FITS = 1 * THREADS <= TILEDMM_SM_THREADS && (TM * TN < 64 || __CUDA_ARCH__ < 1000);   // from 10.0 on, 64 sums would spill
+constexpr int MIN_BLOCKS = FITS ? 1 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // Tiles in shared memory that are read 16 bytes at a time. Needs BK, PAD and THREADS.
 //
@@ -653,8 +654,8 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 // on, 8 by 16 of 4 bytes: an element that is read from shared memory takes part in that many products.
 //
 // Both tiles are kept K-major, whichever way their matrices lie: a fragment is a stretch of a row, read 16 bytes at a
-// time. The lanes of a warp lie LANES_M by LANES_N over its tile: together they read 128 bytes of A and 64 of B at a time,
-// without a bank conflict, since lanes that read the same address are served at once.
+// time. The lanes of a warp lie LANES_M by LANES_N over its tile: 4 by 8 read 64 bytes of A and 128 of B at a time, without
+// a bank conflict, since lanes that read the same address are served at once.
 static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
 static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");

@@ -114,7 +114,7 @@ _SHARED_PARTS = (
 
 # Lines that compute nothing: types, what the compiler is told, and sizes that the host knows as well.
 _LEFT_ALONE = re.compile(
-    r"\s*(?:#|static_assert|using |template |constexpr (?:Order|int (?:B[MNK]|T[MN]|PAD|UNROLL|MIN_BLOCKS)) "
+    r"\s*(?:#|static_assert|using |template |constexpr (?:Order|int (?:B[MNK]|T[MN]|PAD|UNROLL|MIN_BLOCKS)|bool FITS) "
     r"|extern |KERNEL\(|struct |const Stored\* data;|Stored\* data;|(?:int|long long) [\w, ]+;)"
 )
 
