@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.selection import selection_table
+from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
 from benchmarks.warp_tiles import trials_table
 from tiledmm.bench.records import Machine, Report, from_json
@@ -42,6 +43,21 @@ def _agreement(text: str) -> str:
 def _warp_tiles(text: str) -> str:
     results = json.loads(text)
     return f"{trials_table(results['trials']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+def _selection(text: str) -> str:
+    results = json.loads(text)
+    return f"{selection_table(results['products']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+def _shapes(text: str) -> str:
+    results = json.loads(text)
+    return f"{shapes_table(results['shapes']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+def _shapes_summary(text: str) -> str:
+    results = json.loads(text)
+    return f"{summary(results)}\n\n{Machine(**results['machine'])}"
 
 
 def _bugs(text: str) -> str:
@@ -73,8 +89,9 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
     "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
-    "selection": ("selection", _of_report(lambda report: selection_table(report).markdown(title=False))),
-    "selection-machine": ("selection", _of_report(lambda report: str(report.machine))),
+    "selection": ("selection", _selection),
+    "shapes": ("shapes", _shapes),
+    "shapes-summary": ("shapes", _shapes_summary),
     "conflicts": ("bank_conflicts", _conflicts),
     "agreement": ("agreement", _agreement),
     "warp_tiles": ("warp_tiles", _warp_tiles),

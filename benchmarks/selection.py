@@ -1,79 +1,135 @@
 """How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
 
-Times what ``auto`` may choose from, and ``auto`` itself, on shapes from small to large, square to thin. The rule in
-``tiledmm/selection.py`` was read off this table. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+Times the kernels that ``auto`` considers for products from small to large, square to thin, each with the slices of K
+that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/selection.py`` were read
+off these results. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from tiledmm.bench.records import BASELINE, Report, Rung, Size, to_json
+from tiledmm.bench.records import BASELINE, Size
 from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 
-SQUARES = (32, 64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096)
-OTHERS = (Size(64, 64, 4096), Size(16, 4096, 4096), Size(1, 4096, 4096), Size(4096, 4096, 16), Size(257, 511, 2048))
-TYPES = ("float32", "float64", "complex64", "complex128", "float16", "int8", "int64")
+TYPES = ("float32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64")
+PRODUCTS = (
+    *((Size(n, n, n), "NN") for n in (32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
+    *((Size(n, n, n), "NT") for n in (256, 1024, 4096)),
+    *((Size(m, 4096, 4096), layout) for m in (1, 4, 16, 40) for layout in ("NN", "NT")),
+    (Size(64, 64, 65536), "NN"),
+    (Size(64, 64, 65536), "NT"),
+    (Size(4096, 4096, 16), "NN"),
+    (Size(257, 511, 2048), "NN"),
+    (Size(8192, 200, 200), "NN"),
+)
+
+# A kernel that is expected to take so many times as long as the best is left out.
+_HOPELESS = 4.0
 
 
-def measure(seconds: float) -> Report:
-    """Every shape with every type."""
-    from tiledmm.bench.comparison import compare
-    from tiledmm.bench.machine import this_machine
-    from tiledmm.selection import AUTO, AUTO_KERNELS
+def measure(seconds: float) -> list[dict[str, Any]]:
+    """A row a type and product: what each kernel was expected to take, and took."""
+    import cupy
 
-    rungs = [*(Rung(name, tile) for name, tile in AUTO_KERNELS), Rung(AUTO)]
-    comparisons = []
-    for dtype in TYPES:
-        for size in (*(Size(n, n, n) for n in SQUARES), *OTHERS):
-            print(f"{dtype} {size} ...", file=sys.stderr, flush=True)
-            comparisons.append(compare(size, dtype=dtype, rungs=rungs, seconds=seconds))
-    return Report(this_machine(), tuple(comparisons))
+    from tiledmm.bench import reference, timing
+    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.launch import Plan
+    from tiledmm.operands import describe, resolve
+    from tiledmm.selection import rank
 
-
-def selection_table(report: Report) -> Table:
-    """A row a shape and type: what each kernel took, and ``auto`` beside the fastest."""
-    labels = [row.label for row in report.comparisons[0].rows if row.variant not in ("auto", BASELINE)]
     rows = []
-    for found in report.comparisons:
-        times = {row.label: row.microseconds for row in found.rows}
-        auto = found.row("auto")
-        behind = [auto.speed_over(row) for row in found.rows if row.label in labels]
-        rows.append(
+    for dtype in TYPES:
+        for size, layout in PRODUCTS:
+            print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
+            sets = operand_sets(size, dtype, layout)
+            first = sets[0]
+            right = reference.reference(first.a, first.b)
+            product = resolve(*map(describe, first))
+            ranked = sorted(rank(product), key=lambda choice: choice.microseconds or 0.0)
+            rivals: dict[str, timing.Call] = {
+                BASELINE: lambda i, s=sets: cupy.matmul(*s[i % len(s)][:2], out=s[i % len(s)].c)
+            }
+            kernels = []
+            for choice in ranked:
+                if choice.microseconds > _HOPELESS * ranked[0].microseconds:
+                    continue
+                spec = choice.specialization
+                name = str(spec).removeprefix("tiledmm_").partition(", K in")[0]
+                plan = Plan(choice)
+                reference.poison(first.c, right)
+                plan.run(*first)
+                ok = reference.judge(first.c, right).ok
+                kernels.append(
+                    {"kernel": name, "slices": spec.config.split_k, "expected": choice.microseconds, "ok": ok}
+                )
+                rivals[name] = lambda i, plan=plan, s=sets: plan.run(*s[i % len(s)])
+            samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
+            for kernel in kernels:
+                kernel["microseconds"] = samples[kernel["kernel"]].seconds * 1e6
+            cupys = samples[BASELINE].seconds * 1e6
+            rows.append({"size": [*size], "type": dtype, "layout": layout, "cupy": cupys, "kernels": kernels})
+    return rows
+
+
+def selection_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a product: what ``auto`` takes, how long it was expected to take and took, and the fastest beside it."""
+    cells = []
+    for row in rows:
+        chosen = row["kernels"][0]
+        fastest = min(row["kernels"], key=lambda kernel: kernel["microseconds"])
+        slices = f", {chosen['slices']} slices" if chosen["slices"] > 1 else ""
+        cells.append(
             (
-                str(found.size),
-                found.dtype,
-                *(significant(times[label]) for label in labels),
-                significant(times["auto"]),
-                significant(min((ratio for ratio in behind if ratio), default=None)),
-                significant(auto.to_cupy),
+                str(Size(*row["size"])),
+                row["type"],
+                row["layout"],
+                f"{chosen['kernel']}{slices}",
+                significant(chosen["expected"]),
+                significant(chosen["microseconds"]),
+                significant(fastest["microseconds"] / chosen["microseconds"]),
+                significant(row["cupy"] / chosen["microseconds"]),
             )
         )
-    columns = ("<shape", "<type", *(f"{label} (us)" for label in labels), "auto (us)", "x the fastest", "x cupy.matmul")
-    return Table("What auto chooses from, and what it chose", columns, tuple(rows))
+    columns = (
+        "<shape",
+        "<type",
+        "<layout",
+        "<auto takes",
+        "expected (us)",
+        "took (us)",
+        "x the fastest",
+        "x cupy.matmul",
+    )
+    return Table("What auto takes, and the fastest of what it considers", columns, tuple(cells))
 
 
 def main() -> int:
     """Measures, prints the table, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and shape")
+    parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and product")
     options = parser.parse_args()
     reason = missing_gpu()
     if reason:
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
-    report = measure(options.seconds)
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 160).print(selection_table(report).rich())
-    options.out.write_text(to_json(report), encoding="utf-8")
-    return 0 if all(row.ok or row.note for each in report.comparisons for row in each.rows) else 1
+    from tiledmm.bench.machine import this_machine
+
+    rows = measure(options.seconds)
+    Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
+    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": rows}, indent=1) + "\n")
+    return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +54,13 @@ def measure(seconds: float) -> list[dict[str, Any]]:
         expected = cupy.matmul(a, b)
         rivals: dict[str, timing.Call] = {BASELINE: lambda i, a=a, b=b, c=c: cupy.matmul(a, b, out=c)}
         for name, (tile, changes) in TRIALS.items():
-            spec = select("warp_tiled", tile, product)
-            spec = replace(spec, config=replace(spec.config, **changes))
-            plan = Plan(product, spec)
+            choice = select("warp_tiled", tile, product, changes)
+            plan = Plan(choice)
             c.fill(cupy.nan)
             plan.run(a, b, c)
             if not cupy.allclose(c, expected, rtol=1e-3, atol=1e-3):
                 raise RuntimeError(f"{name}, {layout}: wrong")
-            kernel = compiled(spec)
+            kernel = compiled(choice.specialization)
             rows[name] |= {"registers": kernel.registers, "blocks_per_sm": kernel.blocks_per_sm}
             rivals[name] = lambda i, plan=plan, a=a, b=b, c=c: plan.run(a, b, c)
         samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)

@@ -7,6 +7,8 @@
 //   (u)int8 .. (u)int32       unsigned 32-bit    wraps; the low bits of a product depend on the low bits alone
 //   (u)int64                  unsigned 64-bit
 //   boolean                   any-of-ands
+//   int8x4 uint8x4            unsigned 32-bit    four products an instruction: words that pack_words made
+//   booleanx32                any-of-ands        32 an instruction
 
 using int8 = signed char;
 using int16 = short;
@@ -37,6 +39,26 @@ using complex128 = Complex<float64>;
 
 struct Truth {
     uint32 bit;
+};
+
+struct int8x4 {   // neighbours along k, the first in the lowest byte
+    using Element = int8;
+    uint32 bits;
+};
+struct uint8x4 {
+    using Element = uint8;
+    uint32 bits;
+};
+struct booleanx32 {
+    using Element = boolean;
+    uint32 bits;
+};
+
+struct Bytes {   // four elements, or the sum of products of such
+    uint32 bits;
+};
+struct Bits {   // 32 elements, or, in any order, the truth of what their ands came to
+    uint32 bits;
 };
 
 // ---- widen: a stored element as the number it is ----
@@ -123,6 +145,9 @@ __device__ uint32 sum_type(int16);
 __device__ uint32 sum_type(uint16);
 __device__ uint32 sum_type(int32);
 __device__ uint32 sum_type(uint32);
+__device__ Bytes sum_type(int8x4);
+__device__ Bytes sum_type(uint8x4);
+__device__ Bits sum_type(booleanx32);
 __device__ uint64 sum_type(int64);
 __device__ uint64 sum_type(uint64);
 
@@ -144,6 +169,31 @@ __device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
 __device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
 __device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
 
+__device__ __forceinline__ Bytes multiply_add(Bytes a, Bytes b, Bytes sum) {
+    return {dot_of_bytes(a.bits, b.bits, sum.bits)};
+}
+__device__ __forceinline__ Bits multiply_add(Bits a, Bits b, Bits sum) { return {sum.bits | (a.bits & b.bits)}; }
+
+__device__ __forceinline__ float64 add(float64 x, float64 y) { return x + y; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> add(Complex<Real> x, Complex<Real> y) {
+    return {add(x.re, y.re), add(x.im, y.im)};
+}
+__device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
+__device__ __forceinline__ uint64 add(uint64 x, uint64 y) { return x + y; }
+__device__ __forceinline__ Truth add(Truth x, Truth y) { return {x.bit | y.bit}; }
+
+// The sum of the lane whose number differs in the bits of `apart`. Every lane of the warp takes part.
+template <class Word>
+__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
+    return __shfl_xor_sync(0xffffffffu, x, apart);
+}
+template <class Real>
+__device__ __forceinline__ Complex<Real> shuffle_xor(Complex<Real> x, int apart) {
+    return {shuffle_xor(x.re, apart), shuffle_xor(x.im, apart)};
+}
+__device__ __forceinline__ Truth shuffle_xor(Truth x, int apart) { return {shuffle_xor(x.bit, apart)}; }
+
 // ---- from memory into a sum and back ----
 
 template <class A, class B>
@@ -154,12 +204,24 @@ constexpr bool SAME<A, A> = true;
 // A stored element, taken as an element of type T, ready to be multiplied.
 template <class T, class Stored>
 __device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
-    if constexpr (SAME<T, boolean>)
+    if constexpr (SAME<Accumulator<T>, Bytes> || SAME<Accumulator<T>, Bits>)
+        return {x.bits};
+    else if constexpr (SAME<T, boolean>)
         return Truth{widen(x)};
     else if constexpr (SAME<T, Stored>)
         return static_cast<Accumulator<T>>(widen(x));
     else
         return static_cast<Accumulator<T>>(widen(Cast<T>::from(widen(x))));
+}
+
+// An element as so many bits of a word.
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(uint32 element) {
+    return element & ((1u << COUNT) - 1);
+}
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(Truth element) {
+    return element.bit;
 }
 
 // True where the accumulator has the very bits of the stored element, so that a copy of bytes is as good as a read.
@@ -170,7 +232,11 @@ constexpr bool SAME_BITS = SAME<T, Stored> && sizeof(Stored) == sizeof(Accumulat
 // first, so that a wider C gets the whole float32 sum.
 template <class T, class Stored>
 __device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
-    if constexpr (SAME<T, boolean>)
+    if constexpr (SAME<Accumulator<T>, Bytes>)
+        return Cast<Stored>::from(static_cast<typename T::Element>(sum.bits));
+    else if constexpr (SAME<Accumulator<T>, Bits>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bits != 0));
+    else if constexpr (SAME<T, boolean>)
         return Cast<Stored>::from(static_cast<uint8>(sum.bit));
     else if constexpr (SAME<T, float16> || SAME<T, bfloat16>)
         return Cast<Stored>::from(sum);

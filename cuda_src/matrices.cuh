@@ -13,6 +13,8 @@ struct Strides {   // in elements; may be negative or zero
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
     long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
+    long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
     Strides a, b, c;
 };
@@ -24,31 +26,46 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
+// How far a product's matrix is from the first one's, in elements.
+__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
+    const long long slow = divide(product, p.batch[2]);
+    const long long i0 = divide(slow, p.batch[1]);
+    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
+           (product - slow * p.batch[2]) * strides.batch[2];
+}
+
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long a0, b0, c0;   // where its product's matrices begin, in elements
+    long long k;            // steps of k that it sums: all, or a slice of them
+    long long a0, b0, c0;   // where its matrices begin, in elements
     bool exists;            // false for the blocks that fill up the grid's last row
 };
 
-// Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
-// share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
+// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
+// at the same time share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
 __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
     const long long index = blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through the whole batch
-    const long long product = divide(strip, p.tiles_n);
+    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through slices and batch
+    long long product = divide(strip, p.tiles_n);
     BlockTile tile = {};
     tile.row0 = (index - strip * p.tiles_m) * bm;
     tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.k = p.k;
+    if (p.slices > 1) {
+        const long long part = product;
+        product = divide(part, p.slices);
+        const long long slice = part - product * p.slices, k0 = slice * p.slice_k;
+        tile.k = p.k - k0 < p.slice_k ? p.k - k0 : p.slice_k;
+        tile.a0 = k0 * p.a.col;
+        tile.b0 = k0 * p.b.row;
+        tile.c0 = slice * p.slice_c;
+    }
     tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
     if (product > 0) {
-        const long long slow = divide(product, p.batch[2]);
-        const long long i2 = product - slow * p.batch[2];
-        const long long i0 = divide(slow, p.batch[1]);
-        const long long i1 = slow - i0 * p.batch[1];
-        tile.a0 = i0 * p.a.batch[0] + i1 * p.a.batch[1] + i2 * p.a.batch[2];
-        tile.b0 = i0 * p.b.batch[0] + i1 * p.b.batch[1] + i2 * p.b.batch[2];
-        tile.c0 = i0 * p.c.batch[0] + i1 * p.c.batch[1] + i2 * p.c.batch[2];
+        tile.a0 += batch_offset(p, p.a, product);
+        tile.b0 += batch_offset(p, p.b, product);
+        tile.c0 += batch_offset(p, p.c, product);
     }
     return tile;
 }
@@ -121,11 +138,12 @@ struct View {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 
-    // N elements of column `col`, from row 0 on.
+    // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int col) const {
-        const int count = col < cols && rows > 0 ? rows < N ? rows : N : 0;
-        copy_async<N>(reinterpret_cast<Stored*>(shared), address(0, col), count);
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+        const int left = rows - row;
+        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
     }
 };
 

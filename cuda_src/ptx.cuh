@@ -52,10 +52,22 @@ __device__ __forceinline__ float double_to_float(double value) {
     return narrow;
 }
 
+__device__ __forceinline__ float add(float x, float y) {
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+    return sum;
+}
+
 __device__ __forceinline__ float negate(float x) {
     float negative;
     asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
     return negative;
+}
+
+// The sum and four products of bytes, modulo 2^32.
+__device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
+    asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
 }
 
 // ---- asynchronous copies ----

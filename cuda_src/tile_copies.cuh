@@ -22,25 +22,31 @@ template <bool CP_ASYNC, int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // neighbours in memory are successive k
     static constexpr bool ASYNC = CP_ASYNC && TILEDMM_CP_ASYNC && SAME_BITS<T, Stored> && sizeof(Stored) >= 4;
-    static constexpr int LOADS = WIDTH * BK / THREADS;   // elements that a thread copies
-    static_assert(WIDTH * BK % (THREADS * V) == 0, "even shares, in whole vectors");
+    static_assert(WIDTH * BK % (THREADS * V) == 0 || THREADS * V % (WIDTH * BK) == 0, "even shares, in whole vectors");
 
-    // Successive threads copy neighbours in memory, N at a time: the first of a thread's, and how far it is to the next.
+    // Successive threads copy neighbours in memory, N at a time: the first of a thread's, and how far it is to its others.
     template <int N>
     struct Share {
-        static constexpr int ACROSS = (ALONG_K ? BK : WIDTH) / N;   // threads that copy neighbours
-        static constexpr int STEP = THREADS / ACROSS;
-        static constexpr int STEP_I = ALONG_K ? STEP : 0, STEP_K = ALONG_K ? 0 : STEP;
-        static_assert(THREADS % ACROSS == 0, "whole rows or columns at a time");
+        static constexpr int ACROSS = (ALONG_K ? BK : WIDTH) / N;   // copies from one end of a row or column to the other
+        static constexpr int TURNS = ACROSS > THREADS ? ACROSS / THREADS : 1;   // that a thread takes at each
+        static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns at a time
+        static constexpr bool FEW = WIDTH * BK < THREADS * N;   // a small tile leaves threads without a share
+        static constexpr int LOADS = FEW ? 1 : WIDTH * BK / (THREADS * N);
+        static_assert(ACROSS % THREADS == 0 || THREADS % ACROSS == 0, "whole rows or columns, or even parts of them");
 
+        static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (ALONG_K ? i < WIDTH : k < BK); }
         static __device__ __forceinline__ int i(int thread) { return ALONG_K ? thread / ACROSS : thread % ACROSS * N; }
         static __device__ __forceinline__ int k(int thread) { return ALONG_K ? thread % ACROSS * N : thread / ACROSS; }
+        static constexpr int across(int load) { return load % TURNS * THREADS * N; }
+        static constexpr int down(int load) { return load / TURNS * STEP; }
+        static constexpr int di(int load) { return ALONG_K ? down(load) : across(load); }
+        static constexpr int dk(int load) { return ALONG_K ? across(load) : down(load); }
     };
 
     View<T, Stored, ORDER> view;   // seen from this thread's first element
     bool wide;                     // V neighbours are copied at once
     int i, k;                      // which element that is
-    Sum next[LOADS];               // elements on their way, where they go through registers
+    Sum next[Share<V>::LOADS * V];   // elements on their way, where they go through registers
 
     // `line`: neighbours from one end of the matrix to the other.
     __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long line, int thread) : view(tile) {
@@ -55,24 +61,26 @@ struct TileCopies {
         view.cols = inside(left, 0, BK) - k;
         if constexpr (!ASYNC) {
 #pragma unroll
-            for (int load = 0; load < LOADS; load += V) {
-                const int di = load / V * Share<V>::STEP_I, dk = load / V * Share<V>::STEP_K;
+            for (int load = 0; load < Share<V>::LOADS; ++load) {
+                const int di = Share<V>::di(load), dk = Share<V>::dk(load);
                 if (wide)
-                    view.template read_or_zero<V>(&next[load], di, dk);
+                    view.template read_or_zero<V>(&next[load * V], di, dk);
                 else
 #pragma unroll
                     for (int v = 0; v < V; ++v)
-                        next[load + v] = view.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
+                        next[load * V + v] = view.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
             }
         } else if (wide) {
 #pragma unroll
-            for (int load = 0; load < LOADS / V; ++load)
-                view.template copy_column_or_zero<V>(&tile[k + load * Share<V>::STEP_K][i], load * Share<V>::STEP_K);
+            for (int load = 0; load < Share<V>::LOADS; ++load) {
+                const int di = Share<V>::di(load), dk = Share<V>::dk(load);
+                if (Share<V>::has(i, k)) view.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
+            }
         } else {
 #pragma unroll
-            for (int load = 0; load < LOADS; ++load) {
-                const int di = load * Share<1>::STEP_I, dk = load * Share<1>::STEP_K;
-                view.copy_or_zero(&tile[k + dk][i + di], di, dk);
+            for (int load = 0; load < Share<1>::LOADS; ++load) {
+                const int di = Share<1>::di(load), dk = Share<1>::dk(load);
+                if (Share<1>::has(i, k)) view.copy_or_zero(&tile[k + dk][i + di], di, dk);
             }
         }
         view.move(0, BK);
@@ -81,10 +89,11 @@ struct TileCopies {
     // Puts what arrived in registers into `tile`.
     __device__ __forceinline__ void settle(Tile<WIDTH, ORDER>& tile) {
         if constexpr (!ASYNC) {
+            if (!Share<V>::has(i, k)) return;
 #pragma unroll
-            for (int load = 0; load < LOADS; ++load) {
-                const int di = load / V * Share<V>::STEP_I + (ALONG_K ? 0 : load % V);
-                const int dk = load / V * Share<V>::STEP_K + (ALONG_K ? load % V : 0);
+            for (int load = 0; load < Share<V>::LOADS * V; ++load) {
+                const int di = Share<V>::di(load / V) + (ALONG_K ? 0 : load % V);
+                const int dk = Share<V>::dk(load / V) + (ALONG_K ? load % V : 0);
                 tile[k + dk][i + di] = next[load];
             }
         }

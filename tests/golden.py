@@ -20,7 +20,7 @@ def renderings() -> dict[str, Specialization]:
     for variant in kernel_variants():
         for i, tile in enumerate(variant.tiles or (None,)):
             name = variant.name if tile is None else f"{variant.name}_{tile}"
-            files[f"{name}.cu"] = specialize(variant, tile=tile, layout=layouts[i])
+            files[f"{name}.cu"] = specialize(variant, tile=tile, layout=layouts[i % len(layouts)])
     return files
 
 

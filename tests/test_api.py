@@ -24,6 +24,7 @@ from tiledmm.errors import (
     ConfigError,
     DeviceError,
     MissingDependencyError,
+    OperandTypeError,
     ShapeError,
     TiledmmError,
     UnknownVariantError,
@@ -292,17 +293,26 @@ def test_importing_the_package_imports_no_cupy() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True)
 
 
-def test_signature_is_cupys_and_two_more() -> None:
+def test_signature_is_cupys_and_what_names_a_kernel() -> None:
     parameters = inspect.signature(tiledmm.matmul).parameters
     kinds = [parameter.kind for parameter in parameters.values()]
     assert kinds[:2] == [inspect.Parameter.POSITIONAL_ONLY] * 2
     assert set(kinds[2:]) == {inspect.Parameter.KEYWORD_ONLY}
     assert list(parameters)[2:] == [
-        "out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature", "variant", "tile"
+        "out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature",
+        "variant", "tile", "config", "precision",
     ]  # fmt: skip
     assert parameters["casting"].default == "same_kind"
     assert parameters["order"].default == "K"
     assert parameters["variant"].default == "auto"
+
+
+@pytest.mark.parametrize("precision", ["ieee", "float32"])
+def test_precision_is_one_of_a_few(precision: str) -> None:
+    with pytest.raises(ConfigError, match="precision is one of 'float32', 'ieee'; got 'tf32'"):
+        tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="tf32")
+    with pytest.raises((OperandTypeError, MissingDependencyError)):
+        tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision=precision)
 
 
 # ---- plans ----
@@ -476,8 +486,9 @@ def test_precompile_takes_every_tile_and_plain_layout_of_a_variant(compiled: lis
 
 def test_precompile_for_auto(compiled: list[str]) -> None:
     assert tiledmm.precompile() > 0
-    names = {name for name, _ in AUTO_KERNELS}
+    names = {name for name, _ in AUTO_KERNELS} | {"sum_slices", "pack"}
     assert all(any(symbol.startswith(f"tiledmm_{name}_f32_") for name in names) for symbol in compiled)
+    assert sum("sum_slices" in symbol for symbol in compiled) == 3, "for few slices and for many"
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, 
     assert (resources.spill_store_bytes, resources.spill_load_bytes, resources.stack_bytes) == (0, 0, 0)
     assert resources.shared_bytes == spec.shared_bytes
     room = occupancy(TARGETS[target], spec.threads, resources.registers, resources.shared_bytes)
-    spills = spec.config.tm * spec.config.tn >= 64 and TARGETS[target].capability >= (10, 0)  # with half the registers
+    spills = target == "sm_80" or TARGETS[target].capability >= (10, 0)  # with so few registers
     if spec.config.min_blocks * spec.threads <= TARGETS[target].max_threads and not spills:
         assert room.blocks >= spec.config.min_blocks
     assert room.blocks >= 1

@@ -41,6 +41,7 @@ from tiledmm.errors import (
 )
 from tiledmm.operands import Array, Product, describe, resolve
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS
+from tiledmm.selection import Choice
 
 MATRIX = (-2, -1)
 
@@ -122,9 +123,9 @@ def lay_like(array: Any) -> Any:
 class _ReferencePlan:
     """Stands for ``tiledmm.launch.Plan``."""
 
-    def __init__(self, product: Product, specialization: Any) -> None:
-        self.product = product
-        assert specialization.layout == product.problem.layout
+    def __init__(self, choice: Choice) -> None:
+        self.product = choice.product
+        assert choice.specialization.layout == choice.product.problem.layout
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         return carry_out(self.product, x1, x2, out)

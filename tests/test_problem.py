@@ -217,8 +217,8 @@ def blocks(shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -
     x1 = Array((*batch, m, 1), (*(m,) * len(batch), 1, 1), dtype)
     x2 = Array((*batch, 1, n), (*(n,) * len(batch), n, 1), dtype)
     product = resolve(x1, x2)
-    grid: tuple[int, int] = geometry.grid(specialize("tiled", tile=tile, dtype="int8"), product.problem)
-    return grid
+    (launch,) = geometry.schedule(specialize("tiled", tile=tile, dtype="int8"), product.problem).launches
+    return launch.grid
 
 
 @pytest.mark.parametrize(
@@ -255,13 +255,77 @@ def test_a_grid_that_is_too_large_is_an_error_that_says_so() -> None:
 def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
-    words = geometry.pack(specialize("tiled", tile=8), problem).tolist()
-    m, n, k, tiles_m, tiles_n, *rest = words
+    (launch,) = geometry.schedule(specialize("tiled", tile=8), problem).launches
+    m, n, k, tiles_m, tiles_n, slices, slice_k, slice_c, *rest = launch.words.tolist()
     assert (m, n, k, tiles_m, tiles_n) == (5, 7, 6, 1, 1)
+    assert (slices, slice_k, slice_c) == (1, 6, 6 * 35)
     assert rest[:3] == [1, 2, 3], "batches, slowest first"
     assert rest[3:8] == [6, 1, 0, 30, 0], "A: row, column, batches"
     assert rest[8:13] == [1, 6, 0, 126, 42]
     assert rest[13:] == [7, 1, 0, 105, 35]
+
+
+@pytest.mark.parametrize(
+    ("k", "split", "slices", "steps"),
+    [
+        (100, 1, 1, 100),
+        (100, 2, 2, 64),
+        (100, 4, 4, 32),
+        (100, 100, 4, 32),
+        (64, 2, 2, 32),
+        (33, 2, 2, 32),
+        (0, 8, 1, 0),
+    ],
+)
+def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, steps: int) -> None:
+    assert geometry.slices_in(split, k) == (slices, steps)
+    assert (slices - 1) * steps < max(k, 1) <= max(slices * steps, 1)
+
+
+def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
+    x1, x2 = np.zeros((2, 1, 5, 96), "f2"), np.zeros((2, 3, 96, 7), "f2")
+    spec = specialize("tiled", tile=8, dtype="float16", config={"split_k": 3})
+    problem = problem_of(x1, x2)
+    planned = geometry.schedule(spec, problem)
+    (sums,) = planned.scratch
+    assert (sums.name, sums.shape, sums.pitch, sums.element.dtype_name) == ("sums", (3, 6, 5, 7), 7, "float32")
+    assert sums.bytes == 4 * 3 * 6 * 35
+    first, second = planned.launches
+    assert (first.operands, second.operands) == (("A", "B", "sums"), ("sums", "C"))
+    assert planned.multiplying is first
+    assert first.specialization.c == second.specialization.a == sums.element
+    assert second.specialization.c.dtype_name == "float16"
+    assert first.grid == (3 * 6, 1)
+    *_, row, col, _, slow, fast = first.words.tolist()
+    assert (row, col, slow, fast) == (7, 1, 105, 35), "C's strides are the workspace's"
+    assert first.specialization.config.split_k == 1, "any number of slices is the same kernel"
+
+
+def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
+    x1, x2 = np.zeros((4, 5, 33), "f4"), np.zeros((7, 33), "f4").T
+    spec = specialize("tiled", tile=8, layout="NT", config={"pack_a": 1, "pack_b": 1})
+    planned = geometry.schedule(spec, problem_of(x1, x2))
+    assert [each.operands for each in planned.launches] == [
+        ("A", "packed A"), ("B", "packed B"), ("packed A", "packed B", "C"),
+    ]  # fmt: skip
+    a, b = planned.scratch
+    assert (a.shape, a.pitch, b.shape, b.pitch) == ((4, 5, 33), 64, (1, 33, 7), 32)
+    assert planned.multiplying.specialization.layout == "NN"
+    words = planned.multiplying.words.tolist()
+    assert words[11:16] == [64, 1, 0, 0, 5 * 64], "A's strides are the packed one's"
+    assert words[16:21] == [32, 1, 0, 0, 0], "B is the same in all of the batch"
+    copying = planned.launches[1]
+    assert copying.specialization.layout == "TN"
+    assert copying.words.tolist()[8:11] == [1, 1, 1], "and is copied once"
+
+
+def test_a_product_transposed_is_the_same_product() -> None:
+    problem = problem_of(np.zeros((2, 5, 6), "f4"), np.zeros((7, 6), "f4").T)
+    again = problem.transposed()
+    assert (again.m, again.n, again.k, again.layout) == (7, 5, 6, "NT")
+    assert again.strides == (6, 1, 1, 6, 1, 7)
+    assert [(d.size, d.a, d.b, d.c) for d in again.batch] == [(2, 0, 30, 35)]
+    assert again.transposed() == problem
 
 
 def test_every_variant_has_a_grid() -> None:
@@ -270,6 +334,7 @@ def test_every_variant_has_a_grid() -> None:
         for tile in variant.tiles or (None,):
             specialization = specialize(variant, tile=tile)
             config = specialization.config
-            x, y = geometry.grid(specialization, problem)
+            (launch,) = geometry.schedule(specialization, problem).launches
+            x, y = launch.grid
             assert x * y == -(-100 // config.bm) * -(-200 // config.bn)
             assert math.prod(specialization.block) == specialization.threads <= 1024

@@ -16,7 +16,7 @@ from tiledmm._version import __version__
 
 if TYPE_CHECKING:
     from tiledmm import errors, simulator
-    from tiledmm.api import kernel, matmul, precompile, source, variants
+    from tiledmm.api import explain, kernel, matmul, precompile, source, variants
     from tiledmm.errors import TiledmmError
     from tiledmm.registration import register, unregister
     from tiledmm.simulator.conflicts import explain_conflicts
@@ -25,6 +25,7 @@ __all__ = [
     "TiledmmError",
     "__version__",
     "errors",
+    "explain",
     "explain_conflicts",
     "kernel",
     "matmul",
@@ -38,7 +39,7 @@ __all__ = [
 
 # Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
 _HOMES = {
-    **dict.fromkeys(("kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api"),
+    **dict.fromkeys(("explain", "kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
     "explain_conflicts": "tiledmm.simulator.conflicts",

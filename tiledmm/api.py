@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tiledmm import codegen
-from tiledmm.elements import ELEMENTS
+from tiledmm import codegen, geometry
+from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError, MissingDependencyError
+from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.operands import Product, describe, resolve
-from tiledmm.selection import AUTO, AUTO_KERNELS, select
+from tiledmm.selection import AUTO, AUTO_KERNELS, SPLITS, select
 
 if TYPE_CHECKING:
     from tiledmm.compilation import Kernel
 
 #: Plans that are kept. The oldest goes first when there are more.
 MAX_PLANS = 4096
+
+#: What ``precision=`` takes.
+PRECISIONS = ("float32", "ieee")
 
 _plans: dict[Any, Any] = {}
 _plans_lock = threading.Lock()
@@ -39,6 +44,8 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
+    config: Mapping[str, int] | None = None,
+    precision: str = "float32",
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
 
@@ -60,6 +67,10 @@ def matmul(
         variant: A name out of ``variants()``, or ``"auto"`` for the fastest kernel of this package. ``"cublas"`` is
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
+        config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
+            any of ``tiledmm.ladder.Config``. Only with a variant that is named.
+        precision: What a float32 product may use: ``"float32"``, anything that keeps float32's accuracy; or ``"ieee"``,
+            float32 multiply-adds only. Today every kernel is of the second kind.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -78,7 +89,7 @@ def matmul(
             type(x2), x2.shape, x2.strides, x2.dtype, x2.data.device_id,
             None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
             casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
-            variant, tile, _current_device(),
+            variant, tile, None if config is None else tuple(sorted(config.items())), precision, _current_device(),
         )  # fmt: skip
         plan = _plans.get(key)
     except (
@@ -94,10 +105,40 @@ def matmul(
             "casting": casting, "order": order, "dtype": dtype, "axes": axes,
             "axis": axis, "keepdims": keepdims, "signature": signature,
         }  # fmt: skip
-        plan = _make_plan(x1, x2, out, keywords, variant, tile)
+        plan = _make_plan(
+            x1, x2, out, keywords, {"variant": variant, "tile": tile, "config": config, "precision": precision}
+        )
         if key is not None:
             _keep(key, plan)
     return plan.run(x1, x2, out)
+
+
+def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanation:
+    """Which kernel ``matmul(x1, x2)`` takes, and why: print it. Needs no GPU.
+
+    Args:
+        x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``; no data is read.
+        **keywords: ``matmul``'s, but for those that name a kernel.
+
+    Raises:
+        As ``matmul`` for the same mistakes.
+
+    Example:
+        >>> print(tiledmm.explain(a, b))
+        (64 x 4096) @ (4096 x 64), float32, layout NN
+        tiledmm_warp_tiled_f32_64x64x8_nn, K in 64 slices: 7.7 us expected on an H100
+        ...
+    """
+    first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
+    product = resolve(first, second, third, **keywords)
+    left, right = product.convert
+    if product.convert != (None, None):
+        first, second = (
+            (first if left is None else first.as_type(left)),
+            (second if right is None else second.as_type(right)),
+        )
+        product = resolve(first, second, third, **keywords)
+    return explanation(product)
 
 
 def forget_plans() -> None:
@@ -181,7 +222,7 @@ def precompile(
     """Compiles kernels now, on the current device, so that no call has to later.
 
     Args:
-        variants: A name or several; ``"auto"`` stands for all that ``auto`` chooses from.
+        variants: A name or several; ``"auto"`` stands for all that ``auto`` chooses from, in slices of K or not.
         tiles: Tile sizes; None for all that each variant has.
         dtypes: A type or several.
         layouts: Layouts of A and B, see ``source``.
@@ -197,13 +238,22 @@ def precompile(
     types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
     sizes = None if tiles is None else list(tiles)
     pairs = list(layouts)
-    specializations = {
-        codegen.specialize(name, tile=tile, dtype=dtype, layout=layout)
+    named = {
+        (chosen, codegen.specialize(name, tile=tile, dtype=dtype, layout=layout))
         for chosen in names
         for name, tile in (_kernels_of_auto(sizes) if chosen == AUTO else _kernels_of(chosen, sizes))
         for dtype in types
         for layout in pairs
     }
+    specializations = {spec for _, spec in named}
+    for chosen, spec in named:
+        if chosen == AUTO:  # which may pack operands, and cut K into slices, few or many
+            specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
+            if spec.compute.dtype_name in WORDS and spec.variant.name == "warp_tiled":
+                words = replace(spec, config=replace(spec.config, pack_words=1))
+                specializations.update((words.kernel, *geometry.in_slices(words, SPLITS[-1])))
+                specializations.update(geometry.packing_words(spec, operand) for operand in (0, 1))
+            specializations.update(each for slices in SPLITS[1:] for each in geometry.in_slices(spec, slices))
     compilation = _device_module("compilation")
     for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:
@@ -237,9 +287,9 @@ class _Baseline:
 class _Detour:
     """A product with a conversion that CuPy does in a pass of its own: those that are not same-kind."""
 
-    def __init__(self, product: Product, keywords: dict[str, Any], variant: str, tile: int | None) -> None:
+    def __init__(self, product: Product, keywords: dict[str, Any], kernel: dict[str, Any]) -> None:
         self.product = product
-        self.keywords = keywords | {"variant": variant, "tile": tile}
+        self.keywords = keywords | kernel
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         left, right = self.product.convert
@@ -259,9 +309,12 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
-def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], variant: str, tile: int | None) -> Any:
-    if variant == "cublas":
-        find_variant(variant).config(tile, ELEMENTS["float32"])
+def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dict[str, Any]) -> Any:
+    _check_precision(kernel["precision"])
+    if kernel["variant"] == "cublas":
+        find_variant("cublas").config(kernel["tile"], ELEMENTS["float32"])
+        if kernel["config"] is not None:
+            raise ConfigError("variant 'cublas' has no numbers to choose; leave config= out")
         return _Baseline(keywords)
     launch = _device_module("launch")
     launch.check_array(x1, "x1")
@@ -270,8 +323,14 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], variant: st
         launch.check_array(out, "out")
     product = resolve(describe(x1), describe(x2), None if out is None else describe(out), **keywords)
     if product.via_temporary or product.convert != (None, None):
-        return _Detour(product, keywords, variant, tile)
-    return launch.Plan(product, select(variant, tile, product))
+        return _Detour(product, keywords, kernel)
+    return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"]))
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        known = ", ".join(map(repr, PRECISIONS))
+        raise ConfigError(f"precision is one of {known}; got {precision!r}")
 
 
 def _only_entry(out: tuple[Any, ...]) -> Any:

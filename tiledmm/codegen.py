@@ -7,7 +7,8 @@ source.
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import Element, element
+from tiledmm.elements import WORDS, Element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import Config, Variant, find_variant
 
@@ -52,6 +53,15 @@ class Specialization:
         cfg = self.config
         return f"tiledmm_{self.variant.name}_{types}_{cfg.bm}x{cfg.bn}x{cfg.bk}_{self.layout.lower()}"
 
+    def __str__(self) -> str:
+        """In words: the kernel, and what is done before and after it."""
+        config = self.config
+        parts = [self.kernel.symbol]
+        parts += [f"{name} packed" for name, packed in (("A", config.pack_a), ("B", config.pack_b)) if packed]
+        parts += ["words packed"] * config.pack_words
+        parts += [f"K in {config.split_k} slices"] * (config.split_k > 1)
+        return ", ".join(parts)
+
     @property
     def block(self) -> tuple[int, int]:
         """Threads of a block along x and y."""
@@ -63,6 +73,22 @@ class Specialization:
         return self.config.threads
 
     @property
+    def kernel(self) -> Specialization:
+        """What multiplies, without what is done before and after: packed operands are of the product's own type."""
+        config = self.config
+        bare = replace(config, split_k=1, pack_a=0, pack_b=0, pack_words=0)
+        if config.pack_words:
+            words = WORDS[self.compute.dtype_name]
+            return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
+        return replace(
+            self,
+            config=bare,
+            a=self.compute if config.pack_a else self.a,
+            b=self.compute if config.pack_b else self.b,
+            layout=("N" if config.pack_a else self.layout[0]) + ("N" if config.pack_b else self.layout[1]),
+        )
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         return self.variant.shared_bytes(self.config, self.compute, self.layout)
@@ -72,6 +98,7 @@ def specialize(
     variant: str | Variant,
     *,
     tile: int | None = None,
+    config: Mapping[str, int] | None = None,
     dtype: Any = "float32",
     layout: str = "NN",
     a_dtype: Any = None,
@@ -83,6 +110,7 @@ def specialize(
     Args:
         variant: Name of a rung with a kernel of its own.
         tile: Tile size, or None for the variant's default.
+        config: Numbers to have instead of the tile's own, by their names in ``Config``.
         dtype: Type the product is taken in.
         layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
@@ -100,13 +128,15 @@ def specialize(
     for source, target in ((a, compute), (b, compute), (compute, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
-    return Specialization(row, row.config(tile, compute), a, b, compute, c, layout)
+    return Specialization(row, row.config(tile, compute, config), a, b, compute, c, layout)
 
 
 def render(specialization: Specialization) -> str:
     """The CUDA C of a kernel, complete in itself: no includes, no macros to define."""
     spec = specialization
     numbers = asdict(spec.config)
+    for name in ("split_k", "pack_a", "pack_b", "pack_words"):  # what is launched before and after
+        del numbers[name]
     return (
         _environment(spec.variant)
         .get_template(str(spec.variant.template))

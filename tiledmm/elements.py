@@ -21,6 +21,7 @@ class Element:
         sum_bytes: Bytes of one element in shared memory and registers, where it has the type its products are
             summed in (``sum_type`` in ``cuda_src/elements.cuh``).
         multiplies: Real multiplications in one product of two elements; 4 for complex types.
+        per_word: Elements in one, of words that narrow elements were packed to.
     """
 
     name: str
@@ -28,15 +29,18 @@ class Element:
     itemsize: int
     sum_bytes: int
     multiplies: int = 1
+    per_word: int = 1
 
     @property
     def c_type(self) -> str:
         """Its name in CUDA C: NumPy's own, but for bool, which is a keyword there."""
-        return "boolean" if self.dtype_name == "bool" else self.dtype_name
+        return self.dtype_name.replace("bool", "boolean")
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype."""
+        """The NumPy dtype; of words, what they are in memory."""
+        if self.per_word > 1:
+            return np.dtype(np.uint32)
         if self.dtype_name == "bfloat16":
             import ml_dtypes
 
@@ -65,6 +69,13 @@ ELEMENTS: dict[str, Element] = {
         Element("u32", "uint32", 4, 4),
         Element("u64", "uint64", 8, 8),
     )
+}
+
+#: What elements of narrow types can be packed to, neighbours along k: a word is multiplied by one instruction.
+WORDS: dict[str, Element] = {
+    "int8": Element("i8x4", "int8x4", 4, 4, per_word=4),
+    "uint8": Element("u8x4", "uint8x4", 4, 4, per_word=4),
+    "bool": Element("b1x32", "boolx32", 4, 4, per_word=32),
 }
 
 

@@ -1,51 +1,277 @@
-"""How a kernel is laid over a product: the grid, and the ``Problem`` that it is told (``cuda_src/matrices.cuh``)."""
+"""How a product is laid over the GPU: its launches, their grids, and the ``Problem`` that each is told.
+
+One launch as a rule. Before it an operand may be packed (``pack_a``, ``pack_b``): copied to rows that are fast to read.
+And K may be cut into slices (``split_k``): blocks sum a slice each, and a last launch adds the slices up, in the same
+order every time.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tiledmm.codegen import Specialization
+from tiledmm.elements import ELEMENTS, WORDS, Element
 from tiledmm.errors import ShapeError
-from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
+from tiledmm.ladder import PACK, PACK_WORDS, SUM_SLICES, Config
+from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
 
 MAX_GRID_X = 2**31 - 1
 MAX_GRID_Y = 65_535
 
+#: Slices of K begin at multiples of this: whatever is aligned to 16 bytes stays so.
+SLICE_STEP = 32
+
+#: Rows of a packed operand begin at multiples of so many bytes.
+PACKED_ALIGNMENT = 128
+
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
 
-def grid(specialization: Specialization, problem: Problem) -> tuple[int, int]:
-    """Blocks along x and y: one a tile of C a product, numbered through both dimensions.
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel of a product.
+
+    Attributes:
+        specialization: The kernel.
+        grid: Blocks along x and y.
+        words: Its ``Problem`` (``cuda_src/matrices.cuh``), a word a member.
+        operands: What its pointers are: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
+    """
+
+    specialization: Specialization
+    grid: tuple[int, int]
+    words: np.ndarray[Any, np.dtype[np.int64]]
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Memory in which launches pass on an array.
+
+    Attributes:
+        name: ``"packed A"``, ``"packed B"``, ``"words of A"``, ``"words of B"``, or ``"sums"``: of every slice,
+            ``(slices, products, m, n)``.
+        shape: The array's.
+        pitch: Elements from one row to the next.
+        element: Its type.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    pitch: int
+    element: Element
+
+    @property
+    def bytes(self) -> int:
+        """What it takes."""
+        return math.prod(self.shape[:-1]) * self.pitch * self.element.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is launched for a product, in order, and the memory in between."""
+
+    launches: tuple[Launch, ...]
+    scratch: tuple[Scratch, ...] = ()
+
+    @property
+    def multiplying(self) -> Launch:
+        """The launch that multiplies."""
+        return next(each for each in self.launches if len(each.operands) == 3)
+
+
+def schedule(specialization: Specialization, problem: Problem) -> Schedule:
+    """The launches of a product. ``problem``'s outer dimensions are left to the caller.
 
     Raises:
-        ShapeError: If there are more than a grid can hold, 1.4e14.
+        ShapeError: If there are more blocks than a grid can hold, 1.4e14.
     """
-    blocks = _tiles(problem.m, specialization.config.bm) * _tiles(problem.n, specialization.config.bn)
-    for dimension in problem.batch:
-        blocks *= dimension.size
+    config, kernel = specialization.config, specialization.kernel
+    before, after, scratch = [], [], []
+    names = ["A", "B", "C"]
+    for i, packs in enumerate((config.pack_a, config.pack_b)):
+        if packs:
+            launch, memory, problem = _packing(specialization, problem, i)
+            before.append(launch)
+            scratch.append(memory)
+            names[i] = memory.name
+    if config.pack_words:
+        for i in range(2):
+            launch, memory = _packing_words(specialization, problem, i)
+            before.append(launch)
+            scratch.append(memory)
+            names[i] = memory.name
+        problem = _in_words(specialization, problem, scratch)
+    slices, _ = slices_in(config.split_k, problem.k)
+    blocks = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * _products(problem) * slices
+    into = problem
+    if slices > 1:
+        kernel, adding = in_slices(specialization, slices)
+        memory = Scratch("sums", (slices, _products(problem), problem.m, problem.n), problem.n, adding.a)
+        elements = problem.m * problem.n * _products(problem)
+        after.append(Launch(adding, _grid(tiles(elements, adding.config.bn)), _words(config, problem), ("sums", "C")))
+        scratch.append(memory)
+        names[2] = memory.name
+        into = replace(problem, strides=(*problem.strides[:4], problem.n, 1), batch=_contiguous(problem))
+    return Schedule(
+        (*before, Launch(kernel, _grid(blocks), _words(config, into), tuple(names)), *after), tuple(scratch)
+    )
+
+
+def in_slices(specialization: Specialization, slices: int) -> tuple[Specialization, Specialization]:
+    """The two kernels of a product whose K is cut into slices: what multiplies, and what adds up."""
+    compute = specialization.compute
+    # Wide enough that nothing is rounded before the last sum.
+    partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute
+    numbers = SUM_SLICES.configure(slices, partial)
+    return (
+        replace(specialization.kernel, c=partial),
+        Specialization(SUM_SLICES, numbers, partial, partial, partial, specialization.c, "NN"),
+    )
+
+
+def packing(specialization: Specialization, operand: int) -> Specialization:
+    """The kernel that packs A (0) or B (1): into rows, of the type that the product is taken in."""
+    compute = specialization.compute
+    stored = (specialization.a, specialization.b)[operand]
+    letter = specialization.layout[operand]
+    return Specialization(PACK, PACK.configure(0, compute), stored, compute, compute, compute, f"{letter}N")
+
+
+def _packing(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch, Problem]:
+    """Packs A (0) or B (1).
+
+    Returns:
+        The launch, the memory that it fills, and the problem as it is with that operand.
+    """
+    spec = packing(specialization, operand)
+    side = "ab"[operand]
+    rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+    step = PACKED_ALIGNMENT // spec.c.itemsize
+    pitch = tiles(cols, step) * step
+    sizes, strides = _once(problem, side, rows * pitch)
+    row, col = problem.strides[2 * operand : 2 * operand + 2]
+    batch = _copying(problem, side, sizes, strides)
+    copied = Problem(rows, cols, 1, (row, col, 0, 0, pitch, 1), batch, spec.layout, ())
+    blocks = tiles(rows, spec.config.bm) * tiles(cols, spec.config.bn) * _products(copied)
+    memory = Scratch(f"packed {'AB'[operand]}", (math.prod(sizes), rows, cols), pitch, spec.c)
+    launch = Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name))
+    both = list(problem.strides)
+    both[2 * operand : 2 * operand + 2] = pitch, 1
+    layout = f"N{problem.layout[1]}" if operand == 0 else f"{problem.layout[0]}N"
+    batch = tuple(
+        replace(dimension, **{side: stride}) for stride, dimension in zip(strides, problem.batch, strict=True)
+    )
+    return launch, memory, replace(problem, strides=tuple(both), batch=batch, layout=layout)
+
+
+def packing_words(specialization: Specialization, operand: int) -> Specialization:
+    """The kernel that packs A (0) or B (1) to words: of B, its transpose, whose rows run along k."""
+    compute = specialization.compute
+    words = WORDS[compute.dtype_name]
+    stored = (specialization.a, specialization.b)[operand]
+    letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
+    return Specialization(
+        PACK_WORDS, PACK_WORDS.configure(words.per_word, words), stored, compute, compute, words, f"{letter}N"
+    )
+
+
+def _packing_words(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch]:
+    """Packs A (0) or B (1) to words ``(products, words of k, rows of A or columns of B)``."""
+    spec = packing_words(specialization, operand)
+    across = (problem.m, problem.n)[operand]
+    words = tiles(problem.k, spec.c.per_word)
+    step = PACKED_ALIGNMENT // spec.c.itemsize
+    pitch = tiles(across, step) * step
+    sizes, strides = _once(problem, "ab"[operand], words * pitch)
+    row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
+    copied = Problem(
+        across, words, problem.k, (row, col, 0, 0, 1, pitch),
+        _copying(problem, "ab"[operand], sizes, strides), spec.layout, (),
+    )  # fmt: skip
+    blocks = tiles(across, spec.config.bm) * tiles(words, spec.config.bn) * _products(copied)
+    memory = Scratch(f"words of {'AB'[operand]}", (math.prod(sizes), words, across), pitch, spec.c)
+    return Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name)), memory
+
+
+def _in_words(specialization: Specialization, problem: Problem, scratch: Sequence[Scratch]) -> Problem:
+    """The problem as the words have it."""
+    a, b = scratch
+    (_, words, _) = a.shape
+    of_a, of_b = (_once(problem, side, words * each.pitch)[1] for side, each in zip("ab", scratch, strict=True))
+    return replace(
+        problem,
+        k=words,
+        strides=(1, a.pitch, b.pitch, 1, *problem.strides[4:]),
+        batch=tuple(replace(dimension, a=i, b=j) for dimension, i, j in zip(problem.batch, of_a, of_b, strict=True)),
+        layout="TN",
+    )
+
+
+def _once(problem: Problem, side: str, size: int) -> tuple[list[int], list[int]]:
+    """Sizes and strides of a batch of matrices of so many elements, in which what is broadcast is once."""
+    sizes = [dimension.size if getattr(dimension, side) else 1 for dimension in problem.batch]
+    return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
+
+
+def _copying(problem: Problem, side: str, sizes: list[int], strides: list[int]) -> tuple[BatchDimension, ...]:
+    """The batch of a launch that copies an operand: A is read, C is written."""
+    rows = zip(sizes, strides, problem.batch, strict=True)
+    return tuple(BatchDimension(size, getattr(dimension, side), 0, stride) for size, stride, dimension in rows)
+
+
+def slices_in(split: int, k: int) -> tuple[int, int]:
+    """How many slices K is cut into, and steps of k in each: no more than ``split``, none empty."""
+    if split == 1 or k == 0:
+        return 1, k
+    steps = tiles(tiles(k, split), SLICE_STEP) * SLICE_STEP
+    return tiles(k, steps), steps
+
+
+def tiles(size: int, tile: int) -> int:
+    """How many tiles cover a size."""
+    return -(-size // tile)
+
+
+def _products(problem: Problem) -> int:
+    return math.prod(dimension.size for dimension in problem.batch)
+
+
+def _contiguous(problem: Problem) -> tuple[BatchDimension, ...]:
+    """The batch, with C's products one behind the other."""
+    rows, step = [], problem.m * problem.n
+    for dimension in reversed(problem.batch):
+        rows.append(replace(dimension, c=step))
+        step *= dimension.size
+    return tuple(reversed(rows))
+
+
+def _grid(blocks: int) -> tuple[int, int]:
+    """Blocks along x and y, numbered through both dimensions."""
     x = min(blocks, MAX_GRID_X)
-    y = -(-blocks // max(x, 1))
+    y = tiles(blocks, max(x, 1))
     if y > MAX_GRID_Y:
         raise ShapeError(f"{blocks} blocks do not fit a grid of {MAX_GRID_X} x {MAX_GRID_Y}; take a larger tile")
     return x, y
 
 
-def pack(specialization: Specialization, problem: Problem) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The kernel's ``Problem``, a word a member."""
+def _words(config: Config, problem: Problem) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """``Problem``, a word a member."""
+    batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
     words = [
         problem.m, problem.n, problem.k,
-        _tiles(problem.m, specialization.config.bm), _tiles(problem.n, specialization.config.bn),
+        tiles(problem.m, config.bm), tiles(problem.n, config.bn),
+        *slices_in(config.split_k, problem.k), problem.m * problem.n * _products(problem),
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),
         row_b, col_b, *(d.b for d in batch),
         row_c, col_c, *(d.c for d in batch),
     ]  # fmt: skip
     return np.array(words, dtype=np.int64)
-
-
-def _tiles(size: int, tile: int) -> int:
-    return -(-size // tile)

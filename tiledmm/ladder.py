@@ -5,14 +5,24 @@ from __future__ import annotations
 import difflib
 import operator
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 
-from tiledmm.elements import Element
+from tiledmm.architectures import WARP_SIZE
+from tiledmm.elements import WORDS, Element
 from tiledmm.errors import ConfigError, UnknownVariantError
 
 # A block's static shared memory; more has to be asked for at launch, which no rung here needs.
 STATIC_SHARED_BYTES = 48 * 1024
+
+# Bytes that a thread moves at a time, at most.
+VECTOR_BYTES = 16
+
+# Threads that a block can have.
+MAX_THREADS = 1024
+
+# Numbers that some rungs have no use for.
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "pack_a", "pack_b", "pack_words")
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
 FULL_SM_THREADS = 2048
@@ -35,6 +45,11 @@ class Config:
         unroll: Steps of the inner loop that are laid out in full.
         min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
         wm, wn: Rows and columns of C that a warp computes; 0 where its threads' places follow from the block's.
+        lanes: Threads that share those elements, each with steps of k of its own.
+        split_k: Slices that K is cut into, at most: blocks of their own sum them, and a second kernel adds them up. The
+            same kernel serves any number.
+        pack_words: 1 if both operands are first packed to words along K: of int8 and uint8 four elements, of bool 32.
+        pack_a, pack_b: 1 if an operand is first copied to rows that begin at multiples of 16 bytes, else 0.
     """
 
     bm: int
@@ -48,11 +63,20 @@ class Config:
     min_blocks: int = 1
     wm: int = 0
     wn: int = 0
+    lanes: int = 1
+    split_k: int = 1
+    pack_a: int = 0
+    pack_b: int = 0
+    pack_words: int = 0
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return (self.bm // self.tm) * (self.bn // self.tn)
+        return (self.bm // self.tm) * (self.bn // self.tn) * self.lanes
+
+
+# Whether something holds, and what.
+Rule = tuple[bool, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +90,8 @@ class Variant:
         configure: ``(tile, element) -> Config`` for products of that element type.
         block: ``Config -> (x, y)``, the block's dimensions.
         shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
+        rules: ``(Config, element) -> [(holds, rule)]``: what its template needs of its numbers.
+        few_rows: Whether it is for a C of few rows: a product with fewer columns than rows is computed transposed.
         tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
         default_tile: The tile taken when none is given.
         simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
@@ -79,18 +105,29 @@ class Variant:
     configure: Callable[[int, Element], Config]
     block: Callable[[Config], tuple[int, int]]
     shared_bytes: Callable[[Config, Element, str], int]
+    rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
+    few_rows: bool = False
     tiles: tuple[int, ...] = ()
     default_tile: int = 0
     simulated: bool = True
     text: str | None = None
     folder: str = ""
 
-    def config(self, tile: int | None, element: Element) -> Config:
-        """The numbers for a tile and an element type.
+    def config(self, tile: int | None, element: Element, numbers: Mapping[str, int] | None = None) -> Config:
+        """The numbers for a tile and an element type, some of them given.
+
+        Args:
+            tile: One of ``tiles``; None for the default.
+            element: Type the product is taken in.
+            numbers: What to have instead of the tile's own numbers, by their names in ``Config``.
 
         Raises:
-            ConfigError: If the variant has no tiles, or not this one; the message names those it has.
+            ConfigError: If the variant has no tiles, or not this one (the message names those it has); if there is no
+                such number, or they break a rule (the message says which).
         """
+        return self._with(self._of_tile(tile, element), numbers, element) if numbers else self._of_tile(tile, element)
+
+    def _of_tile(self, tile: int | None, element: Element) -> Config:
         if tile is None:
             return self.configure(self.default_tile, element)
         if not self.tiles:
@@ -100,6 +137,110 @@ class Variant:
         except (TypeError, ValueError):
             fits = ", ".join(map(str, self.tiles))
             raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
+
+    def _with(self, config: Config, numbers: Mapping[str, int], element: Element) -> Config:
+        known = [field.name for field in fields(Config)]
+        for name, value in numbers.items():
+            if name not in known:
+                raise ConfigError(f"there is no number {name!r}; the numbers are {', '.join(known)}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
+                raise ConfigError(
+                    f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}"
+                )
+        config = replace(config, **numbers)
+        shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
+        limit = STATIC_SHARED_BYTES
+        whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
+        rules = [
+            (whole, "bm and bn are multiples of tm and tn"),
+            (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
+            (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
+            (not config.pack_words or not config.lanes > 1, "pack_words is for kernels whose lanes do not share k"),
+            (not config.pack_words or not config.pack_a + config.pack_b, "pack_words packs both, once"),
+            (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
+            (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
+            *(self.rules(config, element) if whole else ()),
+        ]
+        broken = "; ".join(rule for holds, rule in rules if not holds)
+        if broken:
+            raise ConfigError(f"variant {self.name!r} of {element.dtype_name} cannot have these numbers: {broken}")
+        return config
+
+
+def _one_element_a_thread(config: Config, element: Element) -> list[Rule]:
+    return [
+        (config.tm == config.tn == config.bk == config.lanes == 1, "tm, tn, bk and lanes are 1"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
+
+
+def _even_copies(stages: int) -> Callable[[Config, Element], list[Rule]]:
+    """Of kernels whose threads copy one element after the other."""
+
+    def rules(config: Config, element: Element) -> list[Rule]:
+        threads, sizes = config.threads, (config.bm, config.bn, config.bk)
+        even = not any(config.bk * size % threads for size in (config.bm, config.bn))
+        return [
+            (even, "threads copy even shares of both tiles"),
+            (all(threads % size == 0 for size in sizes), "the number of threads is a multiple of bm, bn and bk"),
+            (config.bk % config.unroll == 0, "bk is a multiple of unroll"),
+            (config.stages == stages, f"stages is {stages}"),
+            (config.wm == config.wn == 0 and config.lanes == 1, "wm and wn are 0, lanes is 1"),
+        ]  # fmt: skip
+
+    return rules
+
+
+def _padded_to_vectors(config: Config, element: Element) -> Rule:
+    return config.pad * element.sum_bytes % VECTOR_BYTES == 0, f"pad is a multiple of {VECTOR_BYTES} bytes"
+
+
+def _vector_copies(config: Config, element: Element) -> list[Rule]:
+    """Of ``tile_copies.cuh``: shares are even, a vector at a time and an element at a time."""
+    vector = VECTOR_BYTES // element.sum_bytes
+    threads = config.threads
+    shares = [
+        (big % small == 0)
+        for width in (config.bm, config.bn)
+        for across in (config.bk // vector, width // vector, config.bk, width)
+        for small, big in [sorted((max(across, 1), threads))]
+    ] + [
+        (big % small == 0)
+        for width in (config.bm, config.bn)
+        for small, big in [sorted((width * config.bk, threads * vector))]
+    ]
+    return [
+        (config.tm % vector == 0 and config.tn % vector == 0, f"tm and tn are multiples of {vector}"),
+        (config.bk % vector == 0, f"bk is a multiple of {vector}"),
+        (all(shares), "threads copy even shares of both tiles"),
+        _padded_to_vectors(config, element),
+    ]
+
+
+def _square_vectors(config: Config, element: Element) -> list[Rule]:
+    return [*_vector_copies(config, element), *_even_copies(1)(config, element)[3:]]
+
+
+def _warp_tiles(config: Config, element: Element) -> list[Rule]:
+    fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0
+    lanes = config.wm // config.tm * (config.wn // config.tn) if fits else 0
+    return [
+        (lanes == WARP_SIZE, f"wm / tm * (wn / tn) is {WARP_SIZE}"),
+        (fits and config.bm % config.wm == 0 and config.bn % config.wn == 0, "bm and bn are multiples of wm and wn"),
+        (config.bk % 2 == 0, "bk is even"),
+        (config.stages >= 2, "stages is at least 2"),
+        (config.lanes == 1, "lanes is 1"),
+        *_vector_copies(config, element),
+    ]
+
+
+def _lanes_share_k(config: Config, element: Element) -> list[Rule]:
+    bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
+    return [
+        (config.lanes == WARP_SIZE, f"lanes is {WARP_SIZE}"),
+        (config.bk == bk, f"bk is {bk}"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
 
 
 def _block_of_tiles(config: Config) -> tuple[int, int]:
@@ -179,12 +320,30 @@ def _shared_k_major(config: Config, element: Element, layout: str) -> int:
 # Rows of a block's tile, of a warp's, columns of a warp's, rows and columns of a thread's, step along K, stages, blocks
 # an SM: by bytes of a sum and by columns of the block's tile. Two sets of fragments and the sums fill the registers.
 _WARP_TILES = {
-    4: {64: (64, 32, 32, 8, 4, 8, 3, 1), 128: (128, 32, 64, 8, 8, 8, 3, 2), 256: (128, 32, 128, 8, 16, 8, 3, 1)},
-    8: {64: (64, 32, 32, 8, 4, 8, 3, 1), 128: (128, 32, 64, 8, 8, 8, 2, 1), 256: (64, 32, 64, 8, 8, 8, 2, 1)},
-    16: {64: (64, 32, 16, 4, 4, 8, 2, 1), 128: (64, 32, 32, 4, 8, 4, 2, 1)},
+    4: {
+        32: (32, 32, 32, 8, 4, 16, 2, 1),
+        64: (64, 32, 32, 8, 4, 8, 3, 1),
+        128: (128, 32, 64, 8, 8, 8, 3, 2),
+        256: (128, 32, 128, 8, 16, 8, 3, 1),
+    },
+    8: {
+        32: (32, 32, 32, 8, 4, 8, 2, 1),
+        64: (64, 32, 32, 8, 4, 8, 3, 1),
+        128: (128, 32, 64, 8, 8, 8, 2, 1),
+        256: (64, 32, 64, 8, 8, 8, 2, 1),
+    },
+    16: {
+        32: (32, 32, 16, 4, 4, 8, 2, 1),
+        64: (64, 32, 16, 4, 4, 8, 2, 1),
+        128: (64, 32, 32, 4, 8, 4, 2, 1),
+    },
 }
 # A 64-bit integer product takes registers of its own.
-_WARP_TILES_OF_INT64 = {64: (64, 32, 32, 8, 4, 8, 3, 1), 128: (64, 32, 32, 8, 4, 8, 3, 1)}
+_WARP_TILES_OF_INT64 = {
+    32: (32, 32, 32, 8, 4, 8, 2, 1),
+    64: (64, 32, 32, 8, 4, 8, 3, 1),
+    128: (64, 32, 32, 8, 4, 8, 3, 1),
+}
 
 
 def _warp_tiled(tile: int, element: Element) -> Config:
@@ -200,6 +359,55 @@ def _warp_tiled(tile: int, element: Element) -> Config:
     )
 
 
+# The same for tiles of few rows, by bytes of a sum (or of those that are widened on the way) and by rows. Blocks are
+# small and stages many: what counts is how much is on its way.
+_THIN_TILES = {
+    4: {
+        8: (128, 8, 128, 8, 4, 16, 4),
+        16: (256, 16, 64, 8, 4, 8, 4),
+        32: (256, 32, 64, 8, 8, 8, 4),
+        64: (128, 64, 64, 16, 8, 8, 4),
+    },
+    8: {
+        8: (128, 8, 128, 8, 4, 8, 4),
+        16: (128, 16, 64, 8, 4, 8, 4),
+        32: (128, 32, 32, 8, 4, 8, 4),
+        64: (64, 32, 32, 8, 4, 8, 3),
+    },
+    16: {
+        8: (64, 8, 64, 4, 4, 8, 4),
+        16: (64, 16, 32, 4, 4, 8, 4),
+        32: (64, 16, 32, 4, 4, 8, 3),
+        64: (64, 32, 16, 4, 4, 8, 2),
+    },
+}
+_THIN_TILES_WIDENED = {
+    8: (256, 8, 64, 4, 4, 8, 2),
+    16: (256, 16, 64, 8, 4, 8, 2),
+    32: (256, 32, 64, 8, 8, 8, 2),
+    64: (128, 32, 64, 8, 8, 8, 3),
+}
+
+
+def _thin(tile: int, element: Element) -> Config:
+    """Tiles of ``tile`` rows: columns, rows and columns of a warp's, of a thread's, step along K, stages."""
+    widened = element.itemsize < element.sum_bytes
+    tiles = _THIN_TILES_WIDENED if widened else _THIN_TILES[element.sum_bytes]
+    bn, wm, wn, tm, tn, bk, stages = tiles[tile]
+    return Config(tile, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, wm=wm, wn=wn)
+
+
+def _dot_products(tile: int, element: Element) -> Config:
+    """``tile`` rows, 2 or 4 columns a warp, and the fewer the wider its elements are."""
+    tm = min(tile, 8 if tile < 16 else 4)
+    widened = element.itemsize < element.sum_bytes
+    columns = 1 if widened and tile == 2 else 2 if widened or tile < 8 else 4
+    tn = max(1, columns * 4 // element.sum_bytes)
+    across = 4 if tile < 16 else 2
+    bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
+    return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, lanes=WARP_SIZE)
+
+
 SQUARE_TILES = (8, 16, 32, 64)
 
 VARIANTS: dict[str, Variant] = {
@@ -212,6 +420,7 @@ VARIANTS: dict[str, Variant] = {
             configure=lambda tile, element: Config(bm=32, bn=16, unroll=8),
             block=lambda config: (config.bm, config.bn),
             shared_bytes=lambda config, element, layout: 0,
+            rules=_one_element_a_thread,
         ),
         Variant(
             name="coalesced",
@@ -220,6 +429,7 @@ VARIANTS: dict[str, Variant] = {
             configure=lambda tile, element: Config(bm=16, bn=32, unroll=8),
             block=_block_of_tiles,
             shared_bytes=lambda config, element, layout: 0,
+            rules=_one_element_a_thread,
         ),
         Variant(
             name="tiled",
@@ -228,6 +438,7 @@ VARIANTS: dict[str, Variant] = {
             configure=_tiled,
             block=_block_of_tiles,
             shared_bytes=_shared_tiled,
+            rules=_even_copies(1),
             tiles=SQUARE_TILES,
             default_tile=32,
         ),
@@ -238,6 +449,7 @@ VARIANTS: dict[str, Variant] = {
             configure=_tiled_padded,
             block=_block_of_tiles,
             shared_bytes=_shared_tiled,
+            rules=_even_copies(1),
             tiles=SQUARE_TILES,
             default_tile=32,
         ),
@@ -248,6 +460,7 @@ VARIANTS: dict[str, Variant] = {
             configure=_double_buffered,
             block=_block_of_tiles,
             shared_bytes=_shared_double_buffered,
+            rules=lambda config, element: [*_even_copies(2)(config, element), _padded_to_vectors(config, element)],
             tiles=SQUARE_TILES,
             default_tile=32,
         ),
@@ -258,6 +471,7 @@ VARIANTS: dict[str, Variant] = {
             configure=_register_tiled,
             block=_block_of_tiles,
             shared_bytes=_shared_k_major,
+            rules=_even_copies(1),
             tiles=(64, 128),
             default_tile=128,
         ),
@@ -268,6 +482,7 @@ VARIANTS: dict[str, Variant] = {
             configure=_register_tiled,
             block=_block_of_tiles,
             shared_bytes=_shared_k_major,
+            rules=_square_vectors,
             tiles=(64, 128),
             default_tile=128,
         ),
@@ -278,8 +493,33 @@ VARIANTS: dict[str, Variant] = {
             configure=_warp_tiled,
             block=lambda config: (config.threads, 1),
             shared_bytes=_shared_k_major,
-            tiles=(64, 128, 256),
+            rules=_warp_tiles,
+            tiles=(32, 64, 128, 256),
             default_tile=256,
+        ),
+        Variant(
+            name="thin",
+            template="warp_tiled.cu.j2",
+            summary="the same with tiles of few rows: a C of few rows or columns at the speed of memory",
+            configure=_thin,
+            block=lambda config: (config.threads, 1),
+            shared_bytes=_shared_k_major,
+            rules=_warp_tiles,
+            few_rows=True,
+            tiles=(8, 16, 32, 64),
+            default_tile=8,
+        ),
+        Variant(
+            name="dot_products",
+            template="dot_products.cu.j2",
+            summary="a warp for a few elements of C, its lanes share k: for a C of few rows or columns",
+            configure=_dot_products,
+            block=lambda config: (config.threads, 1),
+            shared_bytes=lambda config, element, layout: 0,
+            rules=_lanes_share_k,
+            few_rows=True,
+            tiles=(1, 2, 4, 8, 16),
+            default_tile=4,
         ),
         Variant(
             name="cublas",
@@ -292,6 +532,46 @@ VARIANTS: dict[str, Variant] = {
         ),
     )
 }
+
+
+def _sum_slices(slices: int, element: Element) -> Config:
+    """Elements side by side up to 16 bytes, and the more threads for each the more slices there are."""
+    tn = min(4, 16 // element.itemsize)
+    groups = 1 if slices <= 8 else 8 if slices <= 128 else 32
+    return Config(bm=groups, bn=256 // groups * tn, tn=tn)
+
+
+# The second kernel of a product whose K is cut into slices; its tile is their number. No rung: it multiplies nothing.
+SUM_SLICES = Variant(
+    name="sum_slices",
+    template="sum_slices.cu.j2",
+    summary="adds up the slices of K",
+    configure=_sum_slices,
+    block=_block_of_tiles,
+    shared_bytes=lambda config, element, layout: config.bm * config.bn * element.sum_bytes if config.bm > 1 else 0,
+)
+
+
+# What copies an operand to rows that a kernel reads fast.
+PACK = Variant(
+    name="pack",
+    template="pack.cu.j2",
+    summary="copies an operand to aligned rows",
+    configure=lambda tile, element: Config(bm=32, bn=32, tm=4),
+    block=_block_of_tiles,
+    shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
+)
+
+
+# What packs narrow elements to words; its tile is how many go into one.
+PACK_WORDS = Variant(
+    name="pack_words",
+    template="pack_words.cu.j2",
+    summary="packs narrow elements to words along K",
+    configure=lambda tile, element: Config(bm=32, bn=32, bk=tile, tm=4),
+    block=_block_of_tiles,
+    shared_bytes=lambda config, element, layout: 4 * config.bn * (config.bm + 1),
+)
 
 
 def add_variant(row: Variant) -> None:

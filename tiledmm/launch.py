@@ -5,16 +5,17 @@ A plan does everything once that does not depend on where the data lies.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
 from cupy.linalg import _product
 
-from tiledmm.codegen import Specialization
 from tiledmm.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
-from tiledmm.geometry import grid, pack
-from tiledmm.operands import Product
+from tiledmm.geometry import Launch, schedule
+from tiledmm.selection import Choice
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
 cupy_matmul = _product.matmul
@@ -22,24 +23,39 @@ cupy_matmul = _product.matmul
 #: Device that launches go to.
 current_device = cupy.cuda.runtime.getDevice
 
+# Where arrays in scratch memory begin.
+_ALIGNMENT = 512
+
 # RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch).
 # A wrapper made once serves as well; it is not a documented name, so a CuPy without it gets the array.
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
 
+def _prepare(launch: Launch) -> tuple[Any, ...]:
+    """Kernel, grid, block and sizes."""
+    words = launch.words
+    kernel = raw_kernel(launch.specialization).kernel
+    return kernel, launch.grid, launch.specialization.block, _PreparedArgument(words.view(f"V{words.nbytes}"))
+
+
 class Plan:
     """One product on one device, ready to be launched on any arrays that are described alike."""
 
-    __slots__ = ("alignment", "block", "function", "grid", "product", "sizes")
+    __slots__ = ("alignment", "launches", "offsets", "product", "scratch_bytes")
 
-    def __init__(self, product: Product, specialization: Specialization) -> None:
-        self.product = product
-        self.grid = grid(specialization, product.problem)
-        self.block = specialization.block
-        words = pack(specialization, product.problem)
-        self.sizes = _PreparedArgument(words.view(f"V{words.nbytes}"))
-        self.function: Any = None if product.problem.is_empty else raw_kernel(specialization).kernel
-        self.alignment = max(product.a.itemsize, product.b.itemsize, product.c.itemsize) - 1
+    def __init__(self, choice: Choice) -> None:
+        self.product = choice.product
+        self.alignment = max(each.itemsize for each in (self.product.a, self.product.b, self.product.c)) - 1
+        self.launches: list[tuple[tuple[str, ...], tuple[Any, ...]]] = []  # none if there is nothing to compute
+        self.offsets: dict[str, int] = {}  # in scratch memory
+        self.scratch_bytes = 0
+        if self.product.problem.is_empty:
+            return
+        planned = schedule(choice.specialization, self.product.problem)
+        self.launches = [(each.operands, _prepare(each)) for each in planned.launches]
+        for memory in planned.scratch:
+            self.offsets[memory.name] = self.scratch_bytes
+            self.scratch_bytes += -(-memory.bytes // _ALIGNMENT) * _ALIGNMENT
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         """Computes the product.
@@ -54,24 +70,39 @@ class Plan:
         product = self.product
         if out is None:
             result = cupy.ndarray(product.shape, product.result_type, order=product.order)
-        elif self.function is not None and self._overlaps(x1, x2, out):
+        elif self.launches and self._overlaps(x1, x2, out):
             result = self._apart(out)
         else:
             result = out
-        if self.function is None:
+        if not self.launches:
             return result
         if (x1.data.ptr | x2.data.ptr | result.data.ptr) & self.alignment:
             self._check_alignment(x1, x2, result)
+        left, right = (x2, x1) if product.swapped else (x1, x2)
         if product.problem.outer:
-            self._run_outer(x1, x2, result)
-        elif product.swapped:
-            self.function(self.grid, self.block, (x2, x1, result, self.sizes))
+            for a, b, c in product.problem.outer_offsets():
+                self._launch(
+                    left.data + a * product.a.itemsize,
+                    right.data + b * product.b.itemsize,
+                    result.data + c * product.c.itemsize,
+                )
+        elif len(self.launches) > 1:
+            self._launch(left, right, result)
         else:
-            self.function(self.grid, self.block, (x1, x2, result, self.sizes))
+            function, grid, block, sizes = self.launches[0][1]
+            function(grid, block, (left, right, result, sizes))
         if out is not None and result is not out:
             out[...] = result
             return out
         return result
+
+    def _launch(self, left: Any, right: Any, result: Any) -> None:
+        """All kernels of a product."""
+        with _borrowed(self.scratch_bytes) as scratch:
+            arrays = {"A": left, "B": right, "C": result}
+            arrays |= {name: scratch + offset for name, offset in self.offsets.items()}
+            for operands, (function, grid, block, sizes) in self.launches:
+                function(grid, block, (*[arrays[name] for name in operands], sizes))
 
     def _overlaps(self, x1: Any, x2: Any, out: Any) -> bool:
         """Whether ``out`` may share memory with an operand, judged by the stretch of memory that each spans."""
@@ -88,17 +119,6 @@ class Plan:
         memory = cupy.cuda.alloc(span.stop - span.start) - span.start
         return cupy.ndarray(out.shape, out.dtype, memory, strides=out.strides)
 
-    def _run_outer(self, x1: Any, x2: Any, result: Any) -> None:
-        product = self.product
-        left, right = (x2, x1) if product.swapped else (x1, x2)
-        for a, b, c in product.problem.outer_offsets():
-            pointers = (
-                left.data + a * product.a.itemsize,
-                right.data + b * product.b.itemsize,
-                result.data + c * product.c.itemsize,
-            )
-            self.function(self.grid, self.block, (*pointers, self.sizes))
-
     def _check_alignment(self, x1: Any, x2: Any, result: Any) -> None:
         for name, x in (("x1", x1), ("x2", x2), ("out", result)):
             if x.data.ptr % x.dtype.itemsize:
@@ -106,6 +126,22 @@ class Plan:
                     f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
                     "a GPU cannot read it in place: copy it first (x.copy())"
                 )
+
+
+@contextlib.contextmanager
+def _borrowed(size: int) -> Iterator[Any]:
+    """Memory for what is launched meanwhile on the current stream.
+
+    From CuPy's pool, which hands it out again to what comes later on that stream. A graph that is being captured is
+    launched any time later: there the memory is the graph's own.
+    """
+    stream = cupy.cuda.get_current_stream()
+    if not stream.is_capturing():
+        yield cupy.cuda.alloc(size)
+        return
+    pointer = cupy.cuda.runtime.mallocAsync(size, stream.ptr)
+    yield pointer
+    cupy.cuda.runtime.freeAsync(pointer, stream.ptr)
 
 
 def check_array(x: Any, name: str) -> None:

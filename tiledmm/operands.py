@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,15 @@ class Array:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
+
+    def as_type(self, dtype: Any) -> Array:
+        """What ``astype`` gives, in C order."""
+        kind = np.dtype(dtype)
+        strides, step = [], kind.itemsize
+        for size in reversed(self.shape):
+            strides.append(step)
+            step *= size
+        return Array(self.shape, tuple(reversed(strides)), kind)
 
 
 def describe(array: Any) -> Array:
@@ -70,6 +79,10 @@ class Product:
     result_type: np.dtype[Any]
     via_temporary: bool
     spans: tuple[Span, Span, Span]
+
+    def transposed(self) -> Product:
+        """The same product, computed as C^T = B^T A^T."""
+        return replace(self, problem=self.problem.transposed(), a=self.b, b=self.a, swapped=not self.swapped)
 
 
 def resolve(

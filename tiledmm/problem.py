@@ -37,6 +37,10 @@ class BatchDimension:
     c: int
 
 
+#: A layout's letters, of the transposed matrices.
+TRANSPOSED = str.maketrans("NT", "TN")
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A product in the kernel's terms: A (m, k), B (k, n), C (m, n).
@@ -66,6 +70,20 @@ class Problem:
     def is_empty(self) -> bool:
         """True if C has no elements."""
         return self.m * self.n * self.products == 0
+
+    def transposed(self) -> Problem:
+        """C^T = B^T A^T."""
+        row_a, col_a, row_b, col_b, row_c, col_c = self.strides
+        letters = self.layout.translate(TRANSPOSED)
+        return Problem(
+            self.n,
+            self.m,
+            self.k,
+            (col_b, row_b, col_a, row_a, col_c, row_c),
+            tuple(BatchDimension(d.size, d.b, d.a, d.c) for d in self.batch),
+            letters[::-1],
+            tuple(BatchDimension(d.size, d.b, d.a, d.c) for d in self.outer),
+        )
 
     def outer_offsets(self) -> Iterator[tuple[int, int, int]]:
         """Where A, B and C begin, in elements, for each step of the outer dimensions."""

@@ -1,5 +1,5 @@
 // tiledmm_double_buffered_f32_64x64x32_tt
-// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=4 pad=4 stages=2 unroll=16 min_blocks=3 wm=0 wn=0
+// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=4 pad=4 stages=2 unroll=16 min_blocks=3 wm=0 wn=0 lanes=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -55,10 +55,22 @@ __device__ __forceinline__ float double_to_float(double value) {
     return narrow;
 }
 
+__device__ __forceinline__ float add(float x, float y) {
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+    return sum;
+}
+
 __device__ __forceinline__ float negate(float x) {
     float negative;
     asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
     return negative;
+}
+
+// The sum and four products of bytes, modulo 2^32.
+__device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
+    asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
 }
 
 // ---- asynchronous copies ----
@@ -140,6 +152,8 @@ __device__ __forceinline__ void wait_for_copies() {
 //   (u)int8 .. (u)int32       unsigned 32-bit    wraps; the low bits of a product depend on the low bits alone
 //   (u)int64                  unsigned 64-bit
 //   boolean                   any-of-ands
+//   int8x4 uint8x4            unsigned 32-bit    four products an instruction: words that pack_words made
+//   booleanx32                any-of-ands        32 an instruction
 
 using int8 = signed char;
 using int16 = short;
@@ -170,6 +184,26 @@ using complex128 = Complex<float64>;
 
 struct Truth {
     uint32 bit;
+};
+
+struct int8x4 {   // neighbours along k, the first in the lowest byte
+    using Element = int8;
+    uint32 bits;
+};
+struct uint8x4 {
+    using Element = uint8;
+    uint32 bits;
+};
+struct booleanx32 {
+    using Element = boolean;
+    uint32 bits;
+};
+
+struct Bytes {   // four elements, or the sum of products of such
+    uint32 bits;
+};
+struct Bits {   // 32 elements, or, in any order, the truth of what their ands came to
+    uint32 bits;
 };
 
 // ---- widen: a stored element as the number it is ----
@@ -256,6 +290,9 @@ __device__ uint32 sum_type(int16);
 __device__ uint32 sum_type(uint16);
 __device__ uint32 sum_type(int32);
 __device__ uint32 sum_type(uint32);
+__device__ Bytes sum_type(int8x4);
+__device__ Bytes sum_type(uint8x4);
+__device__ Bits sum_type(booleanx32);
 __device__ uint64 sum_type(int64);
 __device__ uint64 sum_type(uint64);
 
@@ -277,6 +314,31 @@ __device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
 __device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
 __device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
 
+__device__ __forceinline__ Bytes multiply_add(Bytes a, Bytes b, Bytes sum) {
+    return {dot_of_bytes(a.bits, b.bits, sum.bits)};
+}
+__device__ __forceinline__ Bits multiply_add(Bits a, Bits b, Bits sum) { return {sum.bits | (a.bits & b.bits)}; }
+
+__device__ __forceinline__ float64 add(float64 x, float64 y) { return x + y; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> add(Complex<Real> x, Complex<Real> y) {
+    return {add(x.re, y.re), add(x.im, y.im)};
+}
+__device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
+__device__ __forceinline__ uint64 add(uint64 x, uint64 y) { return x + y; }
+__device__ __forceinline__ Truth add(Truth x, Truth y) { return {x.bit | y.bit}; }
+
+// The sum of the lane whose number differs in the bits of `apart`. Every lane of the warp takes part.
+template <class Word>
+__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
+    return __shfl_xor_sync(0xffffffffu, x, apart);
+}
+template <class Real>
+__device__ __forceinline__ Complex<Real> shuffle_xor(Complex<Real> x, int apart) {
+    return {shuffle_xor(x.re, apart), shuffle_xor(x.im, apart)};
+}
+__device__ __forceinline__ Truth shuffle_xor(Truth x, int apart) { return {shuffle_xor(x.bit, apart)}; }
+
 // ---- from memory into a sum and back ----
 
 template <class A, class B>
@@ -287,12 +349,24 @@ constexpr bool SAME<A, A> = true;
 // A stored element, taken as an element of type T, ready to be multiplied.
 template <class T, class Stored>
 __device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
-    if constexpr (SAME<T, boolean>)
+    if constexpr (SAME<Accumulator<T>, Bytes> || SAME<Accumulator<T>, Bits>)
+        return {x.bits};
+    else if constexpr (SAME<T, boolean>)
         return Truth{widen(x)};
     else if constexpr (SAME<T, Stored>)
         return static_cast<Accumulator<T>>(widen(x));
     else
         return static_cast<Accumulator<T>>(widen(Cast<T>::from(widen(x))));
+}
+
+// An element as so many bits of a word.
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(uint32 element) {
+    return element & ((1u << COUNT) - 1);
+}
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(Truth element) {
+    return element.bit;
 }
 
 // True where the accumulator has the very bits of the stored element, so that a copy of bytes is as good as a read.
@@ -303,7 +377,11 @@ constexpr bool SAME_BITS = SAME<T, Stored> && sizeof(Stored) == sizeof(Accumulat
 // first, so that a wider C gets the whole float32 sum.
 template <class T, class Stored>
 __device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
-    if constexpr (SAME<T, boolean>)
+    if constexpr (SAME<Accumulator<T>, Bytes>)
+        return Cast<Stored>::from(static_cast<typename T::Element>(sum.bits));
+    else if constexpr (SAME<Accumulator<T>, Bits>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bits != 0));
+    else if constexpr (SAME<T, boolean>)
         return Cast<Stored>::from(static_cast<uint8>(sum.bit));
     else if constexpr (SAME<T, float16> || SAME<T, bfloat16>)
         return Cast<Stored>::from(sum);
@@ -325,6 +403,8 @@ struct Strides {   // in elements; may be negative or zero
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
     long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
+    long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
     Strides a, b, c;
 };
@@ -336,31 +416,46 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
+// How far a product's matrix is from the first one's, in elements.
+__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
+    const long long slow = divide(product, p.batch[2]);
+    const long long i0 = divide(slow, p.batch[1]);
+    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
+           (product - slow * p.batch[2]) * strides.batch[2];
+}
+
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long a0, b0, c0;   // where its product's matrices begin, in elements
+    long long k;            // steps of k that it sums: all, or a slice of them
+    long long a0, b0, c0;   // where its matrices begin, in elements
     bool exists;            // false for the blocks that fill up the grid's last row
 };
 
-// Blocks are numbered down C's columns, then along its rows, then through the batch: blocks that run at the same time
-// share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
+// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
+// at the same time share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
 __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
     const long long index = blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through the whole batch
-    const long long product = divide(strip, p.tiles_n);
+    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through slices and batch
+    long long product = divide(strip, p.tiles_n);
     BlockTile tile = {};
     tile.row0 = (index - strip * p.tiles_m) * bm;
     tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.k = p.k;
+    if (p.slices > 1) {
+        const long long part = product;
+        product = divide(part, p.slices);
+        const long long slice = part - product * p.slices, k0 = slice * p.slice_k;
+        tile.k = p.k - k0 < p.slice_k ? p.k - k0 : p.slice_k;
+        tile.a0 = k0 * p.a.col;
+        tile.b0 = k0 * p.b.row;
+        tile.c0 = slice * p.slice_c;
+    }
     tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
     if (product > 0) {
-        const long long slow = divide(product, p.batch[2]);
-        const long long i2 = product - slow * p.batch[2];
-        const long long i0 = divide(slow, p.batch[1]);
-        const long long i1 = slow - i0 * p.batch[1];
-        tile.a0 = i0 * p.a.batch[0] + i1 * p.a.batch[1] + i2 * p.a.batch[2];
-        tile.b0 = i0 * p.b.batch[0] + i1 * p.b.batch[1] + i2 * p.b.batch[2];
-        tile.c0 = i0 * p.c.batch[0] + i1 * p.c.batch[1] + i2 * p.c.batch[2];
+        tile.a0 += batch_offset(p, p.a, product);
+        tile.b0 += batch_offset(p, p.b, product);
+        tile.c0 += batch_offset(p, p.c, product);
     }
     return tile;
 }
@@ -433,11 +528,12 @@ struct View {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 
-    // N elements of column `col`, from row 0 on.
+    // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int col) const {
-        const int count = col < cols && rows > 0 ? rows < N ? rows : N : 0;
-        copy_async<N>(reinterpret_cast<Stored*>(shared), address(0, col), count);
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+        const int left = rows - row;
+        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
     }
 };
 
@@ -515,8 +611,8 @@ using TB = float32;       // of B,
 using TC = float32;       // and of C
 using T = float32;        // what A's and B's elements are taken as when they are multiplied
 using Sum = Accumulator<T>;   // what their products are summed in
-constexpr Order ORDER_A = Order::COLUMNS;
-constexpr Order ORDER_B = Order::COLUMNS;
+[[maybe_unused]] constexpr Order ORDER_A = Order::COLUMNS;
+[[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
 constexpr int BM = 64;   // rows of C a block computes
 constexpr int BN = 64;   // columns of C a block computes
 constexpr int BK = 32;   // step along K: how much of A's columns and B's rows is in shared memory at a time
@@ -527,7 +623,7 @@ constexpr int UNROLL = 16;   // steps of the inner loop laid out in full: all of
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
-constexpr bool FITS = 3 * THREADS <= TILEDMM_SM_THREADS && (TM * TN < 64 || __CUDA_ARCH__ < 1000);   // from 10.0 on, 64 sums would spill
+constexpr bool FITS = 3 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 3 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // double_buffered: two buffers in shared memory; the next tiles are on their way into one while the other is multiplied.
@@ -557,8 +653,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     __shared__ alignas(16) Sum Bs[2][BN][BK + PAD];   // (2, BN, BK)  a row of the tile is a stretch of a column of B
     const BlockTile block = locate_block(p, BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
-    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, p.k, p.a);
-    const auto B = matrix<T, ORDER_B>(b + block.b0, p.k, p.n, p.b);
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
 
     const int tx = threadIdx.x;
@@ -622,7 +718,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     };
 
     // prologue
-    fetch(0, p.k);
+    fetch(0, block.k);
     settle(0);
     __syncthreads();   // the first tiles are complete before anyone reads them
 
@@ -630,7 +726,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
     int stage = 0;
 #pragma unroll 1   // laid out several times, it would only cost registers
-    for (long long left = p.k; left > 0; left -= BK) {
+    for (long long left = block.k; left > 0; left -= BK) {
         const bool more = left > BK;
         if (more) fetch(stage ^ 1, left - BK);
 

@@ -44,8 +44,8 @@ def run(number: int) -> None:
     kernel = cupy.RawKernel(text, spec.symbol, options=("-std=c++17", "-lineinfo"))
     left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
     out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
-    words = geometry.pack(spec, problem)
-    kernel(geometry.grid(spec, problem), spec.block, (left, right, out, words.view(f"V{words.nbytes}")))
+    (launch,) = geometry.schedule(spec, problem).launches
+    kernel(launch.grid, spec.block, (left, right, out, launch.words.view(f"V{launch.words.nbytes}")))
     cupy.cuda.runtime.deviceSynchronize()
 
 

@@ -20,13 +20,20 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
-from tiledmm.elements import element
+from tiledmm.elements import WORDS, element
 from tiledmm.ladder import VARIANTS, Config, kernel_variants
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
 TYPES = ("int8", "float16", "float32", "float64", "complex64", "complex128")
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
-KERNELS = [(row.name, tile) for row in kernel_variants() for tile in row.tiles or (None,)]
+#: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
+KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
+    *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
+    ("tiled", 8, {"split_k": 3}),
+    ("tiled", 8, {"split_k": 20}),
+    ("warp_tiled", 64, {"pack_a": 1, "pack_b": 1}),
+    ("warp_tiled", 64, {"pack_words": 1, "split_k": 2}),
+]
 
 # Each is what its tool exists to find. If the tool does not, then its silence on our kernels means nothing.
 PLANTED = {
@@ -63,6 +70,8 @@ extern "C" __global__ void planted(const int* in, int* out) {
 
 def shapes(config: Config) -> list[tuple[int, int, int]]:
     """(m, n, k) that leave tiles and steps partly filled, and take more than two steps along k."""
+    if config.split_k > 1 or config.pack_a:
+        return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
     return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
 
@@ -98,19 +107,19 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
     return array
 
 
-def run(variant: str, tile: int | None, dtype: str, layout: str) -> None:
+def run(variant: str, tile: int | None, numbers: dict[str, int], dtype: str, layout: str) -> None:
     """Multiplies with one kernel and compares with NumPy."""
     kind = element(dtype).dtype
     rng = np.random.default_rng(0)
-    for m, n, k in shapes(VARIANTS[variant].config(tile, element(dtype))):
+    for m, n, k in shapes(VARIANTS[variant].config(tile, element(dtype), numbers)):
         left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
         x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
         out = exact_array((m, n), kind, "N")
-        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile)
+        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=numbers)
         wide = "D" if kind.kind == "c" else "d"
         expected = left.astype(wide) @ right.astype(wide)
         if not (out.get() == expected.astype(kind)).all():
-            raise SystemExit(f"wrong result: {variant} {tile} {dtype} {layout} {m}x{n}x{k}")
+            raise SystemExit(f"wrong result: {variant} {tile} {numbers} {dtype} {layout} {m}x{n}x{k}")
 
 
 def run_planted(tool: str) -> None:
@@ -139,9 +148,16 @@ def main() -> None:
         run_planted(options.planted)
         return
     shard, shards = (int(part) for part in options.shard.split("/"))
-    every = [(*kernel, dtype, layout) for kernel in KERNELS for dtype in TYPES for layout in LAYOUTS]
+    every = [
+        (*kernel, dtype, layout)
+        for kernel in KERNELS
+        for dtype in TYPES
+        for layout in LAYOUTS
+        if dtype in WORDS or "pack_words" not in kernel[2]
+    ]
     mine = every[shard - 1 :: shards]
     for combination in mine:
+        print(*combination, flush=True)  # if it never ends, this is the one
         run(*combination)
     cupy.cuda.runtime.deviceSynchronize()
     print(f"{len(mine)} of {len(every)} kernels ran")

@@ -70,10 +70,14 @@ def test_errors_are_within_the_bounds_of_theory(dtype: str, positive: bool) -> N
 
 
 def test_variants_that_sum_in_one_order_agree_to_the_last_bit() -> None:
-    # Every rung adds the products of a sum in the order of k, into one number.
+    # But for those whose lanes share k, every rung adds the products of a sum in the order of k, into one number.
     rng = np.random.default_rng(21)
     left, right = random(rng, (65, 130), "float32", False), random(rng, (130, 63), "float32", False)
     x1, x2 = to_device(left), to_device(right)
-    results = [tiledmm.matmul(x1, x2, variant=variant, tile=tile).get() for variant, tile in KERNELS]
+    results = [
+        tiledmm.matmul(x1, x2, variant=variant, tile=tile).get()
+        for variant, tile in KERNELS
+        if tiledmm.kernel(variant, tile=tile).specialization.config.lanes == 1
+    ]
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])

@@ -103,6 +103,7 @@ KERNELS = (
 _SHARED_PARTS = (
     "__device__ __forceinline__ void copy_async(",
     "__device__ __forceinline__ void wait_for_copies()",
+    "__device__ __forceinline__ long long batch_offset(",
     "__device__ __forceinline__ BlockTile locate_block(",
     "__device__ __forceinline__ int inside(",
     "struct View {",
@@ -237,7 +238,9 @@ OPERATORS: dict[str, Callable[[str], Iterable[Edit]]] = {
     "padding": _replaced(r"\bPAD\b", "0", "PAD - 1"),
     "step along K": _replaced(r"\bBK\b", "(BK - 1)", "(BK + 1)"),
     "loop along K": _replaced(r"\bleft -= BK", "left -= 2 * BK", "left += BK", "left -= 1"),
-    "loop's end": _replaced(r"(\w+) < (B[KMN]|T[MN]|LOADS_[AB]|p\.k);", r"\1 < \2 - 1;", r"\1 < \2 / 2;", r"\1 < 1;"),
+    "loop's end": _replaced(
+        r"(\w+) < (B[KMN]|T[MN]|LOADS_[AB]|block\.k);", r"\1 < \2 - 1;", r"\1 < \2 / 2;", r"\1 < 1;"
+    ),
     "stage": _replaced(r"\bstage \^ 1", "stage"),
     "stage fixed": _replaced(r"\[stage\]", "[0]", "[stage ^ 1]"),
     "statement dropped": _dropped,
@@ -337,7 +340,7 @@ EQUIVALENT = (
     Known(_TILED, r"auto [ab]_view = .*", r".*\(BK \+ 1\).*", "threads ask for less than BK steps, whatever is there"),
     Known(_TILED, r"const int depth = .*", r"const int depth = inside\(left - BK, 0, \(BK \+ 1\)\);",
         "threads ask for less than BK steps, whatever is there"),
-    Known(r"tiled.*", r"for \(long long left = p\.k; left > 0; left -= BK\) \{", r".* left >= 0; .*",
+    Known(r"tiled.*", r"for \(long long left = block\.k; left > 0; left -= BK\) \{", r".* left >= 0; .*",
         "one step more, over zeros"),
     Known(r"double_buffered.*", r"const bool more = left > BK;", r".* left (?:>= BK|> \(BK - 1\));",
         "after the last step zeros go to the buffer that nobody reads any more"),
@@ -349,7 +352,8 @@ EQUIVALENT = (
         "registers wait for what cp.async does not copy: nothing here (see the kernels for sm_75)"),
     Known(_REGISTERS, r"[ab]_view\.copy_or_zero\(.*|copy_async\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
         "there is no cp.async: nothing is copied to shared memory but by settle"),
-    Known(_REGISTERS, r"fetch\(0, p\.k\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
+    Known(".*", r"if \(p\.slices > 1\) \{", r".*slices (?:>= 1|> 0).*", "one slice is all of K"),
+    Known(_REGISTERS, r"fetch\(0, \S+\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
         "the tiles go to registers: to which buffer, settle says"),
     Known(_REGISTERS, r"constexpr bool ASYNC_[AB] = .*", r".*\|\|.*",
         "copied to the other buffer at once, and not by way of registers: slower"),
@@ -385,6 +389,7 @@ class _Case(NamedTuple):
     b: np.ndarray
     out: Callable[[], np.ndarray | None]
     expected: np.ndarray
+    slices: int
 
 
 def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: tuple[int, ...]) -> np.ndarray:
@@ -397,19 +402,20 @@ def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, mar
 
 
 def cases(kernel: Kernel) -> list[_Case]:
-    """The products: ragged, a batch, whole tiles, less than a tile, and K = 0. All are exact."""
+    """The products: ragged, a batch, whole tiles, less than a tile, K = 0, and K in slices. All are exact."""
     config = specialize(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     rng = np.random.default_rng(0)
     found = []
-    for batch, (m, n, k), margin, step in (
-        ((), (bm + 3, 2 * bn + 5, 3 * bk + 1), 2, 2),
-        ((2, 3, 2), (2 * bm + 5, bn + 3, bk + 3), 1, 3),
-        ((), (2 * bm, bn, 2 * bk), 0, 1),
-        ((), (2, 3, 5), 1, 2),
-        ((), (3, 2, 0), 1, 2),
+    for batch, (m, n, k), margin, step, slices in (
+        ((), (bm + 3, 2 * bn + 5, 3 * bk + 1), 2, 2, 1),
+        ((2, 3, 2), (2 * bm + 5, bn + 3, bk + 3), 1, 3, 1),
+        ((), (2 * bm, bn, 2 * bk), 0, 1, 1),
+        ((), (2, 3, 5), 1, 2, 1),
+        ((), (3, 2, 0), 1, 2, 1),
+        ((2,), (bm + 1, 3, 75), 1, 2, 3),
     ):
-        around = (*((0, 1, 1) if batch else ()), margin, margin)
+        around = (*(0, 1, 1)[: len(batch)], margin, margin)
         a = _matrices(rng, (*batch, m, max(k, 2)), kernel.layout[0], around)[..., :k]
         b = _matrices(rng, (*batch, max(k, 2), n), kernel.layout[1], around)[..., :k, :]
         ndim = len(batch) + 2
@@ -419,7 +425,7 @@ def cases(kernel: Kernel) -> list[_Case]:
         def out(zeros: np.ndarray = zeros, layout: Layout = layout, dense: bool = step == 1) -> np.ndarray | None:
             return None if dense else lay_out(np, zeros, layout, poison=True)[0]
 
-        found.append(_Case(a, b, out, a @ b))
+        found.append(_Case(a, b, out, a @ b, slices))
     return found
 
 
@@ -500,7 +506,8 @@ class Judge:
             )
             done = simulate(
                 case.a, case.b, case.out(), {},
-                variant=kernel.variant, tile=kernel.tile, source=source, settings=settings,
+                variant=kernel.variant, tile=kernel.tile, config={"split_k": case.slices}, source=source,
+                settings=settings,
             )  # fmt: skip
             if done.report.findings:
                 kinds = tuple(sorted({each.kind for each in done.report.findings}))

@@ -146,7 +146,7 @@ def test_verdicts():
         edited(tiled, "const int tx = threadIdx.x;", "while (*(const volatile float*)a < 1e9f) {} const int tx = 0;"),
         edited(tiled, "const int tx = threadIdx.x;", "for (volatile int i = 0;; i = i + 1) {} const int tx = 0;"),
         edited(tiled, "const int tx = threadIdx.x;", "__builtin_trap(); const int tx = 0;"),
-        edited(tiled, "left > 0", "left >= 0"),
+        edited(tiled, "left > 0; left -=", "left >= 0; left -="),
     ]
     verdicts = run(chosen, limit=3)
     assert [verdict.status for verdict in verdicts] == [
@@ -156,7 +156,7 @@ def test_verdicts():
 
 
 def test_a_sample_is_caught():
-    chosen = sample(KERNELS, 75, seed=3)
+    chosen = sample(KERNELS, 85, seed=3)
     verdicts = run(chosen)
     for mutant, verdict in zip(chosen, verdicts, strict=True):
         told = f"{mutant.kernel.name}, line {mutant.line + 1}: {mutant.before} became {mutant.after}"

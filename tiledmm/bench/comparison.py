@@ -14,6 +14,7 @@ from tiledmm.api import matmul
 from tiledmm.bench import reference as expected
 from tiledmm.bench import timing
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand
+from tiledmm.codegen import Specialization
 from tiledmm.compilation import Kernel, compiled, raw_kernel
 from tiledmm.elements import element
 from tiledmm.errors import ShapeError, TiledmmError
@@ -78,7 +79,7 @@ def compare(
         if row.ok:
             rivals[row.label] = call
     report(f"checking {BASELINE}")
-    baseline = functools.partial(_run_cupy, sets)
+    baseline = functools.partial(run_cupy, sets)
     rows.append(_verified(Row(BASELINE), baseline, sets[0], right))
     if not rows[-1].note:
         rivals[BASELINE] = baseline
@@ -128,7 +129,8 @@ def _run_rung(sets: list[Operands], rung: Rung, i: int) -> None:
     matmul(a, b, out=c, variant=rung.variant, tile=rung.tile)
 
 
-def _run_cupy(sets: list[Operands], i: int) -> None:
+def run_cupy(sets: list[Operands], i: int) -> None:
+    """The baseline's call number ``i``."""
     a, b, c = sets[i % len(sets)]
     cupy.matmul(a, b, out=c)
 
@@ -138,7 +140,8 @@ def _described(rung: Rung, operands: Operands) -> Row:
     row = Row(rung.variant, rung.tile)
     try:
         a, b, c = operands
-        kernel = compiled(select(rung.variant, rung.tile, resolve(describe(a), describe(b), describe(c))))
+        spec = select(rung.variant, rung.tile, resolve(describe(a), describe(b), describe(c))).specialization
+        kernel = compiled(spec.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}")
     return replace(
@@ -147,12 +150,12 @@ def _described(rung: Rung, operands: Operands) -> Row:
         shared_bytes=kernel.shared_bytes,
         local_bytes=kernel.local_bytes,
         occupancy=kernel.occupancy,
-        note=_remark(rung, kernel),
+        note=_remark(rung, kernel, spec),
     )
 
 
-def _remark(rung: Rung, kernel: Kernel) -> str:
-    remarks = [f"runs {kernel.symbol}"] if rung.variant == AUTO else []
+def _remark(rung: Rung, kernel: Kernel, spec: Specialization) -> str:
+    remarks = [f"runs {spec}"] if rung.variant == AUTO or spec != spec.kernel else []
     if kernel.local_bytes:
         remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")
     return ", ".join(remarks)
@@ -208,12 +211,12 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     """
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
     product = resolve(describe(a), describe(b))
-    specialization = select(AUTO, None, product)
-    ready = Plan(product, specialization)
-    raw, shape, kind = raw_kernel(specialization), (n, n), a.dtype
+    choice = select(AUTO, None, product)
+    raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
+    ((_, (_, grid, block, sizes)),) = Plan(choice).launches
 
     def launch(i: int) -> None:
-        raw(ready.grid, ready.block, (a, b, cupy.empty(shape, kind), ready.sizes))
+        raw(grid, block, (a, b, cupy.empty(shape, kind), sizes))
 
     rivals: dict[str, timing.Call] = {
         "tiledmm.matmul": lambda i: matmul(a, b),

@@ -13,7 +13,7 @@ Needs a C++ compiler, and neither a GPU nor CuPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
+    config: Mapping[str, int] | None = None,
     checks: bool = True,
     target: str = "sm_90",
 ) -> np.ndarray[Any, Any]:
@@ -68,7 +69,7 @@ def matmul(
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result.
-        casting, order, dtype, axes, axis, keepdims, signature, variant, tile: As for ``tiledmm.matmul``.
+        casting, order, dtype, axes, axis, keepdims, signature, variant, tile, config: As for ``tiledmm.matmul``.
         checks: Whether every access is checked. Without, a kernel runs several times as fast, and one that is wrong
             can end the process.
         target: The GPU to be, such as ``"sm_75"``, which has no cp.async.
@@ -87,7 +88,7 @@ def matmul(
         "signature": signature,
     }  # fmt: skip
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=None, settings=settings)
+    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=None, settings=settings, config=config)
     done.report.check()
     return done.result
 
@@ -100,6 +101,7 @@ def run(
     *,
     variant: str = AUTO,
     tile: int | None = None,
+    config: Mapping[str, int] | None = None,
     source: str | PathLike[str] | None = None,
     checks: bool = True,
     counts: bool = True,
@@ -114,7 +116,7 @@ def run(
     """The same, with a report of what the kernel did and of what is wrong with it.
 
     Args:
-        x1, x2, out, variant, tile, checks, target: As for ``matmul``.
+        x1, x2, out, variant, tile, config, checks, target: As for ``matmul``.
         source: A file with CUDA C to run in place of the kernel's own: a copy of what ``tiledmm.source`` gives, edited.
         counts: Whether traffic is counted.
         machine: Whether it is counted as the machine code of ``target`` has it, too, where neighbouring accesses are
@@ -141,5 +143,5 @@ def run(
         progress=progress,
     )  # fmt: skip
     path = None if source is None else Path(source)
-    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=path, settings=settings)
+    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=path, settings=settings, config=config)
     return done.result, done.report

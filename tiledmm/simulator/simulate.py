@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tiledmm.simulator import machine, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import NOT_WRITTEN, Region, finding
 from tiledmm.simulator.lines import SourceLines
-from tiledmm.simulator.report import Finding, Report, Traffic, line_counts, total
+from tiledmm.simulator.report import Finding, LineCounts, Report, Traffic, line_counts, total
 
 # CuPy's allocations begin at multiples of this, and so do the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
@@ -112,13 +112,14 @@ def simulate(
     tile: int | None,
     source: Path | None,
     settings: Settings,
+    config: Mapping[str, int] | None = None,
 ) -> Simulation:
     """Computes a product on the CPU.
 
     Args:
         x1, x2, out: NumPy arrays; ``out`` may be None.
         keywords: ``matmul``'s: casting, order, dtype, axes, axis, keepdims, signature.
-        variant, tile: The kernel.
+        variant, tile, config: The kernel.
         source: A file with CUDA C to run in place of the kernel's own.
         settings: How to run it.
     """
@@ -139,32 +140,30 @@ def simulate(
         x1 = x1 if left is None else x1.astype(left)
         x2 = x2 if right is None else x2.astype(right)
         target = np.empty(out.shape, product.compute.dtype) if product.via_temporary else out
-        done = simulate(x1, x2, target, keywords, variant=variant, tile=tile, source=source, settings=settings)
+        done = simulate(
+            x1, x2, target, keywords, variant=variant, tile=tile, source=source, settings=settings, config=config
+        )
         if not product.via_temporary:
             return done
         np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
         return replace(done, result=out)
-    return _Run(product, select(variant, tile, product), source, settings).on(x1, x2, out)
+    choice = select(variant, tile, product, config)
+    return _Run(choice.product, choice.specialization, source, settings).on(x1, x2, out)
 
 
 class _Run:
-    """One product by one kernel."""
+    """One product, by one kernel or several. What is reported is of the one that multiplies, but for what is wrong."""
 
     def __init__(self, product: Product, spec: Specialization, source: Path | None, settings: Settings) -> None:
         if not spec.variant.simulated:
             raise ConfigError(f"variant {spec.variant.name!r} cannot be simulated")
-        self.product, self.spec, self.settings = product, spec, settings
-        self.target = find_target(settings.target)
-        self.text = render(spec) if source is None else _read(source, spec)
-        path = toolchain.build_kernel(
-            self.text,
-            spec.symbol,
-            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
-            instrumented=settings.instrumented,
-        )
-        self.code = machine.Code.load(path)
-        self.debug = debug_info(path)
-        self.lines = SourceLines(self.debug, self.text)
+        self.product, self.settings = product, settings
+        self.schedule = geometry.schedule(spec, product.problem)
+        multiplying = self.schedule.multiplying
+        self.kernels = [
+            _Kernel(each, source if each is multiplying else None, settings) for each in self.schedule.launches
+        ]
+        self.main = next(i for i, each in enumerate(self.schedule.launches) if each is multiplying)
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product
@@ -183,34 +182,97 @@ class _Run:
             _Placed("C", result, spans[2]),
         ]
         if product.problem.is_empty:
-            return Simulation(result, self._report([], (0, 0, 0), placed), ())
+            return Simulation(result, self._report([], placed), ())
+        for scratch in self.schedule.scratch:
+            rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
+            placed.append(_Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
         memory = machine.Memory([each.room for each in placed])
         try:
             for piece, each in enumerate(placed):
-                each.place(memory, piece, filled=piece < 2)
-            outcomes = [self._launch(placed, offsets) for offsets in product.problem.outer_offsets()]
-            report = self._report(outcomes, (*geometry.grid(self.spec, product.problem), 1), placed)
+                each.place(memory, piece, filled=each.name in ("A", "B"))
+            outcomes = [
+                [self._launch(kernel, placed, offsets) for kernel in self.kernels]
+                for offsets in product.problem.outer_offsets()
+            ]
+            report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
-                report = replace(report, findings=report.findings + self._not_written(placed[2]))
-            events = tuple(self._events(outcomes[0], placed)) if self.settings.traced_block is not None else ()
+                missing = (found for each in placed[2:] for found in self._not_written(each))
+                report = replace(report, findings=(*report.findings, *missing))
+            events: tuple[Event, ...] = ()
+            if self.settings.traced_block is not None:
+                events = tuple(self.kernels[self.main].events(outcomes[0][self.main], placed))
             result[...] = placed[2].view()
         finally:
             memory.release()
         return Simulation(result, report, events)
 
-    def _launch(self, placed: list[_Placed], offsets: tuple[int, int, int]) -> machine.Outcome:
-        a, b, c = (
-            ctypes.c_void_p(each.origin + offset * each.itemsize) for each, offset in zip(placed, offsets, strict=True)
+    def _launch(self, kernel: _Kernel, placed: list[_Placed], offsets: tuple[int, int, int]) -> machine.Outcome:
+        starts = dict(zip("ABC", offsets, strict=True))
+        arrays = {each.name: each for each in placed}
+        operands = [arrays[name] for name in kernel.launch.operands]
+        pointers = [each.origin + starts.get(each.name, 0) * each.itemsize for each in operands]
+        return kernel.run(operands, pointers)
+
+    def _report(self, outcomes: list[list[machine.Outcome]], placed: list[_Placed]) -> Report:
+        kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
+        of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
+        done = of_kernel[self.main]
+        counts = kernel.line_counts(done)
+        found = [each for one, its in zip(self.kernels, of_kernel, strict=True) for each in one.findings(its, placed)]
+        return Report(
+            symbol=kernel.spec.symbol,
+            target=kernel.target.name,
+            sizes=(problem.m, problem.n, problem.k, problem.products),
+            grid=(*kernel.launch.grid, 1) if outcomes else (0, 0, 0),
+            block=(*kernel.spec.block, 1),
+            findings=tuple(found),
+            barriers=sum(each.barriers for each in done),
+            flops=sum(each.flops for each in counts),
+            source=total(each.source for each in counts),
+            machine=total(each.machine or Traffic() for each in counts) if settings.machine else None,
+            lines=counts,
+            text=kernel.text,
+            seconds=sum(each.seconds for its in of_kernel for each in its),
         )
-        x, y = geometry.grid(self.spec, self.product.problem)
+
+    def _not_written(self, array: _Placed) -> tuple[Finding, ...]:
+        """Elements of the result, or of what launches pass on, that are as they were."""
+        missing = np.argwhere(array.of_elements(array.cells) == 0)
+        if not len(missing):
+            return ()
+        symbol = next(each.spec.symbol for each in self.kernels if each.launch.operands[-1] == array.name)
+        first = tuple(int(i) for i in missing[0])
+        message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
+        nowhere = (0, 0, 0)
+        return (Finding(NOT_WRITTEN, message, 0, "", nowhere, nowhere, None, None, None, None, len(missing)),)
+
+
+class _Kernel:
+    """One launch of a product, its kernel compiled for the CPU."""
+
+    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings) -> None:
+        self.launch, self.spec, self.settings = launch, launch.specialization, settings
+        self.target = find_target(settings.target)
+        self.text = render(self.spec) if source is None else _read(source, self.spec)
+        path = toolchain.build_kernel(
+            self.text,
+            self.spec.symbol,
+            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            instrumented=settings.instrumented,
+        )
+        self.code = machine.Code.load(path)
+        self.debug = debug_info(path)
+        self.lines = SourceLines(self.debug, self.text)
+
+    def run(self, operands: list[_Placed], pointers: list[int]) -> machine.Outcome:
         width, height = self.spec.block
         settings = self.settings
         return machine.execute(
             self.code,
-            grid=(x, y, 1),
+            grid=(*self.launch.grid, 1),
             block=(width, height, 1),
-            arguments=(a, b, c, geometry.pack(self.spec, self.product.problem)),
-            operands=[each.operand(writable=each.name == "C") for each in placed],
+            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), self.launch.words),
+            operands=[each.operand(writable=each is operands[-1]) for each in operands],
             shared=self.shared,
             checks=settings.checks,
             counts=settings.counts or settings.machine,
@@ -222,6 +284,24 @@ class _Run:
             workers=settings.workers,
             progress=settings.progress,
         )
+
+    def line_counts(self, outcomes: list[machine.Outcome]) -> tuple[LineCounts, ...]:
+        """What each source line did."""
+        sites = [site for each in outcomes for site in each.sites]
+        lines = self.lines.of([site.pc for site in sites])
+        return line_counts(sites, lines, self.lines.text, machine_code=self.settings.machine)
+
+    def findings(self, outcomes: list[machine.Outcome], placed: list[_Placed]) -> list[Finding]:
+        """What is wrong with it."""
+        found = [raw for each in outcomes for raw in each.findings]
+        lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
+        shared = tuple(
+            Region(array.name, offset, size)
+            for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
+        )
+        operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
+        named = (finding(raw, self.spec.symbol, lines, self.lines.text, shared, operands) for raw in found)
+        return [each for each in named if each]
 
     @functools.cached_property
     def shared(self) -> list[tuple[int, int]]:
@@ -240,43 +320,7 @@ class _Run:
 
         return describe
 
-    def _report(self, outcomes: list[machine.Outcome], grid: tuple[int, int, int], placed: list[_Placed]) -> Report:
-        problem = self.product.problem
-        settings = self.settings
-        places = [raw.pc for each in outcomes for raw in (*each.findings, *each.sites)]
-        places += [raw.other_pc for each in outcomes for raw in each.findings if raw.other_pc]
-        lines = self.lines.of(places)
-        counts = line_counts(
-            (site for each in outcomes for site in each.sites), lines, self.lines.text, machine_code=settings.machine
-        )
-        shared = tuple(
-            Region(array.name, offset, size)
-            for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
-        )
-        operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
-        found = [
-            each
-            for outcome in outcomes
-            for raw in outcome.findings
-            if (each := finding(raw, self.spec.symbol, lines, self.lines.text, shared, operands))
-        ]
-        return Report(
-            symbol=self.spec.symbol,
-            target=self.target.name,
-            sizes=(problem.m, problem.n, problem.k, problem.products),
-            grid=grid,
-            block=(*self.spec.block, 1),
-            findings=tuple(found),
-            barriers=sum(each.barriers for each in outcomes),
-            flops=sum(each.flops for each in counts),
-            source=total(each.source for each in counts),
-            machine=total(each.machine or Traffic() for each in counts) if settings.machine else None,
-            lines=counts,
-            text=self.text,
-            seconds=sum(each.seconds for each in outcomes),
-        )
-
-    def _events(self, outcome: machine.Outcome, placed: list[_Placed]) -> Iterator[Event]:
+    def events(self, outcome: machine.Outcome, placed: list[_Placed]) -> Iterator[Event]:
         """What the threads of the traced block did, in the order in which they did it here."""
         width, height = self.spec.block
         lines = self.lines.of(event.pc for event in outcome.events)
@@ -305,18 +349,6 @@ class _Run:
         """Where each shared array begins, seen from the first, and its size."""
         first = min((offset for offset, _ in self.shared), default=0)
         return [(offset - first, size) for offset, size in self.shared]
-
-    def _not_written(self, c: _Placed) -> tuple[Finding, ...]:
-        """Elements of the result that are as they were."""
-        missing = np.argwhere(c.of_elements(c.cells) == 0)
-        if not len(missing):
-            return ()
-        first = tuple(int(i) for i in missing[0])
-        message = (
-            f"{self.spec.symbol}: {NOT_WRITTEN}: {len(missing):,} of {c.array.size:,} elements, the first at {first}"
-        )
-        nowhere = (0, 0, 0)
-        return (Finding(NOT_WRITTEN, message, 0, "", nowhere, nowhere, None, None, None, None, len(missing)),)
 
 
 # After these a kernel does not go on.

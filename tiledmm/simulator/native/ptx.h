@@ -70,6 +70,16 @@ __forceinline__ float double_to_float(double value) {
 
 __forceinline__ float negate(float x) { return x == x ? -x : __uint_as_float(0x7fffffffu); }
 
+__forceinline__ float add(float x, float y) {
+    const float sum = x + y;
+    return sum == sum ? sum : __uint_as_float(0x7fffffffu);
+}
+
+__forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
+    for (int shift = 0; shift < 32; shift += 8) sum += (a >> shift & 255u) * (b >> shift & 255u);
+    return sum;
+}
+
 // ---- asynchronous copies ----
 
 template <int BYTES>

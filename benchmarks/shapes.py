@@ -1,0 +1,300 @@
+"""``auto`` beside ``cupy.matmul`` on many float32 shapes: ``python -m benchmarks.shapes --out FILE.json``.
+
+Two figures for each: time per call in a loop of calls, as a user meets it, and time on the device alone. Operands are
+normally distributed and, where they are small, many sets of them take turns, so that they come from memory. Errors are
+taken against float64, and compared with the larger of cuBLAS's and a plain chain's (the ``coalesced`` rung).
+Needs a GPU; exit status 1 if a result breaks the promise of accuracy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tiledmm.bench.records import BASELINE
+from tiledmm.bench.tables import Table, significant
+from tiledmm.cli import missing_gpu
+
+RESULTS = Path(__file__).parent / "results" / "shapes.json"
+
+#: Errors of ``auto``, at most: times the larger of cuBLAS's and a chain's, in the Frobenius norm and by elements.
+PROMISE = (1.05, 1.25)
+
+_MAX_SETS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One product: (m, n, k), how A and B lie (see ``tiledmm.source``), and how often, in a batch.
+
+    Attributes:
+        kind: What it stands for.
+        m, n, k, layout: The product.
+        batch: Products; 0 for no batch dimension.
+        shared: Whether all of a batch have the same B (a stride of 0).
+    """
+
+    kind: str
+    m: int
+    n: int
+    k: int
+    layout: str = "NN"
+    batch: int = 0
+    shared: bool = False
+
+    def __str__(self) -> str:
+        times = f"{self.batch} x " if self.batch else ""
+        return f"{times}({self.m}, {self.k}) @ ({self.k}, {self.n})"
+
+
+def shapes() -> Iterator[Shape]:
+    """The published set."""
+    for n in (16, 31, 32, 64, 100, 127, 128, 129, 255, 256, 257, 384, 511, 512, 513, 640, 768, 1000, 1023, 1024, 1025):
+        yield Shape("square", n, n, n)
+    for n in (1536, 2047, 2048, 2049, 3072, 4095, 4096, 4097, 8192, 16384):
+        yield Shape("square", n, n, n)
+    for layout in ("NT", "TN", "TT"):
+        for n in (256, 1024, 4096, 8192):
+            yield Shape("square", n, n, n, layout)
+    for m, n, k in ((8192, 200, 200), (100_000, 64, 64), (65536, 128, 512), (200, 8192, 200), (257, 8192, 511)):
+        yield Shape("tall or flat", m, n, k)
+    for size, k in ((1, 1 << 22), (16, 1 << 20), (64, 1 << 20), (128, 1 << 16), (256, 1 << 14)):
+        yield Shape("inner product", size, size, k)
+    yield Shape("inner product", 64, 64, 1 << 18, "TN")
+    for size, k in ((4096, 1), (4096, 16), (4096, 64), (8192, 32)):
+        yield Shape("outer product", size, size, k)
+    for m in (1, 2, 4, 8, 16, 24, 32, 48, 64):
+        yield Shape("thin", m, 8192, 8192)
+    for m in (1, 4, 16, 64):
+        yield Shape("thin", m, 8192, 8192, "NT")
+    for n in (1, 8, 64):
+        yield Shape("thin", 8192, n, 8192)
+    yield Shape("thin", 1, 4096, 4096)
+    yield Shape("thin", 4096, 1, 4096)
+    for n, batch in ((8, 16384), (16, 4096), (32, 4096), (64, 1024), (128, 512), (256, 256)):
+        yield Shape("batch", n, n, n, batch=batch)
+    yield Shape("batch", 64, 64, 64, "NT", batch=1024)
+    yield Shape("batch", 64, 64, 64, "TN", batch=1024)
+    yield Shape("batch", 128, 64, 256, batch=256, shared=True)
+    yield Shape("batch", 1, 512, 512, batch=512)
+
+
+def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
+    """Operands and results in several places: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
+    import cupy
+
+    cupy.random.seed(7)
+
+    def operand(rows: int, cols: int, letter: str, shared: bool = False) -> Any:
+        count = 1 if shared else max(shape.batch, 1)
+        size = (count, rows, cols) if letter == "N" else (count, cols, rows)
+        x = cupy.random.standard_normal(size, dtype=cupy.float32)
+        x = x if letter == "N" else x.swapaxes(-1, -2)
+        if not shape.batch:
+            return x[0]
+        return cupy.broadcast_to(x, (shape.batch, rows, cols)) if shared else x
+
+    products = max(shape.batch, 1)
+    moved = 4 * products * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
+    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+    count = max(1, min(_MAX_SETS, -(-2 * cache // moved)))
+    return [
+        (
+            operand(shape.m, shape.k, shape.layout[0]),
+            operand(shape.k, shape.n, shape.layout[1], shape.shared),
+            cupy.empty((shape.batch, shape.m, shape.n)[not shape.batch :], cupy.float32),
+        )
+        for _ in range(count)
+    ]
+
+
+def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
+    """||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of an element."""
+    import cupy
+
+    apart = result - exact
+    norm = float(cupy.linalg.norm(exact.ravel())) or 1.0
+    return float(cupy.linalg.norm(apart.ravel())) / norm, float((abs(apart) / cupy.where(sizes == 0, 1, sizes)).max())
+
+
+def accuracy(a: Any, b: Any) -> dict[str, list[float]]:
+    """Errors of ``auto``, of cuBLAS and of a chain, of the first products of a batch."""
+    import cupy
+
+    import tiledmm
+
+    a, b = (x[:64] if x.ndim == 3 else x for x in (a, b))
+    wide = [x.astype(cupy.float64) for x in (a, b)]
+    exact = cupy.matmul(*wide)
+    sizes = cupy.matmul(abs(wide[0]), abs(wide[1]))
+    del wide
+    return {
+        "auto": [*errors(tiledmm.matmul(a, b, precision="ieee"), exact, sizes)],
+        "cublas": [*errors(cupy.matmul(a, b), exact, sizes)],
+        "chain": [*errors(tiledmm.matmul(a, b, variant="coalesced"), exact, sizes)],
+    }
+
+
+def measure(seconds: float) -> list[dict[str, Any]]:
+    """A row a shape."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench import timing
+
+    clocks: dict[str, timing.Clock] = {"loop": timing.HostClock(), "device": timing.DeviceClock()}
+    rows = []
+    for shape in shapes():
+        print(f"{shape.kind} {shape} {shape.layout} ...", file=sys.stderr, flush=True)
+        sets = operand_sets(shape)
+        row: dict[str, Any] = asdict(shape) | {"errors": accuracy(*sets[0][:2])}
+        row["kernel"] = str(tiledmm.explain(*sets[0][:2])).splitlines()[1].split(":")[0]
+
+        def ours(i: int, sets: list[Any] = sets) -> None:
+            a, b, c = sets[i % len(sets)]
+            tiledmm.matmul(a, b, out=c, precision="ieee")
+
+        def theirs(i: int, sets: list[Any] = sets) -> None:
+            a, b, c = sets[i % len(sets)]
+            cupy.matmul(a, b, out=c)
+
+        for name, clock in clocks.items():
+            samples = timing.measure({"auto": ours, BASELINE: theirs}, clock, seconds=seconds)
+            row[name] = {
+                "auto": samples["auto"].seconds * 1e6,
+                "cupy": samples[BASELINE].seconds * 1e6,
+                "ratio": samples["auto"].speed_over(samples[BASELINE]),
+            }
+        rows.append(row)
+    return rows
+
+
+_FMA_SOURCE = r"""
+extern "C" __global__ void __launch_bounds__(256) fma_ceiling(float* out, int steps) {
+    float sums[32];
+    for (int i = 0; i < 32; ++i) sums[i] = threadIdx.x + i;
+    const float x = 0.999f + threadIdx.x * 1e-7f;
+    for (int step = 0; step < steps; ++step)
+#pragma unroll
+        for (int i = 0; i < 32; ++i) sums[i] = fmaf(sums[i], x, 0.5f);
+    float total = 0;
+    for (int i = 0; i < 32; ++i) total += sums[i];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = total;
+}
+"""
+
+
+def ceilings() -> dict[str, float]:
+    """TB/s of a copy on the device, read and written, and TFLOP/s of float32 multiply-adds on registers."""
+    import cupy
+    import numpy as np
+
+    from tiledmm.bench import timing
+
+    clock = timing.DeviceClock()
+    x = cupy.random.standard_normal(1 << 28, dtype=cupy.float32)
+    y = cupy.empty_like(x)
+    blocks, steps = 132 * 8 * 4, 4096
+    fma = cupy.RawKernel(_FMA_SOURCE, "fma_ceiling", options=("-std=c++17", "-use_fast_math"))
+    calls = {
+        "copy": lambda i: cupy.copyto(y, x),
+        "fma": lambda i: fma((blocks,), (256,), (y, np.int32(steps))),
+    }
+    times = {name: statistics.median(clock.time(call, 5).seconds for _ in range(7)) for name, call in calls.items()}
+    return {"copy": 2 * x.nbytes / times["copy"] / 1e12, "fma": blocks * 256 * steps * 64 / times["fma"] / 1e12}
+
+
+def keeps_promise(row: dict[str, Any]) -> bool:
+    """Whether the errors of ``auto`` are as small as promised."""
+    bounds = [max(pair) for pair in zip(row["errors"]["cublas"], row["errors"]["chain"], strict=True)]
+    return all(
+        ours <= factor * bound for ours, factor, bound in zip(row["errors"]["auto"], PROMISE, bounds, strict=True)
+    )
+
+
+def geometric_mean(rows: list[dict[str, Any]], clock: str) -> float:
+    """Of the ratios to ``cupy.matmul``."""
+    return math.exp(statistics.fmean(math.log(row[clock]["ratio"]) for row in rows))
+
+
+def shapes_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a shape."""
+    cells = []
+    for row in rows:
+        shape = Shape(**{name: row[name] for name in Shape.__dataclass_fields__})
+        products = max(shape.batch, 1)
+        flops = 2 * products * shape.m * shape.n * shape.k
+        b_products = 1 if shape.shared else products
+        moved = 4 * (products * (shape.m * shape.k + shape.m * shape.n) + b_products * shape.k * shape.n)
+        micro = row["device"]["auto"]
+        worst = max(row["errors"]["cublas"][0], row["errors"]["chain"][0])
+        cells.append(
+            (
+                shape.kind,
+                f"{shape}{', one B' if shape.shared else ''}",
+                shape.layout,
+                significant(row["loop"]["auto"]),
+                significant(row["loop"]["ratio"]),
+                significant(micro),
+                significant(row["device"]["ratio"]),
+                significant(flops / micro / 1e6),
+                significant(moved / micro / 1e6),
+                significant(row["errors"]["auto"][0] / worst) if worst else "exact",
+                row["kernel"].removeprefix("tiledmm_"),
+            )
+        )
+    columns = (
+        "<kind", "<shape", "<layout", "call (us)", "x cupy", "device (us)", "x cupy", "TFLOP/s", "TB/s", "x error",
+        "<runs",
+    )  # fmt: skip
+    return Table("auto and cupy.matmul, float32", columns, tuple(cells))
+
+
+def summary(results: dict[str, Any]) -> str:
+    """What the table amounts to, in a few lines."""
+    rows = results["shapes"]
+    lines = []
+    for clock, name in (("loop", "time per call"), ("device", "time on the device")):
+        ratios = [row[clock]["ratio"] for row in rows]
+        behind = sum(ratio < 0.97 for ratio in ratios)
+        mean = significant(geometric_mean(rows, clock))
+        lines.append(
+            f"- {name}: {mean} times as fast as cupy.matmul (geometric mean of {len(rows)} shapes); "
+            f"{behind} shapes below 0.97, the lowest {significant(min(ratios))}"
+        )
+    kept = sum(map(keeps_promise, rows))
+    lines.append(f"- accuracy: the promise is kept on {kept} of {len(rows)} shapes")
+    copy, fma = (significant(results["ceilings"][name]) for name in ("copy", "fma"))
+    lines.append(f"- in the same run: a copy {copy} TB/s, multiply-adds on registers {fma} TFLOP/s")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measures, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.1, help="time for each rival, shape and clock")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from rich.console import Console
+
+    from tiledmm.bench.machine import this_machine
+
+    results = {"machine": asdict(this_machine()), "ceilings": ceilings(), "shapes": measure(options.seconds)}
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    Console(width=None if sys.stdout.isatty() else 200).print(shapes_table(results["shapes"]).rich())
+    print(summary(results))
+    return 0 if all(map(keeps_promise, results["shapes"])) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,852 @@
+// tiledmm_thin_f32_8x128x16_nn
+// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=8 bn=128 bk=16 tm=8 tn=4 pad=4 stages=4 unroll=16 min_blocks=1 wm=8 wn=128 lanes=1
+
+// The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
+//
+// CuPy compiles with -ftz=true, under which plain C++ float arithmetic and float conversions flush subnormals to zero.
+// cuBLAS keeps them, and so do these functions: inline PTX and the *_ieee_* intrinsics are not touched by the flag.
+
+#if __CUDA_ARCH__ >= 800
+#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#else
+#define TILEDMM_CP_ASYNC 0
+#endif
+
+// Threads that an SM holds at a time.
+#if __CUDA_ARCH__ == 750
+#define TILEDMM_SM_THREADS 1024
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+#define TILEDMM_SM_THREADS 1536
+#else
+#define TILEDMM_SM_THREADS 2048
+#endif
+
+#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+
+// ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
+
+__device__ __forceinline__ float half_to_float(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ unsigned short float_to_half(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ unsigned short double_to_half(double value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));
+    return bits;
+}
+
+__device__ __forceinline__ double float_to_double(float value) {
+    double wide;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(value));
+    return wide;
+}
+
+__device__ __forceinline__ float double_to_float(double value) {
+    float narrow;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));
+    return narrow;
+}
+
+__device__ __forceinline__ float add(float x, float y) {
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+    return sum;
+}
+
+__device__ __forceinline__ float negate(float x) {
+    float negative;
+    asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
+    return negative;
+}
+
+// The sum and four products of bytes, modulo 2^32.
+__device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
+    asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+// ---- asynchronous copies ----
+
+// Copies `source_bytes` from global to shared memory, without waiting, and zeros up to BYTES.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// What was copied since the last call is a group.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until no more than PENDING groups are on their way.
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+#endif
+
+// ---- elements copied from global to shared memory ----
+
+// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+template <class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
+#else
+    *shared = valid ? *global : T{};
+#endif
+}
+
+// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, int count) {
+    static_assert(N * sizeof(T) == 16, "a whole vector");
+#if TILEDMM_CP_ASYNC
+    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+#endif
+}
+
+// The copies that this thread started since the last call are a group.
+__device__ __forceinline__ void commit_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_commit();
+#endif
+}
+
+// Waits until no more than PENDING of this thread's groups of copies are on their way.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait<PENDING>();
+#endif
+}
+
+// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait_all();
+#endif
+}
+// Element types: how each is stored in memory, what its sums are accumulated in, and how one becomes another.
+//
+//   stored                    accumulated as     why
+//   float16 bfloat16 float32  float32            rounded once, at the end
+//   float64                   float64
+//   complex64 complex128      the same           four real fused multiply-adds a product
+//   (u)int8 .. (u)int32       unsigned 32-bit    wraps; the low bits of a product depend on the low bits alone
+//   (u)int64                  unsigned 64-bit
+//   boolean                   any-of-ands
+//   int8x4 uint8x4            unsigned 32-bit    four products an instruction: words that pack_words made
+//   booleanx32                any-of-ands        32 an instruction
+
+using int8 = signed char;
+using int16 = short;
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+using float32 = float;
+using float64 = double;
+
+struct boolean {
+    uint8 byte;   // any value but 0 is true, as NumPy reads it
+};
+struct float16 {
+    uint16 bits;
+};
+struct bfloat16 {
+    uint16 bits;
+};
+template <class Real>
+struct alignas(2 * sizeof(Real)) Complex {
+    Real re, im;
+};
+using complex64 = Complex<float32>;
+using complex128 = Complex<float64>;
+
+struct Truth {
+    uint32 bit;
+};
+
+struct int8x4 {   // neighbours along k, the first in the lowest byte
+    using Element = int8;
+    uint32 bits;
+};
+struct uint8x4 {
+    using Element = uint8;
+    uint32 bits;
+};
+struct booleanx32 {
+    using Element = boolean;
+    uint32 bits;
+};
+
+struct Bytes {   // four elements, or the sum of products of such
+    uint32 bits;
+};
+struct Bits {   // 32 elements, or, in any order, the truth of what their ands came to
+    uint32 bits;
+};
+
+// ---- widen: a stored element as the number it is ----
+
+__device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
+__device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float(static_cast<uint32>(x.bits) << 16); }
+__device__ __forceinline__ uint8 widen(boolean x) { return x.byte != 0; }
+template <class T>
+__device__ __forceinline__ T widen(T x) {
+    return x;
+}
+
+// ---- cast: a number as an element of another type, rounded to nearest even ----
+
+template <class To>
+struct Cast {
+    template <class From>
+    static __device__ __forceinline__ To from(From x) {
+        return static_cast<To>(x);
+    }
+};
+template <>
+struct Cast<float32> {
+    static __device__ __forceinline__ float32 from(float32 x) { return x; }
+    static __device__ __forceinline__ float32 from(float64 x) { return double_to_float(x); }
+    template <class Integer>
+    static __device__ __forceinline__ float32 from(Integer x) {
+        return static_cast<float32>(x);
+    }
+};
+template <>
+struct Cast<float64> {
+    static __device__ __forceinline__ float64 from(float32 x) { return float_to_double(x); }
+    template <class Number>
+    static __device__ __forceinline__ float64 from(Number x) {
+        return static_cast<float64>(x);
+    }
+};
+template <>
+struct Cast<float16> {
+    static __device__ __forceinline__ float16 from(float64 x) { return {double_to_half(x)}; }
+    template <class Number>
+    static __device__ __forceinline__ float16 from(Number x) {
+        return {float_to_half(Cast<float32>::from(x))};
+    }
+};
+template <>
+struct Cast<bfloat16> {
+    template <class Number>
+    static __device__ __forceinline__ bfloat16 from(Number x) {
+        const uint32 bits = __float_as_uint(Cast<float32>::from(x));
+        if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16>((bits >> 16) | 0x40u)};   // NaN stays NaN
+        return {static_cast<uint16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+    }
+};
+template <class Real>
+struct Cast<Complex<Real>> {
+    template <class Other>
+    static __device__ __forceinline__ Complex<Real> from(Complex<Other> x) {
+        return {Cast<Real>::from(x.re), Cast<Real>::from(x.im)};
+    }
+    template <class Number>
+    static __device__ __forceinline__ Complex<Real> from(Number x) {
+        return {Cast<Real>::from(x), Real(0)};
+    }
+};
+template <>
+struct Cast<boolean> {
+    static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
+};
+
+// ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
+
+__device__ float32 sum_type(float16);
+__device__ float32 sum_type(bfloat16);
+__device__ float32 sum_type(float32);
+__device__ float64 sum_type(float64);
+__device__ complex64 sum_type(complex64);
+__device__ complex128 sum_type(complex128);
+__device__ Truth sum_type(boolean);
+__device__ uint32 sum_type(int8);
+__device__ uint32 sum_type(uint8);
+__device__ uint32 sum_type(int16);
+__device__ uint32 sum_type(uint16);
+__device__ uint32 sum_type(int32);
+__device__ uint32 sum_type(uint32);
+__device__ Bytes sum_type(int8x4);
+__device__ Bytes sum_type(uint8x4);
+__device__ Bits sum_type(booleanx32);
+__device__ uint64 sum_type(int64);
+__device__ uint64 sum_type(uint64);
+
+template <class T>
+using Accumulator = decltype(sum_type(T{}));
+
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) { return __fma_rn(a, b, sum); }
+__device__ __forceinline__ float64 negate(float64 x) { return -x; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
+    sum.re = multiply_add(a.re, b.re, sum.re);
+    sum.im = multiply_add(a.re, b.im, sum.im);
+    sum.re = multiply_add(negate(a.im), b.im, sum.re);
+    sum.im = multiply_add(a.im, b.re, sum.im);
+    return sum;
+}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
+
+__device__ __forceinline__ Bytes multiply_add(Bytes a, Bytes b, Bytes sum) {
+    return {dot_of_bytes(a.bits, b.bits, sum.bits)};
+}
+__device__ __forceinline__ Bits multiply_add(Bits a, Bits b, Bits sum) { return {sum.bits | (a.bits & b.bits)}; }
+
+__device__ __forceinline__ float64 add(float64 x, float64 y) { return x + y; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> add(Complex<Real> x, Complex<Real> y) {
+    return {add(x.re, y.re), add(x.im, y.im)};
+}
+__device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
+__device__ __forceinline__ uint64 add(uint64 x, uint64 y) { return x + y; }
+__device__ __forceinline__ Truth add(Truth x, Truth y) { return {x.bit | y.bit}; }
+
+// The sum of the lane whose number differs in the bits of `apart`. Every lane of the warp takes part.
+template <class Word>
+__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
+    return __shfl_xor_sync(0xffffffffu, x, apart);
+}
+template <class Real>
+__device__ __forceinline__ Complex<Real> shuffle_xor(Complex<Real> x, int apart) {
+    return {shuffle_xor(x.re, apart), shuffle_xor(x.im, apart)};
+}
+__device__ __forceinline__ Truth shuffle_xor(Truth x, int apart) { return {shuffle_xor(x.bit, apart)}; }
+
+// ---- from memory into a sum and back ----
+
+template <class A, class B>
+constexpr bool SAME = false;
+template <class A>
+constexpr bool SAME<A, A> = true;
+
+// A stored element, taken as an element of type T, ready to be multiplied.
+template <class T, class Stored>
+__device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
+    if constexpr (SAME<Accumulator<T>, Bytes> || SAME<Accumulator<T>, Bits>)
+        return {x.bits};
+    else if constexpr (SAME<T, boolean>)
+        return Truth{widen(x)};
+    else if constexpr (SAME<T, Stored>)
+        return static_cast<Accumulator<T>>(widen(x));
+    else
+        return static_cast<Accumulator<T>>(widen(Cast<T>::from(widen(x))));
+}
+
+// An element as so many bits of a word.
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(uint32 element) {
+    return element & ((1u << COUNT) - 1);
+}
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(Truth element) {
+    return element.bit;
+}
+
+// True where the accumulator has the very bits of the stored element, so that a copy of bytes is as good as a read.
+template <class T, class Stored>
+constexpr bool SAME_BITS = SAME<T, Stored> && sizeof(Stored) == sizeof(Accumulator<T>);
+
+// A finished sum of products of type T as it is stored in C: integers wrap to T first; 16-bit floats do not round to T
+// first, so that a wider C gets the whole float32 sum.
+template <class T, class Stored>
+__device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
+    if constexpr (SAME<Accumulator<T>, Bytes>)
+        return Cast<Stored>::from(static_cast<typename T::Element>(sum.bits));
+    else if constexpr (SAME<Accumulator<T>, Bits>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bits != 0));
+    else if constexpr (SAME<T, boolean>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bit));
+    else if constexpr (SAME<T, float16> || SAME<T, bfloat16>)
+        return Cast<Stored>::from(sum);
+    else
+        return Cast<Stored>::from(static_cast<T>(sum));
+}
+// Where the elements lie: sizes, strides, edges and batches. Every kernel goes through here to reach memory, so that
+// its own page is about its idea.
+
+// How an operand lies in memory. ROWS: elements of a row are neighbours. COLUMNS: elements of a column are.
+// STRIDED: neither (a slice with a step, a reversed or broadcast axis).
+enum class Order { ROWS, COLUMNS, STRIDED };
+
+struct Strides {   // in elements; may be negative or zero
+    long long row, col, batch[3];
+};
+
+// One batched product, as the host describes it.
+struct Problem {
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
+    long long slice_c;            // elements from where one slice's sums are written to where the next's are
+    long long batch[3];           // products, slowest first
+    Strides a, b, c;
+};
+
+// 64-bit division is a long routine on a GPU; most quotients here fit 32 bits.
+__device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
+        return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
+    return dividend / divisor;
+}
+
+// How far a product's matrix is from the first one's, in elements.
+__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
+    const long long slow = divide(product, p.batch[2]);
+    const long long i0 = divide(slow, p.batch[1]);
+    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
+           (product - slow * p.batch[2]) * strides.batch[2];
+}
+
+// The part of the problem that one block computes.
+struct BlockTile {
+    long long row0, col0;   // its first row and column of C
+    long long k;            // steps of k that it sums: all, or a slice of them
+    long long a0, b0, c0;   // where its matrices begin, in elements
+    bool exists;            // false for the blocks that fill up the grid's last row
+};
+
+// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
+// at the same time share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
+    const long long index = blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
+    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through slices and batch
+    long long product = divide(strip, p.tiles_n);
+    BlockTile tile = {};
+    tile.row0 = (index - strip * p.tiles_m) * bm;
+    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.k = p.k;
+    if (p.slices > 1) {
+        const long long part = product;
+        product = divide(part, p.slices);
+        const long long slice = part - product * p.slices, k0 = slice * p.slice_k;
+        tile.k = p.k - k0 < p.slice_k ? p.k - k0 : p.slice_k;
+        tile.a0 = k0 * p.a.col;
+        tile.b0 = k0 * p.b.row;
+        tile.c0 = slice * p.slice_c;
+    }
+    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
+    if (product > 0) {
+        tile.a0 += batch_offset(p, p.a, product);
+        tile.b0 += batch_offset(p, p.b, product);
+        tile.c0 += batch_offset(p, p.c, product);
+    }
+    return tile;
+}
+
+// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+__device__ __forceinline__ int inside(long long extent, long long first, int size) {
+    const long long left = extent - first;
+    return left < size ? static_cast<int>(left) : size;
+}
+
+// The order of a matrix, transposed.
+template <Order ORDER>
+constexpr Order TRANSPOSED = ORDER == Order::ROWS      ? Order::COLUMNS
+                             : ORDER == Order::COLUMNS ? Order::ROWS
+                                                       : ORDER;
+
+// A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
+// are `Stored` in memory and come out as accumulators of products of type T.
+template <class T, class Stored, Order ORDER>
+struct View {
+    const Stored* data;   // element (0, 0)
+    int rows, cols;       // zero or negative: nothing of it lies inside
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(int row, int col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The same part, seen from (row, col).
+    __device__ __forceinline__ View from(int row, int col) const {
+        return {address(row, col), rows - row, cols - col, row_stride, col_stride};
+    }
+
+    // The same part of the transposed matrix.
+    __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
+        return {data, cols, rows, col_stride, row_stride};
+    }
+
+    // Whether each row (or column, where elements of a column are neighbours) begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        if constexpr (ORDER == Order::STRIDED) return false;
+        const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
+        return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
+
+    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
+        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
+    }
+
+    // N neighbours from (row, col) on, as they lie in memory, at a multiple of their size: all are inside, or none.
+    template <int N>
+    __device__ __forceinline__ void read_or_zero(Accumulator<T>* values, int row, int col) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours = {};
+        if (row < rows && col < cols) neighbours = *reinterpret_cast<const Neighbours*>(address(row, col));
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(neighbours.element[i]);
+    }
+
+    // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
+        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+
+    // N elements of a column, from (row, col) on.
+    template <int N>
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+        const int left = rows - row;
+        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
+    }
+};
+
+// A matrix that is read.
+template <class T, class Stored, Order ORDER>
+struct Matrix {
+    const Stored* data;
+    long long rows, cols, row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(long long row, long long col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The element at (row, col), which must be inside.
+    __device__ __forceinline__ Accumulator<T> read(long long row, long long col) const {
+        return to_accumulator<T>(*address(row, col));
+    }
+
+    // The tile of (height, width) elements that begins at (row, col), which must be inside.
+    __device__ __forceinline__ View<T, Stored, ORDER> tile(long long row, long long col, int height, int width) const {
+        return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
+    }
+};
+
+template <class T, Order ORDER, class Stored>
+__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, long long rows, long long cols,
+                                                           const Strides& strides) {
+    return {data, rows, cols, strides.row, strides.col};
+}
+
+// The tile of C that a block writes; what lies beyond the edge is dropped.
+template <class T, class Stored>
+struct ResultTile {
+    Stored* data;   // its element (0, 0)
+    int rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Stored* const first = data + row * row_stride + col * col_stride;
+        if (row < rows && col + N <= cols && col_stride == 1 &&
+            reinterpret_cast<unsigned long long>(first) % sizeof(Neighbours) == 0) {
+            Neighbours neighbours;
+#pragma unroll
+            for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
+            *reinterpret_cast<Neighbours*>(first) = neighbours;
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
+        }
+    }
+};
+
+// Block's tile of (height, width) elements of C.
+template <class T, class Stored>
+__device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
+                                                             int height, int width) {
+    return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
+            inside(p.n, block.col0, width), p.c.row, p.c.col};
+}
+// clang-format off
+#define KERNEL tiledmm_thin_f32_8x128x16_nn
+using TA = float32;       // an element of A in memory,
+using TB = float32;       // of B,
+using TC = float32;       // and of C
+using T = float32;        // what A's and B's elements are taken as when they are multiplied
+using Sum = Accumulator<T>;   // what their products are summed in
+[[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
+[[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
+constexpr int BM = 8;   // rows of C a block computes
+constexpr int BN = 128;   // columns of C a block computes
+constexpr int BK = 16;   // step along K: how much of A's columns and B's rows is in a shared tile
+constexpr int WM = 8;   // rows of C a warp computes
+constexpr int WN = 128;   // columns of C a warp computes
+constexpr int TM = 8;   // rows of C a thread computes
+constexpr int TN = 4;   // columns of C a thread computes
+constexpr int PAD = 4;   // elements added to each row of a shared tile
+constexpr int STAGES = 4;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+constexpr int LANES_M = WM / TM;
+constexpr int LANES_N = WN / TN;
+constexpr int WARPS_N = BN / WN;
+constexpr int THREADS = BM / TM * (BN / TN);
+constexpr bool FITS = 1 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // those would spill
+constexpr int MIN_BLOCKS = FITS ? 1 : 1;   // that an SM must hold: bounds registers
+// clang-format on
+// Tiles in shared memory that are read 16 bytes at a time. Needs BK, PAD and THREADS.
+//
+// Both operands' tiles are kept K-major, whichever way their matrices lie: what a thread needs for a step of k is a stretch
+// of a row.
+
+constexpr int V = 16 / sizeof(Sum);   // elements of a 16-byte vector
+
+struct alignas(16) Vector {
+    Sum element[V];
+};
+
+// A tile: K-major, row after row. Rows that are written down a column are padded: 32 lanes meet 32 banks.
+template <int WIDTH, Order ORDER>
+using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
+
+// Copies tiles to shared memory, K-major: element (i, k) of a matrix that begins at `view` goes to tile[k][i].
+//
+// A thread reads V neighbours in memory into registers and stores them a while later, side by side or, where they are
+// successive k, below each other. With CP_ASYNC, what can be copied byte for byte does not stop in registers: V neighbours
+// at a time where they end up side by side, else one by one.
+template <bool CP_ASYNC, int WIDTH, class Stored, Order ORDER>
+struct TileCopies {
+    static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // neighbours in memory are successive k
+    static constexpr bool ASYNC = CP_ASYNC && TILEDMM_CP_ASYNC && SAME_BITS<T, Stored> && sizeof(Stored) >= 4;
+    static_assert(WIDTH * BK % (THREADS * V) == 0 || THREADS * V % (WIDTH * BK) == 0, "even shares, in whole vectors");
+
+    // Successive threads copy neighbours in memory, N at a time: the first of a thread's, and how far it is to its others.
+    template <int N>
+    struct Share {
+        static constexpr int ACROSS = (ALONG_K ? BK : WIDTH) / N;   // copies from one end of a row or column to the other
+        static constexpr int TURNS = ACROSS > THREADS ? ACROSS / THREADS : 1;   // that a thread takes at each
+        static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns at a time
+        static constexpr bool FEW = WIDTH * BK < THREADS * N;   // a small tile leaves threads without a share
+        static constexpr int LOADS = FEW ? 1 : WIDTH * BK / (THREADS * N);
+        static_assert(ACROSS % THREADS == 0 || THREADS % ACROSS == 0, "whole rows or columns, or even parts of them");
+
+        static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (ALONG_K ? i < WIDTH : k < BK); }
+        static __device__ __forceinline__ int i(int thread) { return ALONG_K ? thread / ACROSS : thread % ACROSS * N; }
+        static __device__ __forceinline__ int k(int thread) { return ALONG_K ? thread % ACROSS * N : thread / ACROSS; }
+        static constexpr int across(int load) { return load % TURNS * THREADS * N; }
+        static constexpr int down(int load) { return load / TURNS * STEP; }
+        static constexpr int di(int load) { return ALONG_K ? down(load) : across(load); }
+        static constexpr int dk(int load) { return ALONG_K ? across(load) : down(load); }
+    };
+
+    View<T, Stored, ORDER> view;   // seen from this thread's first element
+    bool wide;                     // V neighbours are copied at once
+    int i, k;                      // which element that is
+    Sum next[Share<V>::LOADS * V];   // elements on their way, where they go through registers
+
+    // `line`: neighbours from one end of the matrix to the other.
+    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long line, int thread) : view(tile) {
+        wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !ALONG_K : line % V == 0);
+        i = wide || !ASYNC ? Share<V>::i(thread) : Share<1>::i(thread);
+        k = wide || !ASYNC ? Share<V>::k(thread) : Share<1>::k(thread);
+        view = tile.from(i, k);
+    }
+
+    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`.
+    __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left) {
+        view.cols = inside(left, 0, BK) - k;
+        if constexpr (!ASYNC) {
+#pragma unroll
+            for (int load = 0; load < Share<V>::LOADS; ++load) {
+                const int di = Share<V>::di(load), dk = Share<V>::dk(load);
+                if (wide)
+                    view.template read_or_zero<V>(&next[load * V], di, dk);
+                else
+#pragma unroll
+                    for (int v = 0; v < V; ++v)
+                        next[load * V + v] = view.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
+            }
+        } else if (wide) {
+#pragma unroll
+            for (int load = 0; load < Share<V>::LOADS; ++load) {
+                const int di = Share<V>::di(load), dk = Share<V>::dk(load);
+                if (Share<V>::has(i, k)) view.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
+            }
+        } else {
+#pragma unroll
+            for (int load = 0; load < Share<1>::LOADS; ++load) {
+                const int di = Share<1>::di(load), dk = Share<1>::dk(load);
+                if (Share<1>::has(i, k)) view.copy_or_zero(&tile[k + dk][i + di], di, dk);
+            }
+        }
+        view.move(0, BK);
+    }
+
+    // Puts what arrived in registers into `tile`.
+    __device__ __forceinline__ void settle(Tile<WIDTH, ORDER>& tile) {
+        if constexpr (!ASYNC) {
+            if (!Share<V>::has(i, k)) return;
+#pragma unroll
+            for (int load = 0; load < Share<V>::LOADS * V; ++load) {
+                const int di = Share<V>::di(load / V) + (ALONG_K ? 0 : load % V);
+                const int dk = Share<V>::dk(load / V) + (ALONG_K ? load % V : 0);
+                tile[k + dk][i + di] = next[load];
+            }
+        }
+    }
+};
+
+template <bool CP_ASYNC, int WIDTH, class Stored, Order ORDER>
+__device__ __forceinline__ TileCopies<CP_ASYNC, WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile,
+                                                                                  long long line, int thread) {
+    return {tile, line, thread};
+}
+
+// Reads a thread's share of row k of a tile: COUNT elements, V neighbours at a time, LANES * V apart.
+template <int COUNT, int LANES>
+__device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum* row) {
+#pragma unroll
+    for (int c = 0; c < COUNT; c += V) {
+        const Vector vector = *reinterpret_cast<const Vector*>(row + c * LANES);
+#pragma unroll
+        for (int v = 0; v < V; ++v) fragment[c + v] = vector.element[v];
+    }
+}
+// warp_tiled: each warp computes a tile of its own, from fragments that wait in registers; copies run STAGES - 1 steps ahead.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
+// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN); a thread (TM, TN)
+// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), and PAD a row of a tile that is transposed on the way          Barriers  1 per K step
+// Requires  32 threads a warp tile; each thread as many elements of a tile as another, in whole vectors
+// Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
+//
+// Three things hide latency. Tiles are sent for STAGES - 1 steps before they are multiplied. Fragments are read from
+// shared memory one step of k before they are multiplied, across the barrier too. And a thread has TM * TN sums to work
+// on, 8 by 16 of 4 bytes: an element that is read from shared memory takes part in that many products.
+//
+// Both tiles are kept K-major, whichever way their matrices lie: a fragment is a stretch of a row, read 16 bytes at a
+// time. The lanes of a warp lie LANES_M by LANES_N over its tile: 4 by 8 read 64 bytes of A and 128 of B at a time, without
+// a bank conflict, since lanes that read the same address are served at once.
+static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
+static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
+static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
+
+constexpr int SETTLE = BK - 1;   // the step of k before which elements that wait in registers are stored
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    __shared__ alignas(16) Tile<BM, ORDER_A> As[STAGES];               // (STAGES, BK, BM)
+    __shared__ alignas(16) Tile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BK, BN)
+
+    const BlockTile block = locate_block(p, BM, BN);
+    if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
+    const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
+
+    const int thread = threadIdx.x;
+    const int warp = thread / 32, lane = thread % 32;
+    const int m0 = warp / WARPS_N * WM + lane / LANES_N * V;   // this thread's first row and column of C
+    const int n0 = warp % WARPS_N * WN + lane % LANES_N * V;
+
+    auto a_copies = tile_copies<true, BM>(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
+    auto b_copies = tile_copies<true, BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : block.k, thread);
+
+    // prologue
+    long long ahead = block.k;   // steps of k that were not sent for yet
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage, ahead -= BK) {
+        a_copies.fetch(As[stage], ahead);
+        b_copies.fetch(Bs[stage], ahead);
+        commit_copies();
+        a_copies.settle(As[stage]);
+        b_copies.settle(Bs[stage]);
+    }
+    wait_for_copies<STAGES - 2>();
+    __syncthreads();   // the first tiles are complete before anyone reads them
+
+    Sum frag_a[2][TM], frag_b[2][TN];
+    read_fragment<TM, LANES_M>(frag_a[0], &As[0][0][m0]);
+    read_fragment<TN, LANES_N>(frag_b[0], &Bs[0][0][n0]);
+
+    // mainloop
+    Sum acc[TM][TN] = {};   // (TM, TN)  V neighbours at a time, LANES_M * V rows and LANES_N * V columns apart
+    int stage = 0, refilled = STAGES - 1;
+#pragma unroll 1   // laid out several times, it would only cost registers
+    for (long long left = block.k; left > 0; left -= BK) {
+        const bool more = left > BK;
+#pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            if (k == 0) {   // the buffer that was left at the last barrier is filled again
+                if (ahead > 0) {
+                    a_copies.fetch(As[refilled], ahead);
+                    b_copies.fetch(Bs[refilled], ahead);
+                }
+                commit_copies();
+            }
+            if (k == SETTLE && ahead > 0) {
+                a_copies.settle(As[refilled]);
+                b_copies.settle(Bs[refilled]);
+            }
+            if (k == BK - 1) {
+                ahead -= BK;
+                refilled = stage;
+                stage = stage + 1 == STAGES ? 0 : stage + 1;
+                wait_for_copies<STAGES - 2>();
+                __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
+            }
+            if (k < BK - 1 || more) {   // the next fragments, which lie in the next tiles at the end of these
+                read_fragment<TM, LANES_M>(frag_a[(k + 1) % 2], &As[stage][(k + 1) % BK][m0]);
+                read_fragment<TN, LANES_N>(frag_b[(k + 1) % 2], &Bs[stage][(k + 1) % BK][n0]);
+            }
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int turn = 0; turn < TN; ++turn) {
+                    const int j = i % 2 == 0 ? turn : TN - 1 - turn;   // there and back: the last b is the next row's first
+                    acc[i][j] = multiply_add(frag_a[k % 2][i], frag_b[k % 2][j], acc[i][j]);
+                }
+        }
+    }
+
+    // epilogue
+#pragma unroll
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; j += V)
+            c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
+}

@@ -1,0 +1,157 @@
+"""What is launched before and after a kernel: packed operands, words, slices of K; and the memory in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
+from tests.strategies import any_bits, np_dtype, plain, small_integers
+from tiledmm.elements import ELEMENTS, WORDS
+from tiledmm.ladder import kernel_variants
+
+
+def operand(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    if dtype.kind in "iub":
+        return any_bits(rng, shape, dtype)
+    return small_integers(rng, shape, dtype, 1)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+@pytest.mark.parametrize("variant", [row.name for row in kernel_variants()])
+def test_slices_are_exact(variant: str, dtype: str) -> None:
+    rng = np.random.default_rng(70)
+    for (m, n, k), slices, layout in (
+        ((67, 70, 200), 2, "NN"),
+        ((67, 70, 200), 7, "NT"),
+        ((5, 131, 1000), 32, "TN"),
+        ((132, 3, 97), 4, "TT"),
+        ((33, 34, 161), 3, "GG"),
+        ((33, 34, 5), 8, "NN"),
+    ):
+        left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((m, k), (k, n)))
+        x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
+        what = f"{variant} {dtype} {layout} {m}x{n}x{k} in {slices}"
+        config = {"split_k": slices}
+        check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, variant=variant, config=config)
+
+
+PACKED = ({"pack_b": 1}, {"pack_a": 1}, {"pack_a": 1, "pack_b": 1, "split_k": 3})
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 128), ("dot_products", 4), ("tiled", 16)])
+def test_packed_operands_are_exact(variant: str, tile: int, dtype: str) -> None:
+    rng = np.random.default_rng(76)
+    for (m, n, k), layout in (((67, 71, 35), "NN"), ((40, 33, 129), "TT"), ((5, 131, 97), "GG"), ((9, 3, 1), "NT")):
+        left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((m, k), (k, n)))
+        x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
+        for config in PACKED:
+            what = f"{variant} {dtype} {layout} {m}x{n}x{k} {config}"
+            keywords: dict[str, Any] = {"variant": variant, "tile": tile, "config": config}
+            check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, **keywords)
+
+
+@pytest.mark.parametrize("dtype", WORDS)
+@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 64), ("warp_tiled", 256), ("thin", 16)])
+def test_words_are_exact(variant: str, tile: int, dtype: str) -> None:
+    rng = np.random.default_rng(77)
+    for (m, n, k), layout, slices in (
+        ((67, 71, 35), "NN", 1),
+        ((40, 33, 129), "TT", 1),
+        ((5, 131, 4097), "GG", 3),
+        ((130, 70, 31), "NT", 1),
+        ((9, 300, 2), "TN", 1),
+    ):
+        left, right = (any_bits(rng, shape, np_dtype(dtype)) for shape in ((m, k), (k, n)))
+        if dtype == "bool":
+            left, right = left & any_bits(rng, (m, k), left.dtype), right & (rng.random((k, n)) < 0.1)
+        x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
+        what = f"{variant} {dtype} {layout} {m}x{n}x{k}"
+        config = {"pack_words": 1, "split_k": slices}
+        keywords: dict[str, Any] = {"variant": variant, "tile": tile, "config": config}
+        check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, **keywords)
+
+
+def test_what_is_broadcast_is_packed_once_and_read_by_all() -> None:
+    rng = np.random.default_rng(78)
+    left, right = small_integers(rng, (2, 1, 3, 20, 33), "f4"), small_integers(rng, (4, 1, 33, 9), "f4")
+    config = {"pack_a": 1, "pack_b": 1}
+    result = tiledmm.matmul(to_device(left), to_device(right), variant="warp_tiled", tile=64, config=config)
+    np.testing.assert_array_equal(result.get(), left @ right)
+    left, right = any_bits(rng, (3, 20, 33), np.dtype("i1")), any_bits(rng, (33, 9), np.dtype("i1"))
+    config = {"pack_words": 1}
+    result = tiledmm.matmul(to_device(left), to_device(right), variant="warp_tiled", tile=64, config=config)
+    np.testing.assert_array_equal(result.get(), left @ right)
+
+
+@pytest.mark.parametrize("letter", ["N", "T", "G"])
+def test_batches_and_results_of_every_layout(letter: str) -> None:
+    rng = np.random.default_rng(71)
+    left, right = small_integers(rng, (2, 1, 3, 20, 100), "f4"), small_integers(rng, (4, 1, 100, 9), "f4")
+    result = tiledmm.matmul(to_device(left), to_device(right), variant="warp_tiled", tile=64, config={"split_k": 3})
+    np.testing.assert_array_equal(result.get(), left @ right)
+    left, right = left[0, 0, 0], right[0, 0]
+    what = f"into {letter}"
+    keywords: dict[str, Any] = {"variant": "tiled", "tile": 8, "config": {"split_k": 3}}
+    check_into(exact_product(left, right), matrix_layout(letter), to_device(left), to_device(right), what, **keywords)
+
+
+def test_batch_dimensions_that_no_kernel_holds() -> None:
+    rng = np.random.default_rng(72)
+    x = to_device(small_integers(rng, (2, 3, 2, 3, 2, 3, 5, 70), "f4"))
+    x1, x2 = x[::-1, :, ::-1, :, ::-1, :], x[:, :1, :, :1, :, :1].swapaxes(-1, -2)
+    result = tiledmm.matmul(x1, x2, variant="tiled", tile=8, config={"split_k": 2})
+    np.testing.assert_array_equal(result.get(), x1.get() @ x2.get())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_the_same_bits_every_time(dtype: str) -> None:
+    rng = np.random.default_rng(73)
+    x1, x2 = (to_device(rng.standard_normal(shape).astype(dtype)) for shape in ((100, 5000), (5000, 90)))
+    first = tiledmm.matmul(x1, x2)
+    assert tiledmm.explain(x1, x2).choices[0].specialization.config.split_k > 1
+    for _ in range(20):
+        assert (tiledmm.matmul(x1, x2) == first).all()
+
+
+def test_subnormals_are_added_too() -> None:
+    x1, x2 = to_device(np.full((4, 64), 1e-39, np.float32)), to_device(np.full((64, 4), 0.5, np.float32))
+    result = tiledmm.matmul(x1, x2, variant="tiled", tile=8, config={"split_k": 2})
+    np.testing.assert_allclose(result.get(), 3.2e-38, rtol=1e-5)
+    assert (
+        float(tiledmm.matmul(x1[:, :33] * 0 + 1e-44, x2[:33], variant="tiled", tile=8, config={"split_k": 2})[0, 0]) > 0
+    )
+
+
+def test_a_captured_graph_has_a_workspace_of_its_own() -> None:
+    rng = np.random.default_rng(74)
+    left, right = small_integers(rng, (64, 4096), "f4"), small_integers(rng, (4096, 64), "f4")
+    x1, x2, out = to_device(left), to_device(right), cupy.full((64, 64), np.nan, np.float32)
+    tiledmm.precompile(layouts=["NN"])
+    cupy.cuda.runtime.deviceSynchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        tiledmm.matmul(x1, x2, out=out)
+        graph = stream.end_capture()
+    for _ in range(5):
+        # What the pool would have handed out is used by somebody else meanwhile.
+        others = [cupy.full(size, np.nan, np.float32) for size in (1 << 14, 1 << 16, 1 << 18, 1 << 20)]
+        out.fill(np.nan)
+        cupy.cuda.runtime.deviceSynchronize()
+        graph.launch(stream)
+        for other in others:
+            other.fill(np.nan)
+        stream.synchronize()
+        np.testing.assert_array_equal(out.get(), left @ right)
+
+
+def test_plain_batches_are_right_with_auto() -> None:
+    rng = np.random.default_rng(75)
+    left, right = small_integers(rng, (3, 40, 3000), "f4"), small_integers(rng, (3, 3000, 50), "f4")
+    check_into(left @ right, plain(3), to_device(left), to_device(right), "batch of 3")

@@ -1,0 +1,62 @@
+"""What is launched before and after a kernel, on the simulator: right, and nothing wrong with any of the launches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.strategies import any_bits, np_dtype, small_integers
+from tiledmm import simulator
+from tiledmm.elements import ELEMENTS, WORDS
+
+CASES = [
+    ("tiled", 8, {"split_k": 3}),
+    ("warp_tiled", 64, {"split_k": 20, "pack_b": 1}),
+    ("dot_products", 8, {"pack_a": 1, "split_k": 2}),
+    ("thin", 8, {"pack_a": 1, "pack_b": 1}),
+]
+
+
+def operands(rng: np.random.Generator, dtype: str, layout: str, k: int) -> tuple[np.ndarray, np.ndarray]:
+    kind = np_dtype(dtype)
+    made = []
+    for shape, letter in (((2, 33, k), layout[0]), ((k, 38), layout[1])):
+        x = any_bits(rng, shape, kind) if kind.kind in "iub" else small_integers(rng, shape, kind, 1)
+        made.append(x if letter == "N" else np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2))
+    return made[0], made[1]
+
+
+def expected(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+    if x1.dtype.kind in "iub":
+        return np.matmul(x1, x2)
+    wide = np.complex128 if x1.dtype.kind == "c" else np.float64
+    return np.matmul(x1.astype(wide), x2.astype(wide)).astype(x1.dtype)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+@pytest.mark.parametrize(("variant", "tile", "config"), CASES)
+def test_every_launch_is_right(variant: str, tile: int, config: dict[str, int], dtype: str) -> None:
+    layout = ("NN", "TT", "NT", "TN")[list(ELEMENTS).index(dtype) % 4]
+    x1, x2 = operands(np.random.default_rng(0), dtype, layout, 100)
+    np.testing.assert_array_equal(simulator.matmul(x1, x2, variant=variant, tile=tile, config=config), expected(x1, x2))
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("dtype", WORDS)
+def test_words(dtype: str, layout: str) -> None:
+    for k, slices in ((131, 1), (1, 1), (1300, 3)):
+        x1, x2 = operands(np.random.default_rng(1), dtype, layout, k)
+        if dtype == "bool":
+            x1 &= np.random.default_rng(2).random(x1.shape) < 2 / k
+        config = {"pack_words": 1, "split_k": slices}
+        result = simulator.matmul(x1, x2, variant="warp_tiled", tile=64, config=config)
+        np.testing.assert_array_equal(result, expected(x1, x2))
+
+
+def test_what_is_counted_is_the_kernel_that_multiplies() -> None:
+    x1, x2 = operands(np.random.default_rng(3), "float32", "NN", 100)
+    _, plain = simulator.run(x1[0], x2, variant="tiled", tile=8)
+    _, packed = simulator.run(x1[0], x2, variant="tiled", tile=8, config={"pack_b": 1, "split_k": 2})
+    assert packed.symbol == plain.symbol
+    assert packed.grid == (2 * plain.grid[0], 1, 1)
+    assert packed.flops == plain.flops

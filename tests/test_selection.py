@@ -1,0 +1,209 @@
+"""What ``auto`` takes, what ``config=`` accepts, what ``explain`` says. No GPU: descriptions of arrays are enough."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tiledmm
+from tests.strategies import PROPERTY
+from tiledmm.elements import ELEMENTS, element
+from tiledmm.errors import ConfigError
+from tiledmm.geometry import schedule
+from tiledmm.ladder import STATIC_SHARED_BYTES, VARIANTS, Config, find_variant, kernel_variants
+from tiledmm.operands import Array, Product, resolve
+from tiledmm.selection import AUTO, CANDIDATES, rank, select
+
+
+def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:
+    """A product of matrices that lie as a layout says, in a batch or not."""
+    kind = element(dtype).dtype
+
+    def matrix(rows: int, cols: int, letter: str) -> Array:
+        size = kind.itemsize
+        strides = (cols * size, size) if letter == "N" else (size, rows * size)
+        if batch == 1:
+            return Array((rows, cols), strides, kind)
+        return Array((batch, rows, cols), (rows * cols * size, *strides), kind)
+
+    return resolve(matrix(m, k, layout[0]), matrix(k, n, layout[1]))
+
+
+def chosen(*sizes: int, **keywords: Any) -> tuple[str, int]:
+    spec = select(AUTO, None, product(*sizes, **keywords)).specialization
+    return spec.variant.name, spec.config.split_k
+
+
+# ---- auto ----
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+@given(
+    sizes=st.tuples(*[st.integers(0, 5000)] * 3),
+    layout=st.sampled_from(["NN", "NT", "TN", "TT"]),
+    batch=st.integers(1, 9),
+)
+@PROPERTY
+def test_auto_has_a_kernel_for_everything(dtype: str, sizes: tuple[int, int, int], layout: str, batch: int) -> None:
+    wanted = product(*sizes, layout=layout, dtype=dtype, batch=batch)
+    choice = select(AUTO, None, wanted)
+    assert choice.specialization.variant.template is not None
+    assert choice.specialization.layout == choice.product.problem.layout
+    problem = choice.product.problem
+    assert (problem.m, problem.n) in (sizes[:2], sizes[1::-1])
+    if not problem.is_empty:
+        assert schedule(choice.specialization, problem).launches
+
+
+def test_auto_cuts_a_long_k_and_only_that() -> None:
+    assert chosen(64, 64, 65536)[1] > 32
+    assert chosen(512, 512, 512)[1] > 1
+    assert chosen(4096, 4096, 4096)[1] == 1
+    assert chosen(64, 64, 64, batch=4096)[1] == 1
+
+
+def test_auto_reads_thin_operands_at_the_speed_of_memory() -> None:
+    assert chosen(1, 8192, 8192, layout="NT")[0] == "dot_products"
+    assert chosen(8192, 1, 8192, layout="NN")[0] == "dot_products", "a matrix times a vector"
+    for m, n in ((16, 8192), (8192, 16)):
+        assert chosen(m, n, 8192, layout="NN" if m < n else "TN")[0] == "thin"
+
+
+def test_auto_compiles_a_handful_of_kernels() -> None:
+    sizes = [int(1.3**i) for i in range(2, 36)]
+    shapes = itertools.product(sizes[::3], sizes[::3], sizes[::3])
+    kernels = {
+        each.specialization
+        for m, n, k in shapes
+        for choice in [select(AUTO, None, product(m, n, k))]
+        for each in schedule(choice.specialization, choice.product.problem).launches
+    }
+    assert len(kernels) < 30
+
+
+def test_every_candidate_is_a_kernel() -> None:
+    for candidate in CANDIDATES:
+        assert candidate.tile in find_variant(candidate.variant).tiles
+        assert all(0 < part <= 1 for part in candidate.few)
+    types = {"float32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64"}
+    assert types == {name for candidate in CANDIDATES for name in candidate.rates}
+
+
+def test_what_is_ranked_is_what_is_chosen() -> None:
+    wanted = product(300, 200, 1000)
+    ranked = sorted(rank(wanted), key=lambda choice: choice.microseconds or 0.0)
+    assert select(AUTO, None, wanted) == ranked[0]
+    assert len({(each.specialization.variant.name, each.specialization.config.bn) for each in ranked}) == len(ranked)
+
+
+# ---- few rows ----
+
+
+@pytest.mark.parametrize("variant", ["thin", "dot_products"])
+def test_few_columns_are_computed_as_few_rows(variant: str) -> None:
+    wide, tall = product(5, 300, 70), product(300, 5, 70)
+    assert select(variant, None, wide).product == wide
+    turned = select(variant, None, tall).product
+    assert turned == tall.transposed()
+    assert (turned.problem.m, turned.problem.n, turned.problem.layout, turned.swapped) == (5, 300, "TT", True)
+    assert turned.transposed() == tall
+
+
+# ---- config ----
+
+
+def test_config_replaces_single_numbers() -> None:
+    element_ = ELEMENTS["float32"]
+    variant = VARIANTS["warp_tiled"]
+    config = variant.config(128, element_, {"bk": 16, "stages": 2, "split_k": 4})
+    whole = asdict(variant.config(128, element_))
+    assert asdict(config) == whole | {"bk": 16, "stages": 2, "split_k": 4}
+    assert variant.config(128, element_, {}) == variant.config(128, element_)
+
+
+@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
+    for tile in row.tiles or (None,):
+        for element_ in ELEMENTS.values():
+            config = row.config(tile, element_)
+            assert row.config(tile, element_, {"bm": config.bm}) == config
+
+
+@pytest.mark.parametrize(
+    ("variant", "numbers", "message"),
+    [
+        ("tiled", {"nope": 3}, "there is no number 'nope'; the numbers are bm, bn"),
+        ("tiled", {"bk": 0}, "bk is a whole number of at least 1; got 0"),
+        ("tiled", {"bk": 2.5}, "whole number"),
+        ("tiled", {"bk": True}, "whole number"),
+        ("tiled", {"pad": -1}, "at least 0"),
+        ("tiled", {"stages": 2}, "stages is 1"),
+        ("tiled", {"bm": 33}, "even shares"),
+        ("tiled", {"bm": 64, "bn": 64}, "at most 1024 threads, not 4096"),
+        ("double_buffered", {"bk": 512}, "49152 bytes of shared memory, not the"),
+        ("double_buffered", {"pad": 1}, "pad is a multiple of 16 bytes"),
+        ("naive", {"tm": 2}, "tm, tn, bk and lanes are 1"),
+        ("vectorized", {"tm": 2}, "tm and tn are multiples of 4"),
+        ("warp_tiled", {"wm": 16}, "wm / tm * (wn / tn) is 32"),
+        ("warp_tiled", {"stages": 1}, "stages is at least 2"),
+        ("warp_tiled", {"bn": 96}, "bm and bn are multiples of wm and wn"),
+        ("dot_products", {"bk": 64}, "bk is 128"),
+    ],
+)  # fmt: skip
+def test_config_that_no_kernel_can_have(variant: str, numbers: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        tiledmm.ladder.find_variant(variant).config(None, ELEMENTS["float32"], numbers)
+    assert message in str(raised.value)
+
+
+@given(
+    variant=st.sampled_from([row.name for row in kernel_variants()]),
+    dtype=st.sampled_from(["float32", "float64", "int8", "complex128"]),
+    numbers=st.dictionaries(
+        st.sampled_from([field.name for field in fields(Config)]), st.sampled_from([1, 2, 4, 8, 16, 32, 64])
+    ),
+)
+@PROPERTY
+def test_config_is_taken_whole_or_refused(variant: str, dtype: str, numbers: dict[str, int]) -> None:
+    row, element_ = VARIANTS[variant], ELEMENTS[dtype]
+    try:
+        config = row.config(None, element_, numbers)
+    except ConfigError as error:
+        assert variant in str(error)
+        return
+    assert asdict(config) == asdict(row.config(None, element_)) | numbers
+    assert config.threads <= 1024
+    assert row.shared_bytes(config, element_, "NT") <= STATIC_SHARED_BYTES
+
+
+def test_config_needs_a_variant() -> None:
+    with pytest.raises(ConfigError, match="name it with variant="):
+        select(AUTO, None, product(5, 5, 5), {"bk": 8})
+
+
+# ---- explain ----
+
+
+def test_explain_names_the_kernel_and_the_others() -> None:
+    text = str(tiledmm.explain(np.empty((64, 65536), "f4"), np.empty((65536, 64), "f4")))
+    first, second, *others = text.splitlines()
+    assert first == "(64 x 65536) @ (65536 x 64), float32, layout NN"
+    assert second.startswith("tiledmm_warp_tiled_f32_64x64x8_nn, K in ")
+    assert second.endswith(" us expected on an H100")
+    assert len(others) == 4
+
+
+def test_explain_takes_what_matmul_takes() -> None:
+    batch = tiledmm.explain(np.empty((3, 5, 6), "i1"), np.empty((6, 4), "f4"))
+    assert str(batch).startswith("3 x (5 x 6) @ (6 x 4), float32")
+    assert "nothing to compute" in str(tiledmm.explain(np.empty((0, 6), "f4"), np.empty((6, 4), "f4")))
+    converted = tiledmm.explain(np.empty((5, 6), "f8"), np.empty((6, 4), "f8"), dtype="f4", casting="unsafe")
+    assert converted.product.compute.dtype_name == "float32"
+    with pytest.raises(ValueError, match="do not fit"):
+        tiledmm.explain(np.empty((5, 6), "f8"), np.empty((7, 4), "f8"))
