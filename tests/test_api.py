@@ -373,6 +373,8 @@ def test_plans_are_bounded_and_the_oldest_goes_first(made: list[Any]) -> None:
         {"signature": "ff->f"},
         {"variant": "tiled"},
         {"tile": 16},
+        {"config": {"bk": 8}},
+        {"precision": "ieee"},
         {"out": _FakeArray(2, 2)},
     ],
     ids=lambda other: next(iter(other)),

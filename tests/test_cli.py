@@ -219,3 +219,36 @@ def test_the_module_is_the_command() -> None:
     assert done.returncode == 0, done.stderr
     assert "Usage: tiledmm" in done.stdout
     assert "\x1b[" not in done.stdout, "no colours where nobody looks"
+
+
+def test_tune_needs_a_gpu(no_gpu: None) -> None:
+    result = CliRunner().invoke(cli.app, ["tune", "64"])
+    assert result.exit_code == 2
+    assert "there is none" in result.output
+
+
+def test_tune_tells_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tiledmm import tuning
+    from tiledmm.tuned import Entry
+
+    asked: list[Any] = []
+
+    def search(shapes: Any, **keywords: Any) -> list[Entry]:
+        asked.append((shapes, keywords))
+        return [Entry("a product", "float32", "warp_tiled", False, {"split_k": 4}, 50.0, 100.0)]
+
+    monkeypatch.setattr(cli, "missing_gpu", lambda: None)
+    monkeypatch.setattr(tuning, "tune", search)
+    result = CliRunner().invoke(cli.app, ["tune", "64", "1x2x3", "--layouts", "nt,NN", "--trials", "5"])
+    assert result.exit_code == 0, result.output
+    assert "a product: warp_tiled {'split_k': 4}, 50 us, 2 times as fast" in result.output
+    ((shapes, keywords),) = asked
+    assert [tuple(shape) for shape in shapes] == [(64, 64, 64), (1, 2, 3)]
+    assert keywords == {"dtypes": ["float32"], "layouts": ["NT", "NN"], "trials": 5, "seconds": 0.03, "again": False}
+
+
+def test_a_bad_size_to_tune_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "missing_gpu", lambda: None)
+    result = CliRunner().invoke(cli.app, ["tune", "1x2"])
+    assert result.exit_code == 2
+    assert "MxNxK" in result.output

@@ -134,7 +134,13 @@ class _ReferencePlan:
 @pytest.fixture(scope="module", autouse=True)
 def launch_on_numpy() -> Iterator[None]:
     """Gives ``tiledmm.matmul`` a launch on NumPy arrays: the whole way of a call, without a GPU."""
-    launch = SimpleNamespace(Plan=_ReferencePlan, check_array=lambda x, name: None, current_device=lambda: 0, cupy=np)
+    launch = SimpleNamespace(
+        Plan=_ReferencePlan,
+        check_array=lambda x, name: None,
+        current_device=lambda: 0,
+        device_name=lambda: "none",
+        cupy=np,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "tiledmm.launch", launch)
         yield

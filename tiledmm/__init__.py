@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tiledmm.errors import TiledmmError
     from tiledmm.registration import register, unregister
     from tiledmm.simulator.conflicts import explain_conflicts
+    from tiledmm.tuning import tune
 
 __all__ = [
     "TiledmmError",
@@ -33,6 +34,7 @@ __all__ = [
     "register",
     "simulator",
     "source",
+    "tune",
     "unregister",
     "variants",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     **dict.fromkeys(("explain", "kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
+    "tune": "tiledmm.tuning",
     "explain_conflicts": "tiledmm.simulator.conflicts",
 }
 _MODULES = ("errors", "simulator")

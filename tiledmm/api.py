@@ -15,6 +15,7 @@ from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.selection import AUTO, AUTO_KERNELS, SPLITS, select
+from tiledmm.tuned import table_of
 
 if TYPE_CHECKING:
     from tiledmm.compilation import Kernel
@@ -207,7 +208,7 @@ def kernel(
     specialization = codegen.specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
-    compiled: Kernel = _device_module("compilation").compiled(specialization)
+    compiled: Kernel = device_module("compilation").compiled(specialization)
     return compiled
 
 
@@ -254,7 +255,7 @@ def precompile(
                 specializations.update((words.kernel, *geometry.in_slices(words, SPLITS[-1])))
                 specializations.update(geometry.packing_words(spec, operand) for operand in (0, 1))
             specializations.update(each for slices in SPLITS[1:] for each in geometry.in_slices(spec, slices))
-    compilation = _device_module("compilation")
+    compilation = device_module("compilation")
     for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:
             progress(specialization.symbol)
@@ -281,7 +282,7 @@ class _Baseline:
         self.keywords = {name: value for name, value in keywords.items() if value is not _DEFAULTS[name]}
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
-        return _device_module("launch").cupy_matmul(x1, x2, out=out, **self.keywords)
+        return device_module("launch").cupy_matmul(x1, x2, out=out, **self.keywords)
 
 
 class _Detour:
@@ -297,7 +298,7 @@ class _Detour:
         x2 = x2 if right is None else x2.astype(right)
         if not self.product.via_temporary:
             return matmul(x1, x2, out=out, **self.keywords)
-        cupy = _device_module("launch").cupy
+        cupy = device_module("launch").cupy
         result = matmul(x1, x2, out=cupy.empty(out.shape, self.product.compute.dtype), **self.keywords)
         cupy.copyto(out, result, casting=self.keywords["casting"])
         return out
@@ -316,7 +317,7 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
         if kernel["config"] is not None:
             raise ConfigError("variant 'cublas' has no numbers to choose; leave config= out")
         return _Baseline(keywords)
-    launch = _device_module("launch")
+    launch = device_module("launch")
     launch.check_array(x1, "x1")
     launch.check_array(x2, "x2")
     if out is not None:
@@ -324,7 +325,8 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
     product = resolve(describe(x1), describe(x2), None if out is None else describe(out), **keywords)
     if product.via_temporary or product.convert != (None, None):
         return _Detour(product, keywords, kernel)
-    return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"]))
+    table = table_of(launch.device_name()) if kernel["variant"] == AUTO else None
+    return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"], table))
 
 
 def _check_precision(precision: str) -> None:
@@ -346,7 +348,7 @@ def _keep(key: Any, plan: Any) -> None:
         _plans[key] = plan
 
 
-def _device_module(name: str) -> Any:
+def device_module(name: str) -> Any:
     """A module that needs CuPy, imported when it is first needed."""
     try:
         return importlib.import_module(f"tiledmm.{name}")
@@ -360,5 +362,5 @@ def _device_module(name: str) -> Any:
 def _current_device() -> int:
     """The device that launches go to. Replaces itself by CuPy's own function once there is a CuPy array."""
     global _current_device
-    _current_device = _device_module("launch").current_device
+    _current_device = device_module("launch").current_device
     return _current_device()

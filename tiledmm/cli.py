@@ -99,6 +99,36 @@ def compare(
     raise typer.Exit(0 if ok else 1)
 
 
+@app.command()
+def tune(
+    sizes: Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.")],
+    dtypes: Annotated[str, typer.Option(help="Element types, with commas.")] = "float32",
+    layouts: Annotated[str, typer.Option(help="How A and B lie in memory, with commas.")] = "NN",
+    trials: Annotated[int, typer.Option(min=1, help="Kernels to time for a product, at most.")] = 32,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for each.")] = 0.03,
+    again: Annotated[bool, typer.Option("--again", help="Measure anew what was measured before.")] = False,
+) -> None:
+    """Search for the fastest kernels of given products on this GPU, for 'auto' to take from then on."""
+    from tiledmm import tuning
+    from tiledmm.bench.records import parse_size
+    from tiledmm.errors import TiledmmError
+
+    if reason := missing_gpu():
+        raise typer.BadParameter(f"kernels are timed on a GPU, and there is none: {reason}")
+    try:
+        products = [parse_size(text) for text in sizes]
+        entries = tuning.tune(
+            products, dtypes=_names(dtypes), layouts=[each.upper() for each in _names(layouts)], trials=trials,
+            seconds=seconds, again=again,
+        )  # fmt: skip
+    except TiledmmError as error:
+        raise typer.BadParameter(str(error)) from None
+    for entry in entries:
+        gain = entry.model_microseconds / entry.microseconds
+        took = f"{entry.microseconds:.4g} us, {gain:.3g} times as fast as what the model takes"
+        typer.echo(f"{entry.product}: {entry.variant} {entry.numbers}, {took}")
+
+
 def main() -> None:
     """Entry point of the console script."""
     app(prog_name="tiledmm")

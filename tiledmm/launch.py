@@ -144,6 +144,12 @@ def _borrowed(size: int) -> Iterator[Any]:
     cupy.cuda.runtime.freeAsync(pointer, stream.ptr)
 
 
+def device_name() -> str:
+    """The current device's."""
+    name: str = cupy.cuda.runtime.getDeviceProperties(current_device())["name"].decode()
+    return name
+
+
 def check_array(x: Any, name: str) -> None:
     """Raises OperandTypeError unless ``x`` is a CuPy array on the current device."""
     if isinstance(x, cupy.ndarray):

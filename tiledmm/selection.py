@@ -14,6 +14,7 @@ from tiledmm.geometry import slices_in, tiles
 from tiledmm.ladder import Config, find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
+from tiledmm.tuned import Entry, Table, describe_product
 
 AUTO = "auto"
 
@@ -156,7 +157,13 @@ CANDIDATES = (
 AUTO_KERNELS = tuple(dict.fromkeys(candidate.name for candidate in CANDIDATES))
 
 
-def select(name: str, tile: int | None, product: Product, config: Mapping[str, int] | None = None) -> Choice:
+def select(
+    name: str,
+    tile: int | None,
+    product: Product,
+    config: Mapping[str, int] | None = None,
+    table: Table | None = None,
+) -> Choice:
     """The kernel for a product.
 
     Args:
@@ -164,6 +171,7 @@ def select(name: str, tile: int | None, product: Product, config: Mapping[str, i
         tile: A tile of that variant. None: ``auto`` chooses by size, a named variant takes its default.
         product: What is to be computed.
         config: Numbers to have instead of the tile's own, for a variant that is named.
+        table: What was measured on the device: ``auto`` takes what is in it, and else what the model says.
 
     Raises:
         UnknownVariantError, ConfigError: If there is no such variant, tile or number.
@@ -171,11 +179,19 @@ def select(name: str, tile: int | None, product: Product, config: Mapping[str, i
     if name == AUTO and tile is None:
         if config is not None:
             raise ConfigError('config= gives the numbers of one kernel: name it with variant=, which is "auto" here')
-        return min(rank(product), key=lambda choice: choice.microseconds or 0.0)
+        entry = (table or {}).get(describe_product(product))
+        return _measured(entry, product) if entry else min(rank(product), key=lambda each: each.microseconds or 0.0)
     variant = find_variant("double_buffered" if name == AUTO else name)
     if variant.few_rows and product.problem.n < product.problem.m:
         product = product.transposed()
     return Choice(product, _specialization(variant.name, variant.config(tile, product.compute, config), product))
+
+
+def _measured(entry: Entry, product: Product) -> Choice:
+    """What the table has for a product."""
+    seen = product.transposed() if entry.turned else product
+    config = find_variant(entry.variant).config(None, seen.compute, entry.numbers)
+    return Choice(seen, _specialization(entry.variant, config, seen), entry.microseconds)
 
 
 def rank(product: Product) -> Iterator[Choice]:

@@ -1,0 +1,39 @@
+"""The search on a device: what it finds is right, kept, and taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.gpu.device import to_device
+from tests.strategies import small_integers
+from tiledmm import api, tuned
+from tiledmm.launch import device_name
+
+
+@pytest.mark.parametrize(("dtype", "layout"), [("float32", "NT"), ("int8", "NN")])
+def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    tuned.table_of.cache_clear()
+    shape = (70, 90, 2000)
+    (entry,) = tiledmm.tune([shape], dtypes=[dtype], layouts=[layout], trials=6, seconds=0.002, progress=False)
+    assert entry.microseconds > 0
+    assert tuned.table_of(device_name()) == {entry.product: entry}
+    again = tiledmm.tune([shape, (8, 8, 8)], dtypes=[dtype], layouts=[layout], trials=3, seconds=0.002, progress=False)
+    assert again[0] == entry, "what is in the table is not measured again"
+    assert len(tuned.table_of(device_name())) == 2
+    rng = np.random.default_rng(80)
+    left, right = small_integers(rng, (70, 2000), dtype), small_integers(rng, (2000, 90), dtype)
+    x1 = to_device(left)
+    x2 = to_device(right) if layout[1] == "N" else to_device(np.ascontiguousarray(right.T)).T
+    monkeypatch.setattr(api, "_plans", {})
+    np.testing.assert_array_equal(tiledmm.matmul(x1, x2).get(), np.matmul(left, right))
+    (plan,) = api._plans.values()
+    assert len(plan.launches) == 1 + sum(
+        (entry.numbers.get("split_k", 1) > 1, entry.numbers.get("pack_a", 0), entry.numbers.get("pack_b", 0),
+         2 * entry.numbers.get("pack_words", 0))
+    )  # fmt: skip
+    tuned.table_of.cache_clear()

@@ -1,0 +1,225 @@
+"""The table of what was measured, and the search that fills it, as far as they go without a GPU."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.test_selection import product
+from tiledmm import tuned, tuning
+from tiledmm.bench import timing
+from tiledmm.errors import ConfigError
+from tiledmm.selection import AUTO, rank, select
+
+WANTED = product(1000, 900, 5000)
+ENTRY = tuned.Entry(
+    product=tuned.describe_product(WANTED),
+    compute="float32",
+    variant="warp_tiled",
+    turned=False,
+    numbers={"bn": 128, "wn": 64, "tn": 8, "split_k": 6},
+    microseconds=90.0,
+    model_microseconds=100.0,
+)
+
+
+# Of what is proposed for one product, what is quick on the device that is made up.
+QUICK = [
+    each.specialization
+    for each in tuning.proposals(product(40, 50, 700), 30)
+    if each.specialization.variant.name == "warp_tiled"
+][-1]
+
+
+class Operands(NamedTuple):
+    a: Any
+    b: Any
+    c: Any
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    return tuned.path_of("NVIDIA H100 80GB HBM3")
+
+
+def test_a_device_has_a_file_of_its_own(path: Path, tmp_path: Path) -> None:
+    assert path == tmp_path / "tuned" / "nvidia-h100-80gb-hbm3.json"
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    assert tuned.read(path) == {}
+    tuned.write(path, {ENTRY.product: ENTRY})
+    assert tuned.read(path) == {ENTRY.product: ENTRY}
+    assert tuned.table_of("NVIDIA H100 80GB HBM3") == {ENTRY.product: ENTRY}
+    tuned.write(path, {})
+    assert tuned.table_of("NVIDIA H100 80GB HBM3") == {}, "read anew once it is written"
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_auto_takes_what_is_in_the_table() -> None:
+    table = {ENTRY.product: ENTRY}
+    choice = select(AUTO, None, WANTED, table=table)
+    assert choice.microseconds == 90.0
+    config = choice.specialization.config
+    assert (config.bn, config.split_k, choice.specialization.variant.name) == (128, 6, "warp_tiled")
+    assert select(AUTO, None, product(1000, 900, 5001), table=table) == select(AUTO, None, product(1000, 900, 5001))
+    turned = select(AUTO, None, WANTED, table={ENTRY.product: replace(ENTRY, turned=True)})
+    assert turned.product == WANTED.transposed()
+
+
+def test_products_that_lie_otherwise_are_others() -> None:
+    names = {
+        tuned.describe_product(each)
+        for each in (
+            WANTED, product(1000, 900, 5000, layout="NT"), product(1000, 900, 5000, dtype="float64"),
+            product(1000, 900, 5000, batch=2), product(1000, 901, 5000),
+        )
+    }  # fmt: skip
+    assert len(names) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a table"),
+        ("[]", "not a table"),
+        ('{"format": 99, "entries": []}', "format 99, not 1"),
+        ('{"format": 1, "entries": {}}', "not a table"),
+        ("\xff\xfe", "not a table"),
+    ],
+)
+def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, message: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    with pytest.warns(UserWarning, match=message):
+        assert tuned.read(path) == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"variant": "nope"},
+        {"variant": "cublas"},
+        {"numbers": {"bm": 7}},
+        {"numbers": {"nope": 7}},
+        {"numbers": [1]},
+        {"compute": "float17"},
+        {"turned": 1},
+        {"product": 5},
+        {"microseconds": -1.0},
+        {"microseconds": "fast"},
+        {"extra": 1},
+    ],
+    ids=lambda change: str(change),
+)
+def test_a_broken_entry_is_reported_and_the_others_kept(path: Path, change: dict[str, Any]) -> None:
+    path.parent.mkdir()
+    rows = [asdict(ENTRY) | change, asdict(ENTRY)]
+    path.write_text(json.dumps({"format": 1, "entries": rows}), encoding="utf-8")
+    with pytest.warns(UserWarning, match="is not valid and is ignored"):
+        assert tuned.read(path) == {ENTRY.product: ENTRY}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "keywords"),
+    [
+        ((1000, 900, 5000), {}),
+        ((1, 4096, 4096), {"layout": "NT"}),
+        ((64, 64, 65536), {}),
+        ((512, 512, 512), {"dtype": "int8"}),
+    ],
+)
+def test_proposals_begin_with_the_models_choice_and_are_kernels(sizes: Any, keywords: Any) -> None:
+    wanted = product(*sizes, **keywords)
+    found = tuning.proposals(wanted, 40)
+    assert found[0] == select(AUTO, None, wanted)
+    assert len({(each.specialization, each.product.swapped) for each in found}) == len(found) > 5
+    assert len(found) <= 40
+    assert len(tuning.proposals(wanted, 3)) == 3
+    best = found[0].microseconds or 0.0
+    assert all((each.microseconds or 0.0) <= 2 * best for each in found)
+    assert len(list(rank(wanted))) < len(found), "variations come on top"
+
+
+def test_what_is_asked_of_the_search_is_checked() -> None:
+    with pytest.raises(ConfigError, match="trials is at least 1"):
+        tiledmm.tune([(5, 5, 5)], trials=0)
+
+
+def test_without_a_table_nothing_is_said(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tuned.read(path) == {}
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
+    """A device that is made up: kernels that spill, that are wrong, and one that is quick. Returns what was run."""
+    ran: list[str] = []
+
+    class Plan:
+        def __init__(self, choice: Any) -> None:
+            self.spec = choice.specialization
+
+        def run(self, a: Any, b: Any, c: Any) -> None:
+            ran.append(self.spec.variant.name)
+            np.matmul(a, b, out=c)
+            if self.spec.variant.name == "double_buffered":
+                c[0, 0] += 1
+            time.sleep(0 if self.spec == QUICK else 0.002)
+
+    def operand_sets(size: Any, dtype: str, layout: str) -> list[Any]:
+        rng = np.random.default_rng(0)
+        a, b = (rng.standard_normal(shape, np.float32) for shape in ((size.m, size.k), (size.k, size.n)))
+        return [Operands(a, b, np.empty((size.m, size.n), np.float32))]
+
+    def compiled(spec: Any) -> Any:
+        return SimpleNamespace(local_bytes=8 if spec.variant.name == "thin" else 0)
+
+    for name, module in (
+        ("launch", SimpleNamespace(device_name=lambda: "made up", Plan=Plan)),
+        ("compilation", SimpleNamespace(compiled=compiled)),
+        ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),
+    ):
+        monkeypatch.setitem(sys.modules, f"tiledmm.{name}", module)
+    monkeypatch.setattr(timing, "DeviceClock", lambda: timing.HostClock(lambda: None))
+    return ran
+
+
+def test_tune_keeps_the_fastest_that_is_right(device: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.004, progress=False)
+    plain = asdict(QUICK.variant.config(None, QUICK.compute))
+    assert (entry.variant, plain | entry.numbers) == ("warp_tiled", asdict(QUICK.config))
+    assert entry.microseconds <= entry.model_microseconds
+    assert "thin" not in device, "it spills"
+    assert tuned.table_of("made up") == {entry.product: entry}
+    device.clear()
+    both = tiledmm.tune([(40, 50, 700), (9, 8, 7)], trials=2, seconds=0.001)
+    assert both[0] == entry
+    assert len(tuned.table_of("made up")) == 2, "the first was there"
+    assert (
+        tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.002, again=True, progress=False)[0].product == entry.product
+    )
+
+
+def test_tune_says_so_where_nothing_is_right(device: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "proposals", lambda product, trials: [select("double_buffered", None, product)])
+    with pytest.raises(ConfigError, match="no kernel of 32 gives the right result"):
+        tiledmm.tune([(40, 50, 700)], progress=False)
+    assert tuned.table_of("made up") == {}, "and nothing is entered"
+
+
+def test_there_must_be_something_to_tune(device: list[str]) -> None:
+    with pytest.raises(ConfigError, match="nothing to tune"):
+        tiledmm.tune([(5, 0, 5)], progress=False)

@@ -1,0 +1,167 @@
+"""Searches for the fastest kernel of a product on the user's device, and keeps it where ``auto`` finds it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from tiledmm import api, tuned
+from tiledmm.bench.records import Size
+from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.ladder import Config
+from tiledmm.operands import Product, describe, resolve
+from tiledmm.selection import SPLITS, Choice, rank
+
+# Kernels that the model expects to take so many times as long as the best are not tried.
+_HOPELESS = 2.0
+
+# Of the kernels that are tried as they are, how many are varied.
+_VARIED = 5
+
+
+def tune(
+    shapes: Iterable[tuple[int, int, int]],
+    *,
+    dtypes: Iterable[str] = ("float32",),
+    layouts: Iterable[str] = ("NN",),
+    trials: int = 32,
+    seconds: float = 0.03,
+    again: bool = False,
+    progress: bool = True,
+) -> list[tuned.Entry]:
+    """Measures kernels for given products on the current device; ``auto`` takes the fastest from then on.
+
+    What is tried: what the model of ``auto`` considers, in its order, with numbers varied: slices of K, steps along K,
+    stages. Left out are kernels that break a rule, spill registers or are expected to be hopeless; and any whose
+    result is wrong. The table is written after every product, so a search that was interrupted goes on where it was.
+
+    Args:
+        shapes: (m, n, k) of each product.
+        dtypes: Types to tune each for.
+        layouts: How A and B lie, see ``source``.
+        trials: Kernels to time for a product, at most.
+        seconds: Time for each.
+        again: Whether to measure what is in the table already.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        An entry a product, those that were in the table included.
+
+    Raises:
+        ConfigError, ShapeError, UnsupportedTypeError: If there is no such product.
+        DeviceError, MissingDependencyError: If there is no GPU.
+
+    Example:
+        >>> tiledmm.tune([(1000, 1000, 1000)], layouts=["NN", "NT"])
+    """
+    if trials < 1:
+        raise ConfigError(f"trials is at least 1; got {trials}")
+    jobs = [
+        (Size(*map(int, shape)), dtype, layout)
+        for shape, dtype, layout in itertools.product(list(shapes), list(dtypes), list(layouts))
+    ]
+    device = api.device_module("launch")
+    from tiledmm.bench.comparison import operand_sets
+
+    path = tuned.path_of(device.device_name())
+    table = dict(tuned.read(path))
+    entries = []
+    for size, dtype, layout in _shown(jobs, progress):
+        if min(size) < 1:
+            raise ConfigError(f"there is nothing to tune in a product of sizes {size}")
+        sets = operand_sets(size, dtype, layout)
+        product = resolve(*map(describe, sets[0]))
+        key = tuned.describe_product(product)
+        if again or key not in table:
+            table[key] = _fastest(product, sets, trials, seconds)
+            tuned.write(path, table)
+            api.forget_plans()
+        entries.append(table[key])
+    return entries
+
+
+def proposals(product: Product, trials: int) -> list[Choice]:
+    """Kernels to try for a product, the most promising first: the model's, then variations of the best of these."""
+    ranked = sorted(rank(product), key=lambda choice: choice.microseconds or 0.0)
+    limit = _HOPELESS * (ranked[0].microseconds or 0.0)
+    chosen = [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
+    found = {(each.specialization, each.product.swapped): each for each in chosen}
+    for choice in chosen[:_VARIED]:
+        for config in _variations(choice):
+            spec = replace(choice.specialization, config=config)
+            found.setdefault((spec, choice.product.swapped), Choice(choice.product, spec))
+    return list(found.values())[:trials]
+
+
+def _variations(choice: Choice) -> Iterator[Config]:
+    """The numbers of a kernel, some of them changed; only those that its template can have."""
+    spec = choice.specialization
+    config, at = spec.config, SPLITS.index(spec.config.split_k)
+    splits = [SPLITS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLITS)]
+    changes: list[dict[str, int]] = [{"split_k": split} for split in splits if split * 32 <= choice.product.problem.k]
+    if config.stages > 1:
+        changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk}, {"stages": config.stages + 1}]
+        changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk, "stages": 2}]
+    for change in changes:
+        numbers = asdict(replace(config, **change))
+        try:
+            yield spec.variant.config(None, spec.compute, numbers)
+        except ConfigError:
+            continue
+
+
+def _fastest(product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
+    """Times what is right, and does not spill."""
+    from tiledmm.bench import reference, timing
+    from tiledmm.compilation import compiled
+    from tiledmm.launch import Plan
+
+    first = sets[0]
+    right = reference.reference(first.a, first.b)
+    rivals: dict[str, timing.Call] = {}
+    choices = {}
+    for number, choice in enumerate(proposals(product, trials)):
+        try:
+            if compiled(choice.specialization.kernel).local_bytes:
+                continue
+            plan = Plan(choice)
+        except TiledmmError:
+            continue
+        reference.poison(first.c, right)
+        plan.run(*first)
+        if not reference.judge(first.c, right).ok:
+            continue
+        choices[str(number)] = choice
+        rivals[str(number)] = functools.partial(_run, plan, sets)
+    if not rivals:
+        raise ConfigError(f"no kernel of {trials} gives the right result for {tuned.describe_product(product)}")
+    samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
+    best = min(samples, key=lambda name: samples[name].seconds)
+    model = samples.get("0", samples[best])
+    spec = choices[best].specialization
+    plain = asdict(spec.variant.config(None, spec.compute))
+    return tuned.Entry(
+        product=tuned.describe_product(product),
+        compute=spec.compute.dtype_name,
+        variant=spec.variant.name,
+        turned=choices[best].product.swapped != product.swapped,
+        numbers={name: value for name, value in asdict(spec.config).items() if value != plain[name]},
+        microseconds=samples[best].seconds * 1e6,
+        model_microseconds=model.seconds * 1e6,
+    )
+
+
+def _run(plan: Any, sets: list[Any], i: int) -> None:
+    plan.run(*sets[i % len(sets)])
+
+
+def _shown(jobs: list[tuple[Size, str, str]], progress: bool) -> Iterable[tuple[Size, str, str]]:
+    """The jobs, with a progress bar."""
+    if not progress:
+        return jobs
+    from rich.progress import track
+
+    return track(jobs, description="tuning", transient=True)
