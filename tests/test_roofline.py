@@ -143,3 +143,14 @@ def test_every_kernel_has_bounds(variant, layout):
 def test_empty_products_have_no_bounds(sizes):
     with pytest.raises(ConfigError, match="at least 1"):
         roofline(specialize("naive"), H100, *sizes)
+
+
+def test_a_warp_whose_lanes_share_k_reads_its_own_rows_and_columns() -> None:
+    spec = specialize("dot_products", tile=4, layout="NT")
+    config = spec.config
+    assert (config.tm, config.tn, config.bk) == (4, 2, 128)
+    bounds = roofline(spec, REFERENCE_GPUS["sm_90"], 4, 4096, 4096)
+    # 4 rows and 2 columns, 4 wavefronts each, for 4 * 2 * 4 multiply-adds.
+    assert bounds.wavefronts == 6 * 4 / 32
+    assert bounds.requested_bytes == 4 * (4 * 4096 * 2048 + 4096 * 4096 + 4 * 4096)
+    assert bounds.limited_by == "memory"

@@ -6,6 +6,7 @@ A plan does everything once that does not depend on where the data lies.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -146,7 +147,12 @@ def _borrowed(size: int) -> Iterator[Any]:
 
 def device_name() -> str:
     """The current device's."""
-    name: str = cupy.cuda.runtime.getDeviceProperties(current_device())["name"].decode()
+    return _name_of(current_device())
+
+
+@functools.lru_cache
+def _name_of(device: int) -> str:
+    name: str = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
     return name
 
 

@@ -101,7 +101,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         # Each row of blocks reads all of B, each column of blocks all of A.
         reads_a, reads_b = -(-n // spec.config.bn), -(-m // spec.config.bm)
     else:
-        reads_a, reads_b = n, m
+        # Each thread, or each warp whose lanes share k, reads its own rows and columns.
+        reads_a, reads_b = -(-n // spec.config.tn), -(-m // spec.config.tm)
     a_bytes, b_bytes = m * k * spec.a.itemsize, k * n * spec.b.itemsize
     compulsory = a_bytes + b_bytes + c_bytes
     per_multiply_add = wavefronts_per_multiply_add(spec, m, n, k)
@@ -122,6 +123,8 @@ def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) ->
     """Wavefronts of the inner loop's loads of A and B, for each multiply-add of a warp."""
     if spec.config.wm:
         return _fragment_wavefronts(spec)
+    if spec.config.lanes > 1:
+        return _shared_k_wavefronts(spec)
     block_x, _ = spec.block
     lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
     if spec.variant.name == "naive":
@@ -162,6 +165,13 @@ def _fragment_wavefronts(spec: Specialization) -> float:
     read_b = wavefronts([lane % across * _VECTOR_BYTES for lane in range(WARP_SIZE)], _VECTOR_BYTES)
     vector = _VECTOR_BYTES // spec.compute.sum_bytes
     return (read_a / config.tn + read_b / config.tm) / vector
+
+
+def _shared_k_wavefronts(spec: Specialization) -> float:
+    """Reads of rows of A and columns of B that lie along k, 16 bytes a lane, by a warp whose lanes share k."""
+    config = spec.config
+    reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
+    return reads / (config.tm * config.tn * (config.bk // config.lanes))
 
 
 def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
