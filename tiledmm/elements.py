@@ -94,7 +94,7 @@ def element(dtype: Any) -> Element:
         if dtype is None:  # NumPy would take it for float64
             raise TypeError("a type is needed")
         resolved = np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError) as error:
+    except (TypeError, ValueError, SyntaxError, DeprecationWarning) as error:  # a warning, where those are errors
         raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}") from None
     row = ELEMENTS.get(resolved.name) if resolved.isnative else None
     if row is None:

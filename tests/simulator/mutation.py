@@ -361,6 +361,8 @@ EQUIVALENT = (
         "a thread loads one element: load is 0"),
     Known(r"tiled 8 .*", r"([AB])s\[(\w+ \+ \w+)\].* = .*", r"[AB]s\[\w+ - \w+\].* = .*",
         "a thread loads one element: m and n are 0"),
+    Known(r"tiled 8 .*", r"return \{address\(row, col\), .*", r".*\b(row|col)_stride, \1_stride\};",
+        "a thread loads one element, seen from itself: no other is read from there"),
     Known(r"tiled 8 .*", r"return row < rows && col < cols \? .*", r"return .*\b(?:row|col)\b.*",
         "a thread loads one element, seen from itself: row and col are 0"),
     Known(_ONE_ELEMENT, r"frag_[ab]\[[ij]\] = .*|c_tile\.write\(.*", r".* - [ij] \* BLOCK_[XY].*",
