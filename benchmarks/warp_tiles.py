@@ -33,6 +33,8 @@ TRIALS: dict[str, tuple[int, dict[str, int]]] = {
     "128 x 256, two stages": (256, {"stages": 2}),
     "128 x 256, no padding": (256, {"pad": 0}),
     "128 x 256, padding 8": (256, {"pad": 8}),
+    "128 x 256, blocks column by column": (256, {"group": 1}),
+    "128 x 256, groups of 16 columns": (256, {"group": 16}),
 }
 
 

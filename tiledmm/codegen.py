@@ -18,7 +18,7 @@ from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
 from tiledmm.elements import WORDS, Element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.ladder import Config, Variant, find_variant
+from tiledmm.ladder import LAUNCHED, Config, Variant, find_variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
@@ -76,7 +76,7 @@ class Specialization:
     def kernel(self) -> Specialization:
         """What multiplies, without what is done before and after: packed operands are of the product's own type."""
         config = self.config
-        bare = replace(config, split_k=1, pack_a=0, pack_b=0, pack_words=0)
+        bare = replace(config, split_k=1, pack_a=0, pack_b=0, pack_words=0, group=1)
         if config.pack_words:
             words = WORDS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
@@ -135,7 +135,7 @@ def render(specialization: Specialization) -> str:
     """The CUDA C of a kernel, complete in itself: no includes, no macros to define."""
     spec = specialization
     numbers = asdict(spec.config)
-    for name in ("split_k", "pack_a", "pack_b", "pack_words"):  # what is launched before and after
+    for name in LAUNCHED:
         del numbers[name]
     return (
         _environment(spec.variant)

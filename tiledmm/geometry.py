@@ -267,7 +267,7 @@ def _words(config: Config, problem: Problem) -> np.ndarray[Any, np.dtype[np.int6
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
     words = [
         problem.m, problem.n, problem.k,
-        tiles(problem.m, config.bm), tiles(problem.n, config.bn),
+        tiles(problem.m, config.bm), tiles(problem.n, config.bn), config.group,
         *slices_in(config.split_k, problem.k), problem.m * problem.n * _products(problem),
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),

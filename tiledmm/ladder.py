@@ -21,6 +21,9 @@ VECTOR_BYTES = 16
 # Threads that a block can have.
 MAX_THREADS = 1024
 
+# Numbers of what is launched, which are no part of a kernel's text.
+LAUNCHED = ("split_k", "pack_a", "pack_b", "pack_words", "group")
+
 # Numbers that some rungs have no use for.
 _MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "pack_a", "pack_b", "pack_words")
 
@@ -50,6 +53,7 @@ class Config:
             same kernel serves any number.
         pack_words: 1 if both operands are first packed to words along K: of int8 and uint8 four elements, of bool 32.
         pack_a, pack_b: 1 if an operand is first copied to rows that begin at multiples of 16 bytes, else 0.
+        group: Columns of blocks that are numbered together, so that those that run at a time share what they read.
     """
 
     bm: int
@@ -68,6 +72,7 @@ class Config:
     pack_a: int = 0
     pack_b: int = 0
     pack_words: int = 0
+    group: int = 1
 
     @property
     def threads(self) -> int:
@@ -153,6 +158,7 @@ class Variant:
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
         rules = [
             (whole, "bm and bn are multiples of tm and tn"),
+            (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
             (not config.pack_words or not config.lanes > 1, "pack_words is for kernels whose lanes do not share k"),
@@ -352,11 +358,14 @@ def _warp_tiled(tile: int, element: Element) -> Config:
     tiles = _WARP_TILES_OF_INT64 if integer and element.sum_bytes == 8 else _WARP_TILES[element.sum_bytes]
     bn = tile if tile in tiles else max(tiles)
     bm, wm, wn, tm, tn, bk, stages, min_blocks = tiles[bn]
+    # The blocks that run at a time, as many as an H100 holds, cover about as many rows of C as columns.
+    group = {32: 32, 64: 16, 128: 16, 256: 8}[bn]
     if integer:
         min_blocks = 1  # two blocks an SM leave too few registers for what multiplies, widens or takes apart
     return Config(
-        bm, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn
-    )
+        bm, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn,
+        group=group,
+    )  # fmt: skip
 
 
 # The same for tiles of few rows, by bytes of a sum (or of those that are widened on the way) and by rows. Blocks are

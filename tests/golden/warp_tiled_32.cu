@@ -403,6 +403,7 @@ struct Strides {   // in elements; may be negative or zero
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
     long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long group;              // columns of blocks that are numbered together
     long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
     long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
@@ -432,14 +433,18 @@ struct BlockTile {
     bool exists;            // false for the blocks that fill up the grid's last row
 };
 
+// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ long long block_number() {
+    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
+}
+
 // Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
-// at the same time share a strip of B. The number spans two grid dimensions: x alone stops at 2^31 - 1.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
-    const long long index = blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-    const long long strip = divide(index, p.tiles_m);   // column of tiles, counted through slices and batch
+// at the same time share a strip of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, long long number, int bm, int bn) {
+    const long long strip = divide(number, p.tiles_m);   // column of tiles, counted through slices and batch
     long long product = divide(strip, p.tiles_n);
     BlockTile tile = {};
-    tile.row0 = (index - strip * p.tiles_m) * bm;
+    tile.row0 = (number - strip * p.tiles_m) * bm;
     tile.col0 = (strip - product * p.tiles_n) * bn;
     tile.k = p.k;
     if (p.slices > 1) {
@@ -458,6 +463,21 @@ __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int 
         tile.c0 += batch_offset(p, p.c, product);
     }
     return tile;
+}
+
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
+    return locate_block(p, block_number(), bm, bn);
+}
+
+// The number in that order of a block that is numbered along the rows of p.group columns of tiles, from row to row, then
+// through the next columns. Blocks that run at the same time so share strips of A, too: they read least where they cover
+// as many rows of C as columns.
+__device__ __forceinline__ long long in_groups(const Problem& p, long long number) {
+    const long long blocks = p.tiles_m * p.tiles_n, index = number - divide(number, blocks) * blocks;   // of one product
+    const long long first = divide(index, p.tiles_m * p.group) * p.group;   // column of tiles
+    const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
+    const long long place = index - first * p.tiles_m, row = divide(place, width);
+    return number - index + (first + place - row * width) * p.tiles_m + row;
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
@@ -772,7 +792,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     __shared__ alignas(16) Tile<BM, ORDER_A> As[STAGES];               // (STAGES, BK, BM)
     __shared__ alignas(16) Tile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BK, BN)
 
-    const BlockTile block = locate_block(p, BM, BN);
+    const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
     const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);

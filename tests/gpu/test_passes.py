@@ -40,6 +40,16 @@ def test_slices_are_exact(variant: str, dtype: str) -> None:
         check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, variant=variant, config=config)
 
 
+@pytest.mark.parametrize("group", [1, 2, 3, 100])
+@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 32), ("warp_tiled", 256), ("thin", 8)])
+def test_blocks_in_groups_cover_c(variant: str, tile: int, group: int) -> None:
+    rng = np.random.default_rng(79)
+    left, right = small_integers(rng, (3, 300, 33), "f4"), small_integers(rng, (33, 1100), "f4")
+    config = {"group": group, "split_k": 2}
+    keywords: dict[str, Any] = {"variant": variant, "tile": tile, "config": config}
+    check_into(left @ right, plain(3), to_device(left), to_device(right), f"{variant} {tile} {config}", **keywords)
+
+
 PACKED = ({"pack_b": 1}, {"pack_a": 1}, {"pack_a": 1, "pack_b": 1, "split_k": 3})
 
 

@@ -53,6 +53,16 @@ def test_words(dtype: str, layout: str) -> None:
         np.testing.assert_array_equal(result, expected(x1, x2))
 
 
+@pytest.mark.parametrize("group", [1, 2, 3, 100])
+def test_blocks_in_groups_cover_c(group: int) -> None:
+    x1, x2 = (x.repeat(4, axis=-1) for x in operands(np.random.default_rng(4), "float32", "NN", 70))
+    x2 = x2.repeat(4, axis=0)
+    config = {"group": group, "split_k": 2}
+    np.testing.assert_array_equal(
+        simulator.matmul(x1, x2, variant="warp_tiled", tile=32, config=config), expected(x1, x2)
+    )
+
+
 def test_what_is_counted_is_the_kernel_that_multiplies() -> None:
     x1, x2 = operands(np.random.default_rng(3), "float32", "NN", 100)
     _, plain = simulator.run(x1[0], x2, variant="tiled", tile=8)
