@@ -64,6 +64,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
                     continue
                 spec = choice.specialization
                 name = str(spec).removeprefix("tiledmm_").partition(", K in")[0]
+                name += f", and {len(choice.others)} other parts" if choice.others else ""
                 plan = Plan(choice)
                 reference.poison(first.c, right)
                 plan.run(*first)

@@ -18,7 +18,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.geometry import schedule
 from tiledmm.ladder import STATIC_SHARED_BYTES, VARIANTS, Config, find_variant, kernel_variants
 from tiledmm.operands import Array, Product, resolve
-from tiledmm.selection import AUTO, CANDIDATES, rank, select
+from tiledmm.selection import AUTO, CANDIDATES, Choice, rank, select
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:
@@ -54,11 +54,14 @@ def test_auto_has_a_kernel_for_everything(dtype: str, sizes: tuple[int, int, int
     wanted = product(*sizes, layout=layout, dtype=dtype, batch=batch)
     choice = select(AUTO, None, wanted)
     assert choice.specialization.variant.template is not None
-    assert choice.specialization.layout == choice.product.problem.layout
-    problem = choice.product.problem
-    assert (problem.m, problem.n) in (sizes[:2], sizes[1::-1])
-    if not problem.is_empty:
-        assert schedule(choice.specialization, problem).launches
+    covered = 0
+    for part in choice.parts:
+        problem = part.product.problem
+        assert part.specialization.layout == problem.layout
+        covered += problem.m * problem.n
+        if not problem.is_empty:
+            assert schedule(part.specialization, problem).launches
+    assert covered == sizes[0] * sizes[1]
 
 
 def test_auto_cuts_a_long_k_and_only_that() -> None:
@@ -81,8 +84,8 @@ def test_auto_compiles_a_handful_of_kernels() -> None:
     kernels = {
         each.specialization
         for m, n, k in shapes
-        for choice in [select(AUTO, None, product(m, n, k))]
-        for each in schedule(choice.specialization, choice.product.problem).launches
+        for part in select(AUTO, None, product(m, n, k)).parts
+        for each in schedule(part.specialization, part.product.problem).launches
     }
     assert len(kernels) < 30
 
@@ -99,7 +102,30 @@ def test_what_is_ranked_is_what_is_chosen() -> None:
     wanted = product(300, 200, 1000)
     ranked = sorted(rank(wanted), key=lambda choice: choice.microseconds or 0.0)
     assert select(AUTO, None, wanted) == ranked[0]
-    assert len({(each.specialization.variant.name, each.specialization.config.bn) for each in ranked}) == len(ranked)
+    names = {(each.specialization.variant.name, each.specialization.config.bn) for each in ranked}
+    assert len(names) == len(ranked)
+
+
+def test_c_is_cut_where_tiles_would_stick_out_or_the_last_round_be_short() -> None:
+    for size, cut in ((2049, (2048, 2048)), (3072, (2816, 3072)), (2048, None), (4096, None), (500, None)):
+        assert select(AUTO, None, product(size, size, size)).cut == cut
+    ragged = select(AUTO, None, product(2049, 2049, 2049))
+    assert [(part.product.problem.m, part.product.problem.n) for part in ragged.parts] == [
+        (2048, 2048), (1, 2048), (1, 2049),
+    ]  # fmt: skip
+    assert ragged.parts[1].product.swapped, "a column of C is computed as a row"
+    assert [part.product.problem.begins for part in ragged.parts] == [
+        (0, 0, 0), (2048, 0, 2048), (2048 * 2049, 0, 2048 * 2049),
+    ]  # fmt: skip
+    assert ragged.microseconds == pytest.approx(sum(_expected(part) for part in ragged.parts))
+    assert str(ragged).startswith("2048 x 2048 of C: tiledmm_warp_tiled_f32_128x256x8_nn, B packed; 2048 x 1 of C: ")
+
+
+def _expected(part: Choice) -> float:
+    if not part.others:
+        return part.microseconds or 0.0
+    (alone,) = (each for each in rank(part.product) if each.specialization == part.specialization and not each.others)
+    return alone.microseconds or 0.0
 
 
 # ---- few rows ----

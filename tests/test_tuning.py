@@ -78,6 +78,17 @@ def test_auto_takes_what_is_in_the_table() -> None:
     assert turned.product == WANTED.transposed()
 
 
+def test_a_part_of_c_is_kept_and_the_model_does_the_others(path: Path) -> None:
+    entry = replace(ENTRY, turned=True, cut=(896, 512))
+    tuned.write(path, {ENTRY.product: entry})
+    assert tuned.read(path) == {ENTRY.product: entry}
+    choice = select(AUTO, None, WANTED, table=tuned.read(path))
+    assert choice.cut == (896, 512)
+    assert [(each.product.problem.m, each.product.problem.n) for each in choice.parts] == [
+        (896, 512), (896, 488), (4, 1000),
+    ]  # fmt: skip
+
+
 def test_products_that_lie_otherwise_are_others() -> None:
     names = {
         tuned.describe_product(each)
@@ -120,6 +131,13 @@ def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, message: s
         {"microseconds": -1.0},
         {"microseconds": "fast"},
         {"extra": 1},
+        {"cut": [1000, 900]},
+        {"cut": [1001, 5]},
+        {"cut": [0, 900]},
+        {"cut": [900, 1000], "turned": True},
+        {"cut": [1.5, 900]},
+        {"cut": 5},
+        {"cut": [512, 512], "product": "of no sizes"},
     ],
     ids=lambda change: str(change),
 )
@@ -144,7 +162,7 @@ def test_proposals_begin_with_the_models_choice_and_are_kernels(sizes: Any, keyw
     wanted = product(*sizes, **keywords)
     found = tuning.proposals(wanted, 40)
     assert found[0] == select(AUTO, None, wanted)
-    assert len({(each.specialization, each.product.swapped) for each in found}) == len(found) > 5
+    assert len({(each.specialization, each.product) for each in found}) == len(found) > 5
     assert len(found) <= 40
     assert len(tuning.proposals(wanted, 3)) == 3
     best = found[0].microseconds or 0.0

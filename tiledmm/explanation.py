@@ -33,8 +33,8 @@ class Explanation:
         if problem.is_empty:
             return f"{head}\nnothing to compute"
         best, *others = self.choices
-        lines = [head, f"{best.specialization}: {best.microseconds:.3g} us expected on an H100"]
-        lines += [f"  {each.specialization}: {each.microseconds:.3g} us" for each in others[:_RUNNERS_UP]]
+        lines = [head, f"{best}: {best.microseconds:.3g} us expected on an H100"]
+        lines += [f"  {each}: {each.microseconds:.3g} us" for each in others[:_RUNNERS_UP]]
         return "\n".join(lines)
 
 

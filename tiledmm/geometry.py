@@ -41,12 +41,14 @@ class Launch:
         grid: Blocks along x and y.
         words: Its ``Problem`` (``cuda_src/matrices.cuh``), a word a member.
         operands: What its pointers are: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
+        begins: Bytes from the first element of each to where the pointer points.
     """
 
     specialization: Specialization
     grid: tuple[int, int]
     words: np.ndarray[Any, np.dtype[np.int64]]
     operands: tuple[str, ...]
+    begins: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,19 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
         kernel, adding = in_slices(specialization, slices)
         memory = Scratch("sums", (slices, _products(problem), problem.m, problem.n), problem.n, adding.a)
         elements = problem.m * problem.n * _products(problem)
-        after.append(Launch(adding, _grid(tiles(elements, adding.config.bn)), _words(config, problem), ("sums", "C")))
+        into_c = 0, problem.begins[2] * adding.c.itemsize
+        grid = _grid(tiles(elements, adding.config.bn))
+        after.append(Launch(adding, grid, _words(config, problem), (memory.name, "C"), into_c))
         scratch.append(memory)
         names[2] = memory.name
-        into = replace(problem, strides=(*problem.strides[:4], problem.n, 1), batch=_contiguous(problem))
-    return Schedule(
-        (*before, Launch(kernel, _grid(blocks), _words(config, into), tuple(names)), *after), tuple(scratch)
-    )
+        into = replace(
+            problem,
+            strides=(*problem.strides[:4], problem.n, 1), batch=_contiguous(problem), begins=(*problem.begins[:2], 0),
+        )  # fmt: skip
+    types = kernel.a, kernel.b, kernel.c
+    begins = tuple(begin * each.itemsize for begin, each in zip(into.begins, types, strict=True))
+    multiplying = Launch(kernel, _grid(blocks), _words(config, into), tuple(names), begins)
+    return Schedule((*before, multiplying, *after), tuple(scratch))
 
 
 def in_slices(specialization: Specialization, slices: int) -> tuple[Specialization, Specialization]:
@@ -160,14 +168,17 @@ def _packing(specialization: Specialization, problem: Problem, operand: int) -> 
     copied = Problem(rows, cols, 1, (row, col, 0, 0, pitch, 1), batch, spec.layout, ())
     blocks = tiles(rows, spec.config.bm) * tiles(cols, spec.config.bn) * _products(copied)
     memory = Scratch(f"packed {'AB'[operand]}", (math.prod(sizes), rows, cols), pitch, spec.c)
-    launch = Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name))
+    begins = problem.begins[operand] * spec.a.itemsize, 0
+    launch = Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name), begins)
     both = list(problem.strides)
     both[2 * operand : 2 * operand + 2] = pitch, 1
     layout = f"N{problem.layout[1]}" if operand == 0 else f"{problem.layout[0]}N"
     batch = tuple(
         replace(dimension, **{side: stride}) for stride, dimension in zip(strides, problem.batch, strict=True)
     )
-    return launch, memory, replace(problem, strides=tuple(both), batch=batch, layout=layout)
+    a, b, c = problem.begins
+    begins_now = (0, b, c) if operand == 0 else (a, 0, c)
+    return launch, memory, replace(problem, strides=tuple(both), batch=batch, layout=layout, begins=begins_now)
 
 
 def packing_words(specialization: Specialization, operand: int) -> Specialization:
@@ -196,7 +207,8 @@ def _packing_words(specialization: Specialization, problem: Problem, operand: in
     )  # fmt: skip
     blocks = tiles(across, spec.config.bm) * tiles(words, spec.config.bn) * _products(copied)
     memory = Scratch(f"words of {'AB'[operand]}", (math.prod(sizes), words, across), pitch, spec.c)
-    return Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name)), memory
+    begins = problem.begins[operand] * spec.a.itemsize, 0
+    return Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name), begins), memory
 
 
 def _in_words(specialization: Specialization, problem: Problem, scratch: Sequence[Scratch]) -> Problem:
@@ -210,6 +222,7 @@ def _in_words(specialization: Specialization, problem: Problem, scratch: Sequenc
         strides=(1, a.pitch, b.pitch, 1, *problem.strides[4:]),
         batch=tuple(replace(dimension, a=i, b=j) for dimension, i, j in zip(problem.batch, of_a, of_b, strict=True)),
         layout="TN",
+        begins=(0, 0, problem.begins[2]),
     )
 
 

@@ -47,16 +47,24 @@ class Plan:
     def __init__(self, choice: Choice) -> None:
         self.product = choice.product
         self.alignment = max(each.itemsize for each in (self.product.a, self.product.b, self.product.c)) - 1
-        self.launches: list[tuple[tuple[str, ...], tuple[Any, ...]]] = []  # none if there is nothing to compute
-        self.offsets: dict[str, int] = {}  # in scratch memory
+        # Of each its operands, by name and by how many bytes in; none if there is nothing to compute.
+        self.launches: list[tuple[list[tuple[Any, int]], tuple[Any, ...]]] = []
         self.scratch_bytes = 0
         if self.product.problem.is_empty:
             return
-        planned = schedule(choice.specialization, self.product.problem)
-        self.launches = [(each.operands, _prepare(each)) for each in planned.launches]
-        for memory in planned.scratch:
-            self.offsets[memory.name] = self.scratch_bytes
-            self.scratch_bytes += -(-memory.bytes // _ALIGNMENT) * _ALIGNMENT
+        for part in choice.parts:
+            planned = schedule(part.specialization, part.product.problem)
+            names = {"A": "x2", "B": "x1"} if part.product.swapped else {"A": "x1", "B": "x2"}
+            offsets = {}
+            for memory in planned.scratch:
+                offsets[memory.name] = self.scratch_bytes
+                self.scratch_bytes += -(-memory.bytes // _ALIGNMENT) * _ALIGNMENT
+            for each in planned.launches:
+                operands = [
+                    ("scratch", offsets[name]) if name in offsets else (names.get(name, name), begin)
+                    for name, begin in zip(each.operands, each.begins, strict=True)
+                ]
+                self.launches.append((operands, _prepare(each)))
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         """Computes the product.
@@ -79,17 +87,15 @@ class Plan:
             return result
         if (x1.data.ptr | x2.data.ptr | result.data.ptr) & self.alignment:
             self._check_alignment(x1, x2, result)
-        left, right = (x2, x1) if product.swapped else (x1, x2)
         if product.problem.outer:
             for a, b, c in product.problem.outer_offsets():
-                self._launch(
-                    left.data + a * product.a.itemsize,
-                    right.data + b * product.b.itemsize,
-                    result.data + c * product.c.itemsize,
-                )
+                steps = (b, a, c) if product.swapped else (a, b, c)
+                pairs = zip((x1, x2, result), steps, strict=True)
+                self._launch(*(x.data + step * x.dtype.itemsize for x, step in pairs))
         elif len(self.launches) > 1:
-            self._launch(left, right, result)
+            self._launch(x1.data, x2.data, result.data)
         else:
+            left, right = (x2, x1) if product.swapped else (x1, x2)
             function, grid, block, sizes = self.launches[0][1]
             function(grid, block, (left, right, result, sizes))
         if out is not None and result is not out:
@@ -97,13 +103,12 @@ class Plan:
             return out
         return result
 
-    def _launch(self, left: Any, right: Any, result: Any) -> None:
-        """All kernels of a product."""
+    def _launch(self, x1: Any, x2: Any, out: Any) -> None:
+        """All kernels of a product, on memory that begins there."""
         with _borrowed(self.scratch_bytes) as scratch:
-            arrays = {"A": left, "B": right, "C": result}
-            arrays |= {name: scratch + offset for name, offset in self.offsets.items()}
+            arrays = {"x1": x1, "x2": x2, "C": out, "scratch": scratch}
             for operands, (function, grid, block, sizes) in self.launches:
-                function(grid, block, (*[arrays[name] for name in operands], sizes))
+                function(grid, block, (*[arrays[name] + begin for name, begin in operands], sizes))
 
     def _overlaps(self, x1: Any, x2: Any, out: Any) -> bool:
         """Whether ``out`` may share memory with an operand, judged by the stretch of memory that each spans."""
@@ -136,6 +141,9 @@ def _borrowed(size: int) -> Iterator[Any]:
     From CuPy's pool, which hands it out again to what comes later on that stream. A graph that is being captured is
     launched any time later: there the memory is the graph's own.
     """
+    if not size:
+        yield None
+        return
     stream = cupy.cuda.get_current_stream()
     if not stream.is_capturing():
         yield cupy.cuda.alloc(size)

@@ -84,6 +84,10 @@ class Product:
         """The same product, computed as C^T = B^T A^T."""
         return replace(self, problem=self.problem.transposed(), a=self.b, b=self.a, swapped=not self.swapped)
 
+    def part(self, rows: range, cols: range) -> Product:
+        """What computes these rows and columns of the kernel's C."""
+        return replace(self, problem=self.problem.part(rows, cols))
+
 
 def resolve(
     x1: Array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Batch dimensions that a kernel walks itself (``Problem`` in ``cuda_src/matrices.cuh``).
 KERNEL_BATCH_DIMENSIONS = 3
@@ -51,6 +51,7 @@ class Problem:
         batch: At most three dimensions, slowest first.
         layout: How A and B lie in memory: N rows contiguous, T columns contiguous, G neither.
         outer: Batch dimensions beyond those three, for the host to walk. Rare: dimensions that cannot be merged.
+        begins: Elements from the first of A, of B and of C to this problem's: 0 but for a part of a product.
     """
 
     m: int
@@ -60,6 +61,7 @@ class Problem:
     batch: tuple[BatchDimension, ...]
     layout: str
     outer: tuple[BatchDimension, ...]
+    begins: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def products(self) -> int:
@@ -75,6 +77,7 @@ class Problem:
         """C^T = B^T A^T."""
         row_a, col_a, row_b, col_b, row_c, col_c = self.strides
         letters = self.layout.translate(TRANSPOSED)
+        a, b, c = self.begins
         return Problem(
             self.n,
             self.m,
@@ -83,10 +86,18 @@ class Problem:
             tuple(BatchDimension(d.size, d.b, d.a, d.c) for d in self.batch),
             letters[::-1],
             tuple(BatchDimension(d.size, d.b, d.a, d.c) for d in self.outer),
+            (b, a, c),
         )
 
+    def part(self, rows: range, cols: range) -> Problem:
+        """What computes these rows and columns of C."""
+        row_a, _, _, col_b, row_c, col_c = self.strides
+        a, b, c = self.begins
+        begins = a + rows.start * row_a, b + cols.start * col_b, c + rows.start * row_c + cols.start * col_c
+        return replace(self, m=len(rows), n=len(cols), begins=begins)
+
     def outer_offsets(self) -> Iterator[tuple[int, int, int]]:
-        """Where A, B and C begin, in elements, for each step of the outer dimensions."""
+        """How far A, B and C are on, in elements, at each step of the outer dimensions."""
         for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):
             pairs = list(zip(index, self.outer, strict=True))
             yield (

@@ -51,14 +51,36 @@ class Choice:
     """A kernel for a product, and what the model makes of it.
 
     Attributes:
-        product: The product as the kernel computes it: as it is, or transposed.
+        product: The product as the kernel computes it: as it is, or transposed; or a part of it.
         specialization: The kernel.
-        microseconds: What the model expects on an H100; None for a kernel that was asked for by name.
+        microseconds: What the model expects on an H100, of all parts; None for a kernel that was asked for by name.
+        others: Of a product whose C is cut into parts, what computes the others.
     """
 
     product: Product
     specialization: Specialization
     microseconds: float | None = None
+    others: tuple[Choice, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Choice, ...]:
+        """All that is computed, this first."""
+        return self, *self.others
+
+    @property
+    def cut(self) -> tuple[int, int] | None:
+        """Rows and columns of the first part; None if there are no others."""
+        return (self.product.problem.m, self.product.problem.n) if self.others else None
+
+    def __str__(self) -> str:
+        if not self.others:
+            return str(self.specialization)
+        return "; ".join(f"{_part_of_c(each.product)}: {each.specialization}" for each in self.parts)
+
+
+def _part_of_c(product: Product) -> str:
+    m, n = product.problem.m, product.problem.n
+    return f"{n} x {m} of C" if product.swapped else f"{m} x {n} of C"
 
 
 # SMs of an H100.
@@ -89,6 +111,13 @@ _FEW_ROWS = 64
 
 #: Slices of K that are considered. Few numbers: a kernel is the same for all.
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+# Microseconds that a product has to take for its C to be cut into parts, how many kernels that is considered for, and
+# which part of the time has to be left at most.
+_WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 40.0, 3, 0.98
+
+# Blocks that slices may make of a product's, where there are not more without.
+_MOST_BLOCKS = 16 * _SMS
 
 # Bytes that the sums of slices may take.
 _MOST_WORKSPACE = 1 << 27
@@ -190,25 +219,93 @@ def select(
 def _measured(entry: Entry, product: Product) -> Choice:
     """What the table has for a product."""
     seen = product.transposed() if entry.turned else product
+    first, *others = _parts(seen, *entry.cut) if entry.cut else (seen,)
     config = find_variant(entry.variant).config(None, seen.compute, entry.numbers)
-    return Choice(seen, _specialization(entry.variant, config, seen), entry.microseconds)
+    spec = _specialization(entry.variant, config, seen)
+    return Choice(first, spec, entry.microseconds, tuple(map(_fastest, others)))
 
 
 def rank(product: Product) -> Iterator[Choice]:
-    """Every kernel that ``auto`` considers for a product, each with the packing and the slices that suit it best."""
+    """Every kernel that ``auto`` considers for a product, each with the packing and the slices that suit it best.
+
+    And the best of them once more, for a part of C that suits it better, with the fastest kernels for the other parts.
+    """
+    ranked = sorted(_in_one(product), key=lambda pair: _time(pair[1]))
+    yield from (choice for _, choice in ranked)
+    problem = product.problem
+    if not problem.outer and not problem.is_empty and _time(ranked[0][1]) > _WORTH_CUTTING:
+        limit = _LEFT_AFTER_CUTTING * _time(ranked[0][1])
+        for candidate, choice in ranked[:_CUT_KERNELS]:
+            cuts = (_in_several(candidate, choice.product, *cut, limit) for cut in _cuts(choice))
+            if found := [each for each in cuts if each]:
+                yield min(found, key=_time)
+
+
+def _time(choice: Choice) -> float:
+    return choice.microseconds or 0.0
+
+
+def _in_one(product: Product) -> Iterator[tuple[Candidate, Choice]]:
+    """Every kernel that is considered for all of C."""
     turned = product.transposed() if product.problem.n < product.problem.m else product
     for each in CANDIDATES:
         few_rows = find_variant(each.variant).few_rows
-        if few_rows and turned.problem.m > _FEW_ROWS:
-            continue
-        seen = turned if few_rows else product
-        config = _config(each.variant, each.tile, seen.compute)
-        ways = ((packs, split) for packs in _packings(each, seen) for split in _splits(config, seen))
-        times = {(packs, split): _expected(each, config, seen, packs, split) for packs, split in ways}
-        if times:
-            packs, split = best = min(times, key=times.__getitem__)
-            chosen = replace(config, split_k=split, **dict.fromkeys(packs, 1))
-            yield Choice(seen, _specialization(each.variant, chosen, seen), times[best])
+        if not few_rows or turned.problem.m <= _FEW_ROWS:
+            choice = _at_best(each, turned if few_rows else product)
+            if choice:
+                yield each, choice
+
+
+def _at_best(candidate: Candidate, product: Product) -> Choice | None:
+    """A kernel with the packing and the slices that suit it best; None if it is not for such products."""
+    config = _config(candidate.variant, candidate.tile, product.compute)
+    ways = ((packs, split) for packs in _packings(candidate, product) for split in _splits(config, product))
+    times = {(packs, split): _expected(candidate, config, product, packs, split) for packs, split in ways}
+    if not times:
+        return None
+    packs, split = best = min(times, key=times.__getitem__)
+    chosen = replace(config, split_k=split, **dict.fromkeys(packs, 1))
+    return Choice(product, _specialization(candidate.variant, chosen, product), times[best])
+
+
+@functools.lru_cache(maxsize=256)
+def _fastest(product: Product) -> Choice:
+    """The kernel for all of C that is expected to take least."""
+    return min((choice for _, choice in _in_one(product)), key=_time)
+
+
+def _cuts(choice: Choice) -> Iterator[tuple[int, int]]:
+    """Rows and columns that a kernel's part may have: whole tiles only, or as many as keep all SMs busy to the end."""
+    problem, config = choice.product.problem, choice.specialization.config
+    m, n = problem.m // config.bm * config.bm, problem.n // config.bn * config.bn
+    down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
+    busy = down * across * problem.products // _SMS * _SMS
+    rows, cols = busy // (across * problem.products) * config.bm, busy // (down * problem.products) * config.bn
+    for cut in sorted({(m, problem.n), (problem.m, n), (m, n), (rows, problem.n), (problem.m, cols)}):
+        if 0 < cut[0] <= problem.m and 0 < cut[1] <= problem.n and cut != (problem.m, problem.n):
+            yield cut
+
+
+def _in_several(candidate: Candidate, product: Product, m: int, n: int, limit: float) -> Choice | None:
+    """A kernel for m rows and n columns of C, and the fastest for the rest; None if that takes more than ``limit``."""
+    first, *others = _parts(product, m, n)
+    choice = _at_best(candidate, first)
+    if choice is None or _time(choice) + len(others) * _LAUNCH >= limit:
+        return None
+    rest = tuple(_fastest(each) for each in others)
+    time = _time(choice) + sum(map(_time, rest))
+    return replace(choice, microseconds=time, others=rest) if time < limit else None
+
+
+def _parts(product: Product, m: int, n: int) -> list[Product]:
+    """The first m rows and n columns of a product's C, the rest of these rows, and the other rows."""
+    problem = product.problem
+    parts = [product.part(range(m), range(n))]
+    if n < problem.n:
+        parts.append(product.part(range(m), range(n, problem.n)))
+    if m < problem.m:
+        parts.append(product.part(range(m, problem.m), range(problem.n)))
+    return parts
 
 
 @functools.lru_cache(maxsize=1024)
@@ -239,7 +336,10 @@ def _splits(config: Config, product: Product) -> Iterator[int]:
     problem = product.problem
     yield 1
     sums = problem.m * problem.n * problem.products * product.compute.itemsize
-    most = min(problem.k // (2 * max(config.bk, 16)), _MOST_WORKSPACE // max(sums, 1))
+    blocks = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * problem.products
+    most = min(
+        problem.k // (2 * max(config.bk, 16)), _MOST_WORKSPACE // max(sums, 1), tiles(_MOST_BLOCKS, max(blocks, 1))
+    )
     if not problem.outer:
         yield from itertools.takewhile(lambda split: split <= most, SPLITS[1:])
 

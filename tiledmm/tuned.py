@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Entry:
         variant: The kernel's.
         turned: Whether it computes the product transposed.
         numbers: Those of ``Config`` in which it differs from the variant's default tile.
+        cut: Rows and columns of the part of its C that it computes; None for all of it. The model has kernels for the
+            other parts.
         microseconds, model_microseconds: What it took, and what the model's choice took in the same run.
     """
 
@@ -44,6 +46,7 @@ class Entry:
     numbers: dict[str, int]
     microseconds: float
     model_microseconds: float
+    cut: tuple[int, int] | None = None
 
 
 Table = dict[str, Entry]
@@ -110,7 +113,18 @@ def _checked(row: Any) -> Entry:
     variant.config(None, element(entry.compute), entry.numbers)
     if not 0 < float(entry.microseconds) < float("inf"):
         raise ValueError(f"{entry.microseconds!r} is no time")
-    return entry
+    return entry if entry.cut is None else replace(entry, cut=_checked_cut(entry))
+
+
+def _checked_cut(entry: Entry) -> tuple[int, int]:
+    """Rows and columns of a part, which the product has."""
+    _, m, n, _ = entry.product.rsplit(" x ", 3)
+    sizes = (int(n), int(m)) if entry.turned else (int(m), int(n))
+    rows, cols = entry.cut or sizes
+    inside = all(isinstance(part, int) and 0 < part <= size for part, size in zip((rows, cols), sizes, strict=True))
+    if not inside or (rows, cols) == sizes:
+        raise ValueError(f"{rows} x {cols} is no part of {sizes[0]} x {sizes[1]}")
+    return rows, cols
 
 
 def write(path: Path, table: Table) -> None:

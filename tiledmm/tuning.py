@@ -88,11 +88,11 @@ def proposals(product: Product, trials: int) -> list[Choice]:
     ranked = sorted(rank(product), key=lambda choice: choice.microseconds or 0.0)
     limit = _HOPELESS * (ranked[0].microseconds or 0.0)
     chosen = [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
-    found = {(each.specialization, each.product.swapped): each for each in chosen}
+    found = {(each.specialization, each.product): each for each in chosen}
     for choice in chosen[:_VARIED]:
         for config in _variations(choice):
-            spec = replace(choice.specialization, config=config)
-            found.setdefault((spec, choice.product.swapped), Choice(choice.product, spec))
+            varied = replace(choice, specialization=replace(choice.specialization, config=config), microseconds=None)
+            found.setdefault((varied.specialization, choice.product), varied)
     return list(found.values())[:trials]
 
 
@@ -151,6 +151,7 @@ def _fastest(product: Product, sets: list[Any], trials: int, seconds: float) -> 
         numbers={name: value for name, value in asdict(spec.config).items() if value != plain[name]},
         microseconds=samples[best].seconds * 1e6,
         model_microseconds=model.seconds * 1e6,
+        cut=choices[best].cut,
     )
 
 

@@ -11,8 +11,10 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
+from tiledmm import selection
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.ladder import kernel_variants
+from tiledmm.launch import Plan
 
 
 def operand(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -159,6 +161,33 @@ def test_a_captured_graph_has_a_workspace_of_its_own() -> None:
             other.fill(np.nan)
         stream.synchronize()
         np.testing.assert_array_equal(out.get(), left @ right)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex128"])
+def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, order: str) -> None:
+    # As if it were worth it for small products.
+    monkeypatch.setattr(selection, "_WORTH_CUTTING", 0.0)
+    monkeypatch.setattr(selection, "_LEFT_AFTER_CUTTING", 1000.0)
+    rng = np.random.default_rng(80)
+    left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((2, 133, 50), (50, 290)))
+    x1 = to_device(left, plain(3)) if layout[0] == "N" else to_device(left.swapaxes(1, 2)).swapaxes(1, 2)
+    x2 = to_device(right, matrix_layout(layout[1]))
+    choices = [each for each in tiledmm.explain(x1, x2, order=order).choices if each.others]
+    assert choices
+    for choice in choices:
+        out = cupy.full((2, 133, 290), 77, np_dtype(dtype), order=order)
+        Plan(choice).run(x1, x2, out)
+        np.testing.assert_array_equal(out.get(), exact_product(left, right), err_msg=str(choice))
+
+
+def test_auto_takes_parts_where_tiles_stick_out() -> None:
+    rng = np.random.default_rng(81)
+    left, right = small_integers(rng, (2049, 2049), "f4"), small_integers(rng, (2049, 2049), "f4")
+    x1, x2 = to_device(left), to_device(right)
+    assert tiledmm.explain(x1, x2).choices[0].others
+    check_into(left @ right, plain(2), x1, x2, "in parts")
 
 
 def test_plain_batches_are_right_with_auto() -> None:

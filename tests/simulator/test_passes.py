@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
+import tiledmm
 from tests.strategies import any_bits, np_dtype, small_integers
-from tiledmm import simulator
+from tiledmm import selection, simulator
 from tiledmm.elements import ELEMENTS, WORDS
+from tiledmm.operands import Product
+from tiledmm.selection import Choice
 
 CASES = [
     ("tiled", 8, {"split_k": 3}),
@@ -61,6 +66,28 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
     np.testing.assert_array_equal(
         simulator.matmul(x1, x2, variant="warp_tiled", tile=32, config=config), expected(x1, x2)
     )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex128"])
+def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, order: str) -> None:
+    # As if it were worth it for products that can be simulated.
+    monkeypatch.setattr(selection, "_WORTH_CUTTING", 0.0)
+    monkeypatch.setattr(selection, "_LEFT_AFTER_CUTTING", 1000.0)
+    module = sys.modules["tiledmm.simulator.simulate"]  # whose name in the package is that of its function
+    monkeypatch.setattr(module, "select", lambda variant, tile, product, config: in_parts(product)[variant])
+    x1, x2 = operands(np.random.default_rng(5), dtype, layout, 50)
+    x1, x2 = x1.repeat(5, axis=-2)[:, :133], x2.repeat(4, axis=-1)
+    kernels = in_parts(tiledmm.explain(x1, x2, order=order).product)
+    assert len(kernels) > 1
+    for name in kernels:
+        np.testing.assert_array_equal(simulator.matmul(x1, x2, order=order, variant=name), expected(x1, x2))
+
+
+def in_parts(product: Product) -> dict[str, Choice]:
+    """What is considered for a product in parts."""
+    return {str(choice): choice for choice in selection.rank(product) if choice.others}
 
 
 def test_what_is_counted_is_the_kernel_that_multiplies() -> None:

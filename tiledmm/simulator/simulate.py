@@ -15,9 +15,9 @@ from tiledmm import geometry
 from tiledmm.architectures import find_target
 from tiledmm.codegen import Specialization, render
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.operands import Product, describe, resolve
+from tiledmm.operands import describe, resolve
 from tiledmm.problem import Span
-from tiledmm.selection import select
+from tiledmm.selection import Choice, select
 from tiledmm.simulator import machine, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import NOT_WRITTEN, Region, finding
@@ -148,22 +148,34 @@ def simulate(
         np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
         return replace(done, result=out)
     choice = select(variant, tile, product, config)
-    return _Run(choice.product, choice.specialization, source, settings).on(x1, x2, out)
+    return _Run(choice, source, settings).on(x1, x2, out)
 
 
 class _Run:
-    """One product, by one kernel or several. What is reported is of the one that multiplies, but for what is wrong."""
+    """One product, by one kernel or several.
 
-    def __init__(self, product: Product, spec: Specialization, source: Path | None, settings: Settings) -> None:
-        if not spec.variant.simulated:
-            raise ConfigError(f"variant {spec.variant.name!r} cannot be simulated")
-        self.product, self.settings = product, settings
-        self.schedule = geometry.schedule(spec, product.problem)
-        multiplying = self.schedule.multiplying
-        self.kernels = [
-            _Kernel(each, source if each is multiplying else None, settings) for each in self.schedule.launches
-        ]
-        self.main = next(i for i, each in enumerate(self.schedule.launches) if each is multiplying)
+    What is reported is of the one that multiplies (the first part of C, where it is cut into parts), but for what is
+    wrong, which is reported of all.
+    """
+
+    def __init__(self, choice: Choice, source: Path | None, settings: Settings) -> None:
+        self.product, self.settings = choice.product, settings
+        self.kernels: list[_Kernel] = []
+        self.scratch: list[geometry.Scratch] = []
+        for number, part in enumerate(choice.parts):
+            if not part.specialization.variant.simulated:
+                raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
+            planned = geometry.schedule(part.specialization, part.product.problem)
+            # Names as the first part has them.
+            names = {"A": "B", "B": "A"} if part.product.swapped != self.product.swapped else {}
+            names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
+            self.scratch += [replace(each, name=names[each.name]) for each in planned.scratch]
+            for each in planned.launches:
+                multiplying = number == 0 and each is planned.multiplying
+                if multiplying:
+                    self.main = len(self.kernels)
+                named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
+                self.kernels.append(_Kernel(named, source if multiplying else None, settings))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product
@@ -183,7 +195,7 @@ class _Run:
         ]
         if product.problem.is_empty:
             return Simulation(result, self._report([], placed), ())
-        for scratch in self.schedule.scratch:
+        for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(_Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
         memory = machine.Memory([each.room for each in placed])
@@ -210,7 +222,10 @@ class _Run:
         starts = dict(zip("ABC", offsets, strict=True))
         arrays = {each.name: each for each in placed}
         operands = [arrays[name] for name in kernel.launch.operands]
-        pointers = [each.origin + starts.get(each.name, 0) * each.itemsize for each in operands]
+        pointers = [
+            each.origin + starts.get(each.name, 0) * each.itemsize + begin
+            for each, begin in zip(operands, kernel.launch.begins, strict=True)
+        ]
         return kernel.run(operands, pointers)
 
     def _report(self, outcomes: list[list[machine.Outcome]], placed: list[_Placed]) -> Report:
