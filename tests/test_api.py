@@ -325,7 +325,7 @@ class _FakeArray:
         self.shape = shape
         self.strides = tuple(4 for _ in shape)
         self.dtype = np.dtype(dtype)
-        self.data = SimpleNamespace(device_id=device)
+        self.data = SimpleNamespace(device_id=device, ptr=id(self))
 
 
 @pytest.fixture
@@ -399,6 +399,14 @@ def test_every_property_of_an_operand_makes_a_plan_of_its_own(made: list[Any], o
     tiledmm.matmul(other, x)
     tiledmm.matmul(x, x, out=other)
     assert len(made) == 4
+
+
+def test_one_array_twice_makes_a_plan_of_its_own(made: list[Any]) -> None:
+    x, other = _FakeArray(2, 2), _FakeArray(2, 2)
+    tiledmm.matmul(x, x)
+    tiledmm.matmul(x, other)
+    tiledmm.matmul(other, x)
+    assert len(made) == 2, "half the work where C is symmetric"
 
 
 def test_strides_make_a_plan_of_their_own(made: list[Any]) -> None:

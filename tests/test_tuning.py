@@ -89,6 +89,17 @@ def test_a_part_of_c_is_kept_and_the_model_does_the_others(path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_triangle_is_for_a_symmetric_c(path: Path) -> None:
+    wanted = replace(product(900, 900, 50, layout="NT"), symmetric=True)
+    numbers = {"bn": 128, "wn": 64, "tn": 8, "triangle": 1}
+    entry = replace(ENTRY, product=tuned.describe_product(wanted), numbers=numbers)
+    tuned.write(path, {entry.product: entry})
+    chosen = select(AUTO, None, wanted, table=tuned.read(path))
+    assert chosen.specialization.config.triangle == 1
+    plain = select(AUTO, None, replace(wanted, symmetric=False), table=tuned.read(path))
+    assert plain.specialization.config.triangle == 0
+
+
 def test_products_that_lie_otherwise_are_others() -> None:
     names = {
         tuned.describe_product(each)
@@ -97,7 +108,9 @@ def test_products_that_lie_otherwise_are_others() -> None:
             product(1000, 900, 5000, batch=2), product(1000, 901, 5000),
         )
     }  # fmt: skip
-    assert len(names) == 5
+    names.add(tuned.describe_product(replace(product(1000, 1000, 50, layout="NT"), symmetric=True)))
+    names.add(tuned.describe_product(product(1000, 1000, 50, layout="NT")))
+    assert len(names) == 7
 
 
 @pytest.mark.parametrize(
@@ -137,6 +150,7 @@ def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, message: s
         {"cut": [900, 1000], "turned": True},
         {"cut": [1.5, 900]},
         {"cut": 5},
+        {"numbers": {"bn": 128, "wn": 64, "tn": 8, "triangle": 1}},
         {"cut": [512, 512], "product": "of no sizes"},
     ],
     ids=lambda change: str(change),

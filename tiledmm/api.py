@@ -13,7 +13,7 @@ from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
-from tiledmm.operands import Product, describe, resolve
+from tiledmm.operands import Product, begin_together, describe, resolve
 from tiledmm.selection import AUTO, AUTO_KERNELS, SPLITS, select
 from tiledmm.tuned import table_of
 
@@ -91,6 +91,7 @@ def matmul(
             None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
             casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
             variant, tile, None if config is None else tuple(sorted(config.items())), precision, _current_device(),
+            x1.data.ptr == x2.data.ptr,
         )  # fmt: skip
         plan = _plans.get(key)
     except (
@@ -131,7 +132,7 @@ def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanatio
         ...
     """
     first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
-    product = resolve(first, second, third, **keywords)
+    product = resolve(first, second, third, same_memory=begin_together(x1, x2), **keywords)
     left, right = product.convert
     if product.convert != (None, None):
         first, second = (
@@ -248,7 +249,10 @@ def precompile(
     }
     specializations = {spec for _, spec in named}
     for chosen, spec in named:
-        if chosen == AUTO:  # which may pack operands, and cut K into slices, few or many
+        if chosen == AUTO:  # which may pack operands, cut K into slices, few or many, and do half of a symmetric C
+            if spec.config.wm and spec.config.bm == spec.config.bn:
+                half = replace(spec, config=replace(spec.config, triangle=1))
+                specializations.update((half.kernel, geometry.in_slices(half, SPLITS[-1])[0]))
             specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
             if spec.compute.dtype_name in WORDS and spec.variant.name == "warp_tiled":
                 words = replace(spec, config=replace(spec.config, pack_words=1))
@@ -322,7 +326,8 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
     launch.check_array(x2, "x2")
     if out is not None:
         launch.check_array(out, "out")
-    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), **keywords)
+    same = begin_together(x1, x2)
+    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), same_memory=same, **keywords)
     if product.via_temporary or product.convert != (None, None):
         return _Detour(product, keywords, kernel)
     table = table_of(launch.device_name()) if kernel["variant"] == AUTO else None

@@ -51,7 +51,8 @@ class Specialization:
         if not self.a == self.b == self.c == self.compute:
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
         cfg = self.config
-        return f"tiledmm_{self.variant.name}_{types}_{cfg.bm}x{cfg.bn}x{cfg.bk}_{self.layout.lower()}"
+        half = "_triangle" if cfg.triangle else ""
+        return f"tiledmm_{self.variant.name}_{types}_{cfg.bm}x{cfg.bn}x{cfg.bk}_{self.layout.lower()}{half}"
 
     def __str__(self) -> str:
         """In words: the kernel, and what is done before and after it."""

@@ -110,7 +110,7 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
             names[i] = memory.name
         problem = _in_words(specialization, problem, scratch)
     slices, _ = slices_in(config.split_k, problem.k)
-    blocks = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * _products(problem) * slices
+    blocks = tiles_of_c(config, problem) * _products(problem) * slices
     into = problem
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)
@@ -244,6 +244,12 @@ def slices_in(split: int, k: int) -> tuple[int, int]:
         return 1, k
     steps = tiles(tiles(k, split), SLICE_STEP) * SLICE_STEP
     return tiles(k, steps), steps
+
+
+def tiles_of_c(config: Config, problem: Problem) -> int:
+    """How many tiles of one product are computed."""
+    down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
+    return down * (down + 1) // 2 if config.triangle else down * across
 
 
 def tiles(size: int, tile: int) -> int:

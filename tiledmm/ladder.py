@@ -25,7 +25,7 @@ MAX_THREADS = 1024
 LAUNCHED = ("split_k", "pack_a", "pack_b", "pack_words", "group")
 
 # Numbers that some rungs have no use for.
-_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "pack_a", "pack_b", "pack_words")
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "pack_a", "pack_b", "pack_words")
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
 FULL_SM_THREADS = 2048
@@ -49,6 +49,7 @@ class Config:
         min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
         wm, wn: Rows and columns of C that a warp computes; 0 where its threads' places follow from the block's.
         lanes: Threads that share those elements, each with steps of k of its own.
+        triangle: 1 if only tiles on and below C's diagonal are computed, and written on both sides of it: for a @ a.T.
         split_k: Slices that K is cut into, at most: blocks of their own sum them, and a second kernel adds them up. The
             same kernel serves any number.
         pack_words: 1 if both operands are first packed to words along K: of int8 and uint8 four elements, of bool 32.
@@ -68,6 +69,7 @@ class Config:
     wm: int = 0
     wn: int = 0
     lanes: int = 1
+    triangle: int = 0
     split_k: int = 1
     pack_a: int = 0
     pack_b: int = 0
@@ -158,6 +160,10 @@ class Variant:
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
         rules = [
             (whole, "bm and bn are multiples of tm and tn"),
+            (
+                config.triangle <= 1 and (config.triangle == 0 or (config.wm > 0 and config.bm == config.bn)),
+                "triangle is 0, or 1 where blocks have warp tiles and bm is bn",
+            ),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),

@@ -47,6 +47,16 @@ def describe(array: Any) -> Array:
     return Array(array.shape, array.strides, array.dtype)
 
 
+def begin_together(x1: Any, x2: Any) -> bool:
+    """Whether the first elements of two CuPy arrays, or of two NumPy arrays, are the same place in memory."""
+    first, second = _place(x1), _place(x2)
+    return first is not None and first == second
+
+
+def _place(x: Any) -> Any:
+    return x.ctypes.data if isinstance(x, np.ndarray) else getattr(getattr(x, "data", None), "ptr", None)
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """A call of matmul, resolved.
@@ -65,6 +75,7 @@ class Product:
         via_temporary: True where the kernel cannot write ``out`` itself: its type is out of reach of a kernel's own
             conversions.
         spans: Bytes that ``x1``, ``x2`` and ``out`` occupy, relative to their first elements.
+        symmetric: True where B is A transposed, the same memory: C is symmetric.
     """
 
     problem: Problem
@@ -79,6 +90,7 @@ class Product:
     result_type: np.dtype[Any]
     via_temporary: bool
     spans: tuple[Span, Span, Span]
+    symmetric: bool = False
 
     def transposed(self) -> Product:
         """The same product, computed as C^T = B^T A^T."""
@@ -86,7 +98,7 @@ class Product:
 
     def part(self, rows: range, cols: range) -> Product:
         """What computes these rows and columns of the kernel's C."""
-        return replace(self, problem=self.problem.part(rows, cols))
+        return replace(self, problem=self.problem.part(rows, cols), symmetric=self.symmetric and rows == cols)
 
 
 def resolve(
@@ -101,8 +113,9 @@ def resolve(
     axis: Any = None,
     keepdims: Any = False,
     signature: Any = None,
+    same_memory: bool = False,
 ) -> Product:
-    """Resolves one call of ``matmul(x1, x2, out=out, ...)``.
+    """Resolves one call of ``matmul(x1, x2, out=out, ...)``; ``same_memory`` if x1 and x2 begin at the same place.
 
     Raises:
         ShapeError: Scalars, core dimensions that differ, batches that do not broadcast, an ``out`` of another shape.
@@ -174,6 +187,7 @@ def resolve(
             Span.of(x2.shape, x2.strides, b.itemsize),
             Span.of(target.array.shape, target.array.strides, target.array.dtype.itemsize),
         ),
+        symmetric=same_memory and a == b and problem is not _NO_PROBLEM and problem.is_mirrored,
     )
 
 

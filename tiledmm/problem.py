@@ -73,6 +73,13 @@ class Problem:
         """True if C has no elements."""
         return self.m * self.n * self.products == 0
 
+    @property
+    def is_mirrored(self) -> bool:
+        """True if B lies as A transposed does: where both are the same memory, C is symmetric."""
+        row_a, col_a, row_b, col_b, *_ = self.strides
+        steps = all(dimension.a == dimension.b for dimension in (*self.outer, *self.batch))
+        return self.m == self.n and (row_a, col_a) == (col_b, row_b) and steps
+
     def transposed(self) -> Problem:
         """C^T = B^T A^T."""
         row_a, col_a, row_b, col_b, row_c, col_c = self.strides

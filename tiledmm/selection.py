@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tiledmm.codegen import Specialization
 from tiledmm.elements import WORDS, Element
 from tiledmm.errors import ConfigError
-from tiledmm.geometry import slices_in, tiles
+from tiledmm.geometry import slices_in, tiles, tiles_of_c
 from tiledmm.ladder import Config, find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
@@ -213,7 +213,10 @@ def select(
     variant = find_variant("double_buffered" if name == AUTO else name)
     if variant.few_rows and product.problem.n < product.problem.m:
         product = product.transposed()
-    return Choice(product, _specialization(variant.name, variant.config(tile, product.compute, config), product))
+    numbers = variant.config(tile, product.compute, config)
+    if numbers.triangle and not product.symmetric:
+        raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
+    return Choice(product, _specialization(variant.name, numbers, product))
 
 
 def _measured(entry: Entry, product: Product) -> Choice:
@@ -259,6 +262,8 @@ def _in_one(product: Product) -> Iterator[tuple[Candidate, Choice]]:
 def _at_best(candidate: Candidate, product: Product) -> Choice | None:
     """A kernel with the packing and the slices that suit it best; None if it is not for such products."""
     config = _config(candidate.variant, candidate.tile, product.compute)
+    if product.symmetric and config.wm and config.bm == config.bn:
+        config = replace(config, triangle=1)
     ways = ((packs, split) for packs in _packings(candidate, product) for split in _splits(config, product))
     times = {(packs, split): _expected(candidate, config, product, packs, split) for packs, split in ways}
     if not times:
@@ -336,7 +341,7 @@ def _splits(config: Config, product: Product) -> Iterator[int]:
     problem = product.problem
     yield 1
     sums = problem.m * problem.n * problem.products * product.compute.itemsize
-    blocks = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * problem.products
+    blocks = tiles_of_c(config, problem) * problem.products
     most = min(
         problem.k // (2 * max(config.bk, 16)), _MOST_WORKSPACE // max(sums, 1), tiles(_MOST_BLOCKS, max(blocks, 1))
     )
@@ -371,7 +376,7 @@ def _expected(candidate: Candidate, config: Config, product: Product, packs: tup
     elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
         rate *= _THIN_ALONG_K
     slices, steps = slices_in(split, k)
-    blocks = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * problem.products * slices
+    blocks = tiles_of_c(config, problem) * problem.products * slices
     full, rest = divmod(tiles(blocks, _SMS), len(candidate.few) + 1)
     rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
     flops = 2 * config.bm * config.bn * (steps + candidate.start)
@@ -381,7 +386,8 @@ def _expected(candidate: Candidate, config: Config, product: Product, packs: tup
     moving = a_bytes / speed[letters[0]] + b_bytes / speed[letters[1].translate(TRANSPOSED)] + c_bytes / writing
     moving += c_bytes * (slices - 1) / _MEMORY
     asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
-    time += max(working, moving, asked / _L2) / 1e6
+    half = 0.5 if config.triangle else 1.0
+    time += max(working, moving, half * asked / _L2) / 1e6
     if slices > 1:
         time += _SECOND_LAUNCH + c_bytes * (slices + 1) / (_SUMMING * 1e6) + slices / 32 * _SLICES_IN_TURN
     return time

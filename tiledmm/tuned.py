@@ -23,6 +23,9 @@ from tiledmm.operands import Product
 
 _FORMAT = 1
 
+# Marks the layout of a product of a matrix and its own transpose.
+_SYMMETRIC = "="
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -58,7 +61,8 @@ def describe_product(product: Product) -> str:
     types = "_".join(each.name for each in (product.a, product.b, product.compute, product.c))
     rows = (max(problem.strides[:2]) * product.a.itemsize, max(problem.strides[2:4]) * product.b.itemsize)
     aligned = "".join("a" if row % VECTOR_BYTES == 0 else "u" for row in rows)
-    return f"{types} {problem.layout} {aligned} {problem.products} x {problem.m} x {problem.n} x {problem.k}"
+    layout = f"{problem.layout}{_SYMMETRIC if product.symmetric else ''}"
+    return f"{types} {layout} {aligned} {problem.products} x {problem.m} x {problem.n} x {problem.k}"
 
 
 def path_of(gpu: str) -> Path:
@@ -110,7 +114,10 @@ def _checked(row: Any) -> Entry:
     variant = find_variant(entry.variant)
     if variant.template is None:
         raise ValueError(f"variant {entry.variant!r} has no kernel of this package")
-    variant.config(None, element(entry.compute), entry.numbers)
+    config = variant.config(None, element(entry.compute), entry.numbers)
+    whole_or_square = entry.cut is None or len(set(entry.cut)) == 1
+    if config.triangle and not (_SYMMETRIC in entry.product and whole_or_square):
+        raise ValueError("triangle is for products whose C is symmetric")
     if not 0 < float(entry.microseconds) < float("inf"):
         raise ValueError(f"{entry.microseconds!r} is no time")
     return entry if entry.cut is None else replace(entry, cut=_checked_cut(entry))

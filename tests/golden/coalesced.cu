@@ -1,5 +1,5 @@
 // tiledmm_coalesced_f32_16x32x1_nn
-// Rendered by tiledmm 0.1.0 from coalesced.cu.j2: bm=16 bn=32 bk=1 tm=1 tn=1 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=1
+// Rendered by tiledmm 0.1.0 from coalesced.cu.j2: bm=16 bn=32 bk=1 tm=1 tn=1 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=1 triangle=0
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -431,6 +431,9 @@ struct BlockTile {
     long long k;            // steps of k that it sums: all, or a slice of them
     long long a0, b0, c0;   // where its matrices begin, in elements
     bool exists;            // false for the blocks that fill up the grid's last row
+
+    // The tile on the other side of C's diagonal.
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists}; }
 };
 
 // The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
@@ -478,6 +481,17 @@ __device__ __forceinline__ long long in_groups(const Problem& p, long long numbe
     const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
     const long long place = index - first * p.tiles_m, row = divide(place, width);
     return number - index + (first + place - row * width) * p.tiles_m + row;
+}
+
+// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
+// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
+__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
+    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
+    const long long product = divide(number, blocks), index = number - product * blocks;
+    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
+    const bool longer = place < size - pair;
+    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
+    return (product * size + col) * size + row;
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.

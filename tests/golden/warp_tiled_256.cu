@@ -1,5 +1,5 @@
 // tiledmm_warp_tiled_f32_128x256x8_tt
-// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=128 bn=256 bk=8 tm=8 tn=16 pad=4 stages=3 unroll=8 min_blocks=1 wm=32 wn=128 lanes=1
+// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=128 bn=256 bk=8 tm=8 tn=16 pad=4 stages=3 unroll=8 min_blocks=1 wm=32 wn=128 lanes=1 triangle=0
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -431,6 +431,9 @@ struct BlockTile {
     long long k;            // steps of k that it sums: all, or a slice of them
     long long a0, b0, c0;   // where its matrices begin, in elements
     bool exists;            // false for the blocks that fill up the grid's last row
+
+    // The tile on the other side of C's diagonal.
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists}; }
 };
 
 // The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
@@ -478,6 +481,17 @@ __device__ __forceinline__ long long in_groups(const Problem& p, long long numbe
     const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
     const long long place = index - first * p.tiles_m, row = divide(place, width);
     return number - index + (first + place - row * width) * p.tiles_m + row;
+}
+
+// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
+// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
+__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
+    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
+    const long long product = divide(number, blocks), index = number - product * blocks;
+    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
+    const bool longer = place < size - pair;
+    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
+    return (product * size + col) * size + row;
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
@@ -642,6 +656,7 @@ constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 16;   // columns of C a thread computes
 constexpr int PAD = 4;   // elements added to each row of a shared tile
 constexpr int STAGES = 3;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+constexpr bool TRIANGLE = 0;   // B is A transposed: of C, tiles on and below the diagonal are enough
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
@@ -792,7 +807,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     __shared__ alignas(16) Tile<BM, ORDER_A> As[STAGES];               // (STAGES, BK, BM)
     __shared__ alignas(16) Tile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BK, BN)
 
-    const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN);
+    const long long number = TRIANGLE ? in_triangle(p, block_number()) : in_groups(p, block_number());
+    const BlockTile block = locate_block(p, number, BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
     const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
@@ -869,4 +885,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int j = 0; j < TN; j += V)
             c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
+    if (TRIANGLE && block.row0 > block.col0) {   // once more, transposed, on the other side of the diagonal
+        const auto mirrored = result_tile<T>(c, p, block.transposed(), BN, BM);   // (BN, BM)
+#pragma unroll
+        for (int j = 0; j < TN; ++j)
+#pragma unroll
+            for (int i = 0; i < TM; i += V) {
+                Sum column[V];
+#pragma unroll
+                for (int v = 0; v < V; ++v) column[v] = acc[i + v][j];
+                mirrored.template write_row<V>(n0 + j / V * LANES_N * V + j % V, m0 + i * LANES_M, column);
+            }
+    }
 }

@@ -26,6 +26,7 @@ from tiledmm.ladder import VARIANTS, Config, kernel_variants
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
 TYPES = ("int8", "float16", "float32", "float64", "complex64", "complex128")
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
+MIRRORED = ("NT", "TN", "GG")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
 KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
@@ -33,6 +34,7 @@ KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
     ("tiled", 8, {"split_k": 20}),
     ("warp_tiled", 64, {"pack_a": 1, "pack_b": 1}),
     ("warp_tiled", 64, {"pack_words": 1, "split_k": 2}),
+    ("warp_tiled", 64, {"triangle": 1, "group": 2}),
 ]
 
 # Each is what its tool exists to find. If the tool does not, then its silence on our kernels means nothing.
@@ -114,7 +116,9 @@ def run(variant: str, tile: int | None, numbers: dict[str, int], dtype: str, lay
     for m, n, k in shapes(VARIANTS[variant].config(tile, element(dtype), numbers)):
         left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
         x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
-        out = exact_array((m, n), kind, "N")
+        if "triangle" in numbers:
+            right, x2 = left.T, x1.T
+        out = exact_array((m, right.shape[1]), kind, "N")
         tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=numbers)
         wide = "D" if kind.kind == "c" else "d"
         expected = left.astype(wide) @ right.astype(wide)
@@ -153,7 +157,7 @@ def main() -> None:
         for kernel in KERNELS
         for dtype in TYPES
         for layout in LAYOUTS
-        if dtype in WORDS or "pack_words" not in kernel[2]
+        if (dtype in WORDS or "pack_words" not in kernel[2]) and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]
     for combination in mine:

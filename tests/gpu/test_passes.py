@@ -13,7 +13,7 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm import selection
 from tiledmm.elements import ELEMENTS, WORDS
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import VARIANTS, kernel_variants
 from tiledmm.launch import Plan
 
 
@@ -161,6 +161,36 @@ def test_a_captured_graph_has_a_workspace_of_its_own() -> None:
             other.fill(np.nan)
         stream.synchronize()
         np.testing.assert_array_equal(out.get(), left @ right)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+@pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 32), ("warp_tiled", 128)])
+def test_half_the_work_where_c_is_symmetric(variant: str, tile: int, dtype: str) -> None:
+    rng = np.random.default_rng(82)
+    config = VARIANTS[variant].config(tile, ELEMENTS[dtype])
+    if config.bm != config.bn:
+        pytest.skip("its tiles are no squares")
+    for size, letter, numbers in (
+        (1, "N", {}), (31, "G", {}), (64, "T", {"split_k": 2}), (130, "N", {"pack_b": 1}),
+        (700, "N", {}), (700, "T", {}),
+    ):  # fmt: skip
+        values = operand(rng, (size, 37), np_dtype(dtype))
+        x = to_device(values, matrix_layout(letter))
+        what = f"{variant} {tile} {dtype} {letter} {size} {numbers}"
+        keywords: dict[str, Any] = {"variant": variant, "tile": tile, "config": {"triangle": 1, **numbers}}
+        check_into(exact_product(values, values.T), matrix_layout("N"), x, x.T, what, **keywords)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_auto_with_one_array_and_its_transpose(dtype: str) -> None:
+    rng = np.random.default_rng(83)
+    values = operand(rng, (2, 333, 65), np_dtype(dtype))
+    x = to_device(values, plain(3))
+    for x1, x2, left, right in (
+        (x, x.swapaxes(1, 2), values, values.swapaxes(1, 2)), (x.swapaxes(1, 2), x, values.swapaxes(1, 2), values),
+        (x, to_device(values.swapaxes(1, 2)), values, values.swapaxes(1, 2)),
+    ):  # fmt: skip
+        check_into(exact_product(left, right), plain(3), x1, x2, dtype)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -11,6 +11,7 @@ import tiledmm
 from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import selection, simulator
 from tiledmm.elements import ELEMENTS, WORDS
+from tiledmm.errors import ConfigError
 from tiledmm.operands import Product
 from tiledmm.selection import Choice
 
@@ -66,6 +67,36 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
     np.testing.assert_array_equal(
         simulator.matmul(x1, x2, variant="warp_tiled", tile=32, config=config), expected(x1, x2)
     )
+
+
+@pytest.mark.parametrize("size", [1, 31, 64, 130, 170])
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_half_the_work_where_c_is_symmetric(dtype: str, size: int) -> None:
+    rng = np.random.default_rng(6)
+    kind = np_dtype(dtype)
+    shape = (3, size, 37)
+    x = any_bits(rng, shape, kind) if kind.kind in "iub" else small_integers(rng, shape, kind, 1)
+    columns = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+    for x1, numbers in ((x, {}), (columns, {"split_k": 2}), (x[:, :, ::-1], {"pack_b": 1}), (x[:1], {})):
+        x2 = x1.swapaxes(1, 2)
+        config = {"triangle": 1, **numbers}
+        result, report = simulator.run(x1, x2, variant="warp_tiled", tile=32, config=config, counts=False)
+        np.testing.assert_array_equal(result, expected(x1, x2))
+        across = -(-size // 32)
+        assert report.grid[0] == across * (across + 1) // 2 * len(x1) * numbers.get("split_k", 1)
+
+
+def test_what_auto_takes_for_one_array_and_its_transpose() -> None:
+    x = np.zeros((800, 600), "f4")
+    for x1, x2, half in (
+        (x, x.T, True), (x.T, x, True), (x, x.T.copy(), False), (x[:, 1:], x[:, :-1].T, False),
+        (x, x[:600, :].T, False),
+    ):  # fmt: skip
+        chosen = tiledmm.explain(x1, x2).choices[0].specialization
+        assert bool(chosen.config.triangle) == half, str(chosen)
+    x = x[:5]
+    with pytest.raises(ConfigError, match="C is symmetric"):
+        simulator.matmul(x, x.T.copy(), variant="warp_tiled", tile=64, config={"triangle": 1})
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

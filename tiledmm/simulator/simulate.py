@@ -15,7 +15,7 @@ from tiledmm import geometry
 from tiledmm.architectures import find_target
 from tiledmm.codegen import Specialization, render
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.operands import describe, resolve
+from tiledmm.operands import begin_together, describe, resolve
 from tiledmm.problem import Span
 from tiledmm.selection import Choice, select
 from tiledmm.simulator import machine, toolchain
@@ -133,7 +133,8 @@ def simulate(
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
     if out is not None and not out.flags.writeable:
         raise OperandTypeError("out is read-only")
-    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), **keywords)
+    same = begin_together(x1, x2)
+    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), same_memory=same, **keywords)
     left, right = product.convert
     if product.convert != (None, None) or product.via_temporary:
         # Conversions that no kernel does, in passes of their own.
