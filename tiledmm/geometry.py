@@ -111,23 +111,27 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
         problem = _in_words(specialization, problem, scratch)
     slices, _ = slices_in(config.split_k, problem.k)
     blocks = tiles_of_c(config, problem) * _products(problem) * slices
-    into = problem
+    into, sums = problem, 0
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)
-        memory = Scratch("sums", (slices, _products(problem), problem.m, problem.n), problem.n, adding.a)
-        elements = problem.m * problem.n * _products(problem)
+        # Rows begin at multiples of what is read at a time.
+        pitch = tiles(problem.n, adding.config.tn) * adding.config.tn
+        memory = Scratch("sums", (slices, _products(problem), problem.m, problem.n), pitch, adding.a)
+        sums = problem.m * pitch * _products(problem)
+        from_sums = replace(problem, strides=(pitch, 1, *problem.strides[2:]))
         into_c = 0, problem.begins[2] * adding.c.itemsize
-        grid = _grid(tiles(elements, adding.config.bn))
-        after.append(Launch(adding, grid, _words(config, problem), (memory.name, "C"), into_c))
+        grid = _grid(tiles(sums, adding.config.bn))
+        after.append(Launch(adding, grid, _words(config, from_sums, sums), (memory.name, "C"), into_c))
         scratch.append(memory)
         names[2] = memory.name
         into = replace(
             problem,
-            strides=(*problem.strides[:4], problem.n, 1), batch=_contiguous(problem), begins=(*problem.begins[:2], 0),
+            strides=(*problem.strides[:4], pitch, 1), batch=_one_after_the_other(problem, pitch),
+            begins=(*problem.begins[:2], 0),
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
     begins = tuple(begin * each.itemsize for begin, each in zip(into.begins, types, strict=True))
-    multiplying = Launch(kernel, _grid(blocks), _words(config, into), tuple(names), begins)
+    multiplying = Launch(kernel, _grid(blocks), _words(config, into, sums), tuple(names), begins)
     return Schedule((*before, multiplying, *after), tuple(scratch))
 
 
@@ -261,9 +265,9 @@ def _products(problem: Problem) -> int:
     return math.prod(dimension.size for dimension in problem.batch)
 
 
-def _contiguous(problem: Problem) -> tuple[BatchDimension, ...]:
-    """The batch, with C's products one behind the other."""
-    rows, step = [], problem.m * problem.n
+def _one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:
+    """The batch, where C's products follow each other, in rows so many elements apart."""
+    rows, step = [], problem.m * pitch
     for dimension in reversed(problem.batch):
         rows.append(replace(dimension, c=step))
         step *= dimension.size
@@ -279,15 +283,15 @@ def _grid(blocks: int) -> tuple[int, int]:
     return x, y
 
 
-def _words(config: Config, problem: Problem) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """``Problem``, a word a member."""
+def _words(config: Config, problem: Problem, slice_c: int = 0) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """``Problem``, a word a member; ``slice_c`` is how many elements the sums of a slice are."""
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
     words = [
         problem.m, problem.n, problem.k,
         tiles(problem.m, config.bm), tiles(problem.n, config.bn), config.group,
-        *slices_in(config.split_k, problem.k), problem.m * problem.n * _products(problem),
+        *slices_in(config.split_k, problem.k), slice_c,
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),
         row_b, col_b, *(d.b for d in batch),
