@@ -329,12 +329,18 @@ def _shared_k_major(config: Config, element: Element, layout: str) -> int:
     return config.stages * (a_bytes + b_bytes)
 
 
+def _shared_warp_tiles(config: Config, element: Element, layout: str) -> int:
+    """Tiles on their way in, or rows of C on their way out."""
+    rows = config.bm // config.tm * (config.bn // max(config.wn, 1)) * (config.wn + 1) * element.sum_bytes
+    return max(_shared_k_major(config, element, layout), -(-rows // 16) * 16)
+
+
 # Rows of a block's tile, of a warp's, columns of a warp's, rows and columns of a thread's, step along K, stages, blocks
 # an SM: by bytes of a sum and by columns of the block's tile. Two sets of fragments and the sums fill the registers.
 _WARP_TILES = {
     4: {
         32: (32, 32, 32, 8, 4, 16, 2, 1),
-        64: (64, 32, 32, 8, 4, 8, 3, 1),
+        64: (64, 32, 32, 8, 4, 8, 3, 5),
         128: (128, 32, 64, 8, 8, 8, 3, 2),
         256: (128, 32, 128, 8, 16, 8, 3, 1),
     },
@@ -368,6 +374,8 @@ def _warp_tiled(tile: int, element: Element) -> Config:
     group = {32: 32, 64: 16, 128: 16, 256: 8}[bn]
     if integer:
         min_blocks = 1  # two blocks an SM leave too few registers for what multiplies, widens or takes apart
+    elif element.itemsize < element.sum_bytes:
+        min_blocks = min(min_blocks, 4)
     return Config(
         bm, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn,
         group=group,
@@ -507,7 +515,7 @@ VARIANTS: dict[str, Variant] = {
             summary="a tile a warp, fragments of it in registers; copies several steps ahead, 16 bytes at a time",
             configure=_warp_tiled,
             block=lambda config: (config.threads, 1),
-            shared_bytes=_shared_k_major,
+            shared_bytes=_shared_warp_tiles,
             rules=_warp_tiles,
             tiles=(32, 64, 128, 256),
             default_tile=256,
@@ -518,7 +526,7 @@ VARIANTS: dict[str, Variant] = {
             summary="the same with tiles of few rows: a C of few rows or columns at the speed of memory",
             configure=_thin,
             block=lambda config: (config.threads, 1),
-            shared_bytes=_shared_k_major,
+            shared_bytes=_shared_warp_tiles,
             rules=_warp_tiles,
             few_rows=True,
             tiles=(8, 16, 32, 64),

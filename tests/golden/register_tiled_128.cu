@@ -611,6 +611,12 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
+    // Whether elements of a row are neighbours, and each row begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        return col_stride == 1 &&
+               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
     // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {

@@ -611,6 +611,12 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
+    // Whether elements of a row are neighbours, and each row begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        return col_stride == 1 &&
+               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
     // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
@@ -660,6 +666,7 @@ constexpr bool TRIANGLE = 0;   // B is A transposed: of C, tiles on and below th
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
+constexpr int WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = 1 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 1 : 1;   // that an SM must hold: bounds registers
@@ -804,8 +811,15 @@ constexpr int SETTLE = BK - 1;   // the step of k before which elements that wai
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ alignas(16) Tile<BM, ORDER_A> As[STAGES];               // (STAGES, BK, BM)
-    __shared__ alignas(16) Tile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BK, BN)
+    __shared__ union {
+        struct {
+            alignas(16) Tile<BM, ORDER_A> As[STAGES];               // (STAGES, BK, BM)
+            alignas(16) Tile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BK, BN)
+        } tiles;
+        Sum rows[WARPS][LANES_M][WN + 1];   // of C, on their way out: lanes that write V apart meet 32 banks
+    } shared;
+    auto& As = shared.tiles.As;
+    auto& Bs = shared.tiles.Bs;
 
     const long long number = TRIANGLE ? in_triangle(p, block_number()) : in_groups(p, block_number());
     const BlockTile block = locate_block(p, number, BM, BN);
@@ -880,11 +894,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     }
 
     // epilogue
+    if (c_tile.is_aligned(V * sizeof(TC))) {
 #pragma unroll
-    for (int i = 0; i < TM; ++i)
+        for (int i = 0; i < TM; ++i)
 #pragma unroll
-        for (int j = 0; j < TN; j += V)
-            c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
+            for (int j = 0; j < TN; j += V)
+                c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
+    } else {   // element by element: successive lanes write neighbours, and so get them by way of shared memory
+        auto& rows = shared.rows[warp];
+        __syncthreads();                  // everyone has read the last tiles, in whose place the rows go
+#pragma unroll
+        for (int i = 0; i < TM; ++i) {
+#pragma unroll
+            for (int j = 0; j < TN; ++j) rows[lane / LANES_N][(j / V * LANES_N + lane % LANES_N) * V + j % V] = acc[i][j];
+            __syncwarp();   // the rows are complete before anyone reads them
+#pragma unroll
+            for (int j = 0; j < TN; ++j) {
+                const int row = (lane + j * 32) / WN, col = (lane + j * 32) % WN;
+                c_tile.write(warp / WARPS_N * WM + (i / V * LANES_M + row) * V + i % V, warp % WARPS_N * WN + col, rows[row][col]);
+            }
+            __syncwarp();   // everyone has read the rows before the next overwrite them
+        }
+    }
     if (TRIANGLE && block.row0 > block.col0) {   // once more, transposed, on the other side of the diagonal
         const auto mirrored = result_tile<T>(c, p, block.transposed(), BN, BM);   // (BN, BM)
 #pragma unroll
