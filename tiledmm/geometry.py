@@ -108,7 +108,8 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
             names[i] = memory.name
         problem = _in_words(specialization, problem, scratch)
     slices, _ = slices_in(config.split_k, problem.k)
-    blocks = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * _products(problem) * slices
+    every = tiles(problem.m, config.bm) * tiles(problem.n, config.bn) * _products(problem) * slices
+    blocks = tiles(every, config.tiles_per_block)
     into = problem
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)
