@@ -20,8 +20,10 @@ struct Problem {
     Strides a, b, c;
 };
 
-// 64-bit division is a long routine on a GPU; most quotients here fit 32 bits.
+// 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.
 __device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if (divisor == 1) return dividend;
+    if (dividend < divisor) return 0;
     if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
         return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
     return dividend / divisor;

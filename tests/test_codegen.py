@@ -49,8 +49,8 @@ def test_every_template_says_what_it_is(row):
 @pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
 def test_every_barrier_says_why(row):
     for line in render(specialize(row)).splitlines():
-        if "__syncthreads();" in line:
-            assert re.search(r"__syncthreads\(\);\s+// \S", line), line
+        if re.search(r"__sync(?:threads|warp)\(\);", line):
+            assert re.search(r"__sync(?:threads|warp)\(\);\s+// \S", line), line
 
 
 @pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
@@ -104,5 +104,5 @@ def test_an_undefined_name_in_a_template_is_an_error():
 
 def test_names_in_the_ladder_are_in_order():
     expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled"]
-    expected += ["vectorized", "warp_tiled", "thin", "dot_products", "cublas"]
+    expected += ["vectorized", "warp_tiled", "thin", "dot_products", "tiny", "cublas"]
     assert list(VARIANTS) == expected == list(tiledmm.variants())

@@ -336,5 +336,5 @@ def test_every_variant_has_a_grid() -> None:
             config = specialization.config
             (launch,) = geometry.schedule(specialization, problem).launches
             x, y = launch.grid
-            assert x * y == -(-100 // config.bm) * -(-200 // config.bn)
+            assert x * y == -(-(-(-100 // config.bm) * -(-200 // config.bn)) // config.tiles_per_block)
             assert math.prod(specialization.block) == specialization.threads <= 1024

@@ -154,3 +154,10 @@ def test_a_warp_whose_lanes_share_k_reads_its_own_rows_and_columns() -> None:
     assert bounds.wavefronts == 6 * 4 / 32
     assert bounds.requested_bytes == 4 * (4 * 4096 * 2048 + 4096 * 4096 + 4 * 4096)
     assert bounds.limited_by == "memory"
+
+
+@pytest.mark.parametrize(
+    ("tile", "layout", "wavefronts"), [(4, "NN", 1.0), (4, "TN", 0.75), (8, "NN", 0.375), (16, "TT", 0.375)]
+)
+def test_groups_of_a_warp_read_tiles_of_their_own(tile: int, layout: str, wavefronts: float) -> None:
+    assert wavefronts_per_multiply_add(specialize("tiny", tile=tile, layout=layout), 64, 64, 64) == wavefronts

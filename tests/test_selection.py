@@ -78,6 +78,20 @@ def test_auto_reads_thin_operands_at_the_speed_of_memory() -> None:
         assert chosen(m, n, 8192, layout="NN" if m < n else "TN")[0] == "thin"
 
 
+def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
+    assert chosen(8, 8, 8, batch=16384)[0] == "tiny"
+    assert chosen(16, 16, 16, batch=4096)[0] == "tiny"
+    for sizes, batch in (((8, 8, 8), 1), ((8, 8, 8), 20), ((8, 64, 8), 4096), ((64, 64, 64), 4096)):
+        assert "tiny" not in {each.specialization.variant.name for each in rank(product(*sizes, batch=batch))}
+
+
+def test_a_block_may_compute_several_tiles() -> None:
+    choice = select("tiny", 8, product(20, 9, 5, batch=7))
+    tiles = 3 * 2 * 7
+    assert choice.specialization.config.tiles_per_block == 16
+    assert schedule(choice.specialization, choice.product.problem).multiplying.grid == (-(-tiles // 16), 1)
+
+
 def test_auto_compiles_a_handful_of_kernels() -> None:
     sizes = [int(1.3**i) for i in range(2, 36)]
     shapes = itertools.product(sizes[::3], sizes[::3], sizes[::3])
@@ -180,6 +194,13 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
         ("warp_tiled", {"stages": 1}, "stages is at least 2"),
         ("warp_tiled", {"bn": 96}, "bm and bn are multiples of wm and wn"),
         ("dot_products", {"bk": 64}, "bk is 128"),
+        ("dot_products", {"tiles_per_block": 2}, "tiles_per_block is 1"),
+        ("tiny", {"tiles_per_block": 3}, "those of a block are a multiple of 32"),
+        ("tiny", {"bm": 64}, "the threads of a tile, bm / tm * (bn / tn), divide 32"),
+        ("tiny", {"bk": 12}, "bm, bn and bk are powers of 2, at least 4"),
+        ("tiny", {"tn": 2}, "tn is a multiple of 4"),
+        ("tiny", {"bk": 4, "unroll": 4, "bm": 4, "tm": 1, "bn": 16}, "threads copy even shares of both tiles"),
+        ("tiny", {"stages": 2}, "stages is 1"),
     ],
 )  # fmt: skip
 def test_config_that_no_kernel_can_have(variant: str, numbers: dict[str, Any], message: str) -> None:

@@ -110,7 +110,8 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
             names[i] = memory.name
         problem = _in_words(specialization, problem, scratch)
     slices, _ = slices_in(config.split_k, problem.k)
-    blocks = tiles_of_c(config, problem) * _products(problem) * slices
+    every = tiles_of_c(config, problem) * _products(problem) * slices
+    blocks = tiles(every, config.tiles_per_block)
     into, sums = problem, 0
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)

@@ -40,10 +40,10 @@ class Config:
     """The numbers of one kernel, named as its template names them (there in capitals).
 
     Attributes:
-        bm, bn: Rows and columns of C that a block computes.
+        bm, bn: Rows and columns of C that a block computes, or each of its tiles_per_block.
         bk: Step along K; 1 where nothing is staged in shared memory.
         tm, tn: Rows and columns of C that a thread computes.
-        pad: Elements added to each row of a shared tile.
+        pad: Elements added to each row of a shared tile; in blocks of several tiles, to each tile.
         stages: Shared buffers; 0 without shared memory.
         unroll: Steps of the inner loop that are laid out in full.
         min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
@@ -55,6 +55,7 @@ class Config:
         pack_words: 1 if both operands are first packed to words along K: of int8 and uint8 four elements, of bool 32.
         pack_a, pack_b: 1 if an operand is first copied to rows that begin at multiples of 16 bytes, else 0.
         group: Columns of blocks that are numbered together, so that those that run at a time share what they read.
+        tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
     """
 
     bm: int
@@ -75,11 +76,17 @@ class Config:
     pack_b: int = 0
     pack_words: int = 0
     group: int = 1
+    tiles_per_block: int = 1
+
+    @property
+    def tile_threads(self) -> int:
+        """Threads that compute a tile of bm x bn."""
+        return (self.bm // self.tm) * (self.bn // self.tn) * self.lanes
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return (self.bm // self.tm) * (self.bn // self.tn) * self.lanes
+        return self.tile_threads * self.tiles_per_block
 
 
 # Whether something holds, and what.
@@ -154,6 +161,7 @@ class Variant:
                 raise ConfigError(
                     f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}"
                 )
+        one_tile = config.tiles_per_block == 1
         config = replace(config, **numbers)
         shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
         limit = STATIC_SHARED_BYTES
@@ -164,6 +172,7 @@ class Variant:
                 config.triangle <= 1 and (config.triangle == 0 or (config.wm > 0 and config.bm == config.bn)),
                 "triangle is 0, or 1 where blocks have warp tiles and bm is bn",
             ),
+            (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
@@ -184,6 +193,10 @@ def _one_element_a_thread(config: Config, element: Element) -> list[Rule]:
         (config.tm == config.tn == config.bk == config.lanes == 1, "tm, tn, bk and lanes are 1"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
     ]
+
+
+def _is_power_of_2(size: int) -> bool:
+    return size & (size - 1) == 0
 
 
 def _even_copies(stages: int) -> Callable[[Config, Element], list[Rule]]:
@@ -253,6 +266,25 @@ def _lanes_share_k(config: Config, element: Element) -> list[Rule]:
         (config.bk == bk, f"bk is {bk}"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
     ]
+
+
+def _groups_of_threads(config: Config, element: Element) -> list[Rule]:
+    vector, group = VECTOR_BYTES // element.sum_bytes, config.tile_threads
+    sizes = (config.bm, config.bn, config.bk)
+    return [
+        (group > 0 and WARP_SIZE % group == 0, f"the threads of a tile, bm / tm * (bn / tn), divide {WARP_SIZE}"),
+        (config.threads % WARP_SIZE == 0, f"those of a block are a multiple of {WARP_SIZE}"),
+        (all(_is_power_of_2(size) and size >= vector for size in sizes),
+         f"bm, bn and bk are powers of 2, at least {vector}"),
+        (config.tn % vector == 0, f"tn is a multiple of {vector}"),
+        (config.bk % config.unroll == 0 and config.unroll % vector == 0,
+         f"bk is a multiple of unroll, and that of {vector}"),
+        (group > 0 and not any(config.bk * size % (group * vector) for size in sizes[:2]),
+         f"threads copy even shares of both tiles, in {vector} at a time"),
+        _padded_to_vectors(config, element),
+        (config.stages == 1, "stages is 1"),
+        (config.wm == config.wn == 0 and config.lanes == 1, "wm and wn are 0, lanes is 1"),
+    ]  # fmt: skip
 
 
 def _block_of_tiles(config: Config) -> tuple[int, int]:
@@ -431,6 +463,28 @@ def _dot_products(tile: int, element: Element) -> Config:
     return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, lanes=WARP_SIZE)
 
 
+# Step along K, rows and columns of a thread, blocks an SM: by bytes of a sum and by tile. The fewer threads a tile has,
+# the less time a warp spends on finding out where its tiles lie; a thread writes 16 bytes side by side.
+_TINY_TILES = {
+    4: {4: (4, 1, 4, 7), 8: (8, 2, 4, 5), 16: (16, 4, 4, 4)},
+    8: {4: (4, 1, 2, 7), 8: (8, 2, 2, 7), 16: (8, 4, 2, 4)},
+    16: {4: (4, 1, 1, 7), 8: (4, 2, 1, 7), 16: (4, 8, 1, 3)},
+}
+
+
+def _tiny(tile: int, element: Element) -> Config:
+    """Square tiles of C, as many as 128 threads compute."""
+    bk, tm, tn, min_blocks = _TINY_TILES[element.sum_bytes][tile]
+    pad = tile if tile < 16 else 0  # two tiles of 16 do not meet in a wavefront
+    config = Config(tile, tile, bk, tm, tn, pad=pad, stages=1, unroll=bk, min_blocks=min_blocks)
+    return replace(config, tiles_per_block=128 // config.tile_threads)
+
+
+def _shared_tiny(config: Config, element: Element, layout: str) -> int:
+    elements = config.bk * (config.bm + config.bn) + 2 * config.pad
+    return config.tiles_per_block * elements * element.sum_bytes
+
+
 SQUARE_TILES = (8, 16, 32, 64)
 
 VARIANTS: dict[str, Variant] = {
@@ -543,6 +597,17 @@ VARIANTS: dict[str, Variant] = {
             few_rows=True,
             tiles=(1, 2, 4, 8, 16),
             default_tile=4,
+        ),
+        Variant(
+            name="tiny",
+            template="tiny.cu.j2",
+            summary="a warp, or a part of one, for a tile of C, and many in a block: for batches of small products",
+            configure=_tiny,
+            block=lambda config: (config.threads, 1),
+            shared_bytes=_shared_tiny,
+            rules=_groups_of_threads,
+            tiles=(4, 8, 16),
+            default_tile=8,
         ),
         Variant(
             name="cublas",

@@ -125,6 +125,8 @@ def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) ->
         return _fragment_wavefronts(spec)
     if spec.config.lanes > 1:
         return _shared_k_wavefronts(spec)
+    if spec.config.tiles_per_block > 1:
+        return _grouped_wavefronts(spec)
     block_x, _ = spec.block
     lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
     if spec.variant.name == "naive":
@@ -172,6 +174,40 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
     config = spec.config
     reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
     return reads / (config.tm * config.tn * (config.bk // config.lanes))
+
+
+def _grouped_wavefronts(spec: Specialization) -> float:
+    """Reads of a warp whose groups have tiles of their own, kept in swizzled lines, for one multiply-add."""
+    config = spec.config
+    across = config.bn // config.tn
+    threads = [divmod(lane, config.tile_threads) for lane in range(WARP_SIZE)]
+    a = [(group, thread // across * config.tm) for group, thread in threads]
+    b = [(group, thread % across * config.tn) for group, thread in threads]
+    reads_a = _swizzled_reads(spec, a, config.bm, config.tm, spec.layout[0] != "T")
+    reads_b = _swizzled_reads(spec, b, config.bn, config.tn, spec.layout[1] != "N")
+    return (reads_a + reads_b) / (config.tm * config.tn * config.bk)
+
+
+def _swizzled_reads(
+    spec: Specialization, lanes: Sequence[tuple[int, int]], width: int, count: int, along_k: bool
+) -> int:
+    """Wavefronts in which lanes, each of a group and from an i on, read their part of ``tiny.cu.j2``'s tiles."""
+    config, size = spec.config, spec.compute.sum_bytes
+    vector = _VECTOR_BYTES // size
+    length = config.bk if along_k else width
+    apart = max(count, WAVEFRONT_BYTES // (length * size))
+    neighbours = vector if along_k else min(count, vector)
+
+    def address(group: int, i: int, k: int) -> int:
+        line, place = (i, k) if along_k else (k, i)
+        swizzled = (place // vector) ^ (line // apart % (length // vector))
+        return (group * (width * config.bk + config.pad) + line * length + swizzled * vector + place % vector) * size
+
+    return sum(
+        wavefronts([address(group, i + c, k) for group, i in lanes], neighbours * size)
+        for k in range(0, config.bk, neighbours if along_k else 1)
+        for c in range(0, count, 1 if along_k else neighbours)
+    )
 
 
 def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:

@@ -109,6 +109,9 @@ _SUMMING, _SLICES_IN_TURN = 4.0, 0.6
 # Rows up to which kernels for few rows are considered.
 _FEW_ROWS = 64
 
+# Rows and columns up to which kernels for batches of small products are, and elements that such a batch has at least.
+_SMALL, _MANY = 32, 1 << 14
+
 #: Slices of K that are considered. Few numbers: a kernel is the same for all.
 SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
@@ -124,6 +127,9 @@ _MOST_WORKSPACE = 1 << 27
 
 # Of blocks of one warp.
 _ONE_WARP = (0.12, 0.24, 0.35, 0.45, 0.53, 0.6, 0.67, 0.74, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98)
+
+# Of blocks of four warps, with tiles of their own.
+_SMALL_BLOCKS = (0.3, 0.55, 0.75, 0.9)
 
 # From `python -m benchmarks.selection`. Types that behave alike have one name.
 CANDIDATES = (
@@ -180,6 +186,19 @@ CANDIDATES = (
         "float32": 17.3, "int32": 17.3, "float64": 7.7, "complex64": 7.1, "int64": 6.4,
         "complex128": 2.9,
     }, along_k=2.2),
+    # Not measured yet: estimates, at most about half of what issuing 4 instructions a cycle and SM allows.
+    Candidate("tiny", 4, _SMALL_BLOCKS, 12, {
+        "float32": 5, "int32": 4, "float16": 4, "int8": 4, "float64": 2.5, "complex64": 2, "int64": 2,
+        "complex128": 1.2,
+    }, across_k=2.2, along_k=2.2),
+    Candidate("tiny", 8, _SMALL_BLOCKS, 16, {
+        "float32": 12, "int32": 9, "float16": 10, "int8": 8, "float64": 6, "complex64": 4.5, "int64": 4,
+        "complex128": 2,
+    }, across_k=2.2, along_k=2.2),
+    Candidate("tiny", 16, (0.4, 0.7, 0.9), 16, {
+        "float32": 16, "int32": 12, "float16": 14, "int8": 13, "float64": 9, "complex64": 6, "int64": 5,
+        "complex128": 3,
+    }, across_k=2.2, along_k=2.2),
 )  # fmt: skip
 
 #: What ``auto`` chooses from, as (variant, tile).
@@ -253,10 +272,13 @@ def _in_one(product: Product) -> Iterator[tuple[Candidate, Choice]]:
     turned = product.transposed() if product.problem.n < product.problem.m else product
     for each in CANDIDATES:
         few_rows = find_variant(each.variant).few_rows
-        if not few_rows or turned.problem.m <= _FEW_ROWS:
-            choice = _at_best(each, turned if few_rows else product)
-            if choice:
-                yield each, choice
+        if few_rows and turned.problem.m > _FEW_ROWS:
+            continue
+        if each.variant == "tiny" and not _is_small_batch(product.problem):
+            continue
+        choice = _at_best(each, turned if few_rows else product)
+        if choice:
+            yield each, choice
 
 
 def _at_best(candidate: Candidate, product: Product) -> Choice | None:
@@ -311,6 +333,12 @@ def _parts(product: Product, m: int, n: int) -> list[Product]:
     if m < problem.m:
         parts.append(product.part(range(m, problem.m), range(problem.n)))
     return parts
+
+
+def _is_small_batch(problem: Problem) -> bool:
+    """Whether a product is many small ones."""
+    elements = problem.m * problem.n * problem.products
+    return problem.products > 1 and max(problem.m, problem.n) <= _SMALL and elements >= _MANY
 
 
 @functools.lru_cache(maxsize=1024)
@@ -376,10 +404,11 @@ def _expected(candidate: Candidate, config: Config, product: Product, packs: tup
     elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
         rate *= _THIN_ALONG_K
     slices, steps = slices_in(split, k)
-    blocks = tiles_of_c(config, problem) * problem.products * slices
+    every = tiles_of_c(config, problem) * problem.products * slices
+    blocks = tiles(every, config.tiles_per_block)
     full, rest = divmod(tiles(blocks, _SMS), len(candidate.few) + 1)
     rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
-    flops = 2 * config.bm * config.bn * (steps + candidate.start)
+    flops = 2 * config.bm * config.bn * (steps + candidate.start) * config.tiles_per_block
     working = rounds * flops * _SMS / rate
     speed = {"N": candidate.along_k, "T": candidate.across_k, "G": min(candidate.across_k, candidate.along_k)}
     writing = _MEMORY if problem.strides[5] == 1 else _SCATTERED

@@ -1,5 +1,5 @@
 // tiledmm_tiled_padded_f32_32x32x32_tn
-// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=32 bn=32 bk=32 tm=1 tn=1 pad=1 stages=1 unroll=32 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0
+// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=32 bn=32 bk=32 tm=1 tn=1 pad=1 stages=1 unroll=32 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -410,8 +410,10 @@ struct Problem {
     Strides a, b, c;
 };
 
-// 64-bit division is a long routine on a GPU; most quotients here fit 32 bits.
+// 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.
 __device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if (divisor == 1) return dividend;
+    if (dividend < divisor) return 0;
     if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
         return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
     return dividend / divisor;

@@ -32,6 +32,7 @@ KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
+    ("tiny", 8, {"split_k": 3}),
     ("warp_tiled", 64, {"pack_a": 1, "pack_b": 1}),
     ("warp_tiled", 64, {"pack_words": 1, "split_k": 2}),
     ("warp_tiled", 64, {"triangle": 1, "group": 2}),

@@ -52,6 +52,33 @@ def test_blocks_in_groups_cover_c(variant: str, tile: int, group: int) -> None:
     check_into(left @ right, plain(3), to_device(left), to_device(right), f"{variant} {tile} {config}", **keywords)
 
 
+@pytest.mark.parametrize("letter", ["N", "T"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("tile", [4, 8, 16])
+def test_tiles_of_a_batch_share_blocks(tile: int, dtype: str, letter: str) -> None:
+    rng = np.random.default_rng(80)
+    batches: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((1001,), (1001,)), ((5, 1, 30), (2, 1)), ((), (77,))]
+    for size in range(1, 18):
+        batch_a, batch_b = batches[size % 3]
+        m, n, k = size, (size * 7) % 17 + 1, (size * 5) % 18
+        left = small_integers(rng, (*batch_a, m, k), dtype, 1)
+        right = small_integers(rng, (*batch_b, k, n), dtype, 1)
+        x1, x2 = to_device(left), to_device(right)
+        if letter == "T":
+            x2 = cupy.ascontiguousarray(x2.swapaxes(-1, -2)).swapaxes(-1, -2)
+        result = tiledmm.matmul(x1, x2, variant="tiny", tile=tile)
+        np.testing.assert_array_equal(result.get(), left @ right, f"{batch_a} {batch_b} {m}x{n}x{k}")
+
+
+@pytest.mark.parametrize("slices", [2, 3, 4])
+def test_tiles_of_several_slices_meet_at_the_barriers_of_a_warp(slices: int) -> None:
+    rng = np.random.default_rng(81)
+    for k in (33, 70, 129):
+        left, right = small_integers(rng, (3, 5, k), "f4"), small_integers(rng, (k, 9), "f4")
+        keywords: dict[str, Any] = {"variant": "tiny", "tile": 8, "config": {"split_k": slices}}
+        check_into(left @ right, plain(3), to_device(left), to_device(right), f"k {k} in {slices}", **keywords)
+
+
 PACKED = ({"pack_b": 1}, {"pack_a": 1}, {"pack_a": 1, "pack_b": 1, "split_k": 3})
 
 

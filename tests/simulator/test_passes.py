@@ -20,6 +20,7 @@ CASES = [
     ("warp_tiled", 64, {"split_k": 20, "pack_b": 1}),
     ("dot_products", 8, {"pack_a": 1, "split_k": 2}),
     ("thin", 8, {"pack_a": 1, "pack_b": 1}),
+    ("tiny", 8, {"pack_b": 1, "split_k": 3}),
 ]
 
 
@@ -119,6 +120,45 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
 def in_parts(product: Product) -> dict[str, Choice]:
     """What is considered for a product in parts."""
     return {str(choice): choice for choice in selection.rank(product) if choice.others}
+
+
+@pytest.mark.parametrize("tile", [4, 8, 16])
+def test_tiles_of_a_batch_share_blocks(tile: int) -> None:
+    rng = np.random.default_rng(5)
+    batches: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((37,), (37,)), ((5, 1, 3), (2, 1)), ((), (33,))]
+    for size in range(1, 18):
+        batch_a, batch_b = batches[size % 3]
+        m, n, k = size, (size * 7) % 17 + 1, (size * 5) % 18
+        x1 = small_integers(rng, (*batch_a, m, k), np.dtype("f4"), 1)
+        x2 = small_integers(rng, (*batch_b, n, k), np.dtype("f4"), 1).swapaxes(-1, -2)
+        x2 = x2 if size % 2 else np.ascontiguousarray(x2)
+        np.testing.assert_array_equal(simulator.matmul(x1, x2, variant="tiny", tile=tile), expected(x1, x2))
+
+
+@pytest.mark.parametrize("numbers", [{}, {"tiles_per_block": 4}, {"bk": 32, "unroll": 4}, {"tm": 1, "tn": 4}])
+def test_tiles_of_several_slices_meet_at_the_barriers_of_a_warp(numbers: dict[str, int]) -> None:
+    rng = np.random.default_rng(6)
+    for k, slices in ((33, 2), (70, 3), (129, 4), (20, 2)):
+        x1, x2 = small_integers(rng, (3, 5, k), np.dtype("f4"), 1), small_integers(rng, (k, 9), np.dtype("f4"), 1)
+        config = {"split_k": slices, **numbers}
+        result = simulator.matmul(x1, x2, variant="tiny", tile=8, config=config)
+        np.testing.assert_array_equal(result, expected(x1, x2))
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("tile", "conflicts"), [(4, None), (8, 0), (16, 0)])
+def test_a_batch_of_small_products_is_read_once(tile: int, conflicts: int | None, layout: str) -> None:
+    rng = np.random.default_rng(7)
+    x1, x2 = (
+        x if letter == "N" else np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+        for x, letter in zip(rng.standard_normal((2, 64, tile, tile), dtype=np.float32), layout, strict=True)
+    )
+    _, report = simulator.run(x1, x2, variant="tiny", tile=tile)
+    report.check()
+    sectors = x1.nbytes // 32
+    assert (report.source.global_load.sectors, report.source.global_store.sectors) == (2 * sectors, sectors)
+    if conflicts is not None:
+        assert report.source.shared_load.bank_conflicts == report.source.shared_store.bank_conflicts == conflicts
 
 
 def test_what_is_counted_is_the_kernel_that_multiplies() -> None:
