@@ -241,7 +241,7 @@ struct ResultTile {
             Neighbours neighbours;
 #pragma unroll
             for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
-            *reinterpret_cast<Neighbours*>(first) = neighbours;
+            store(reinterpret_cast<Neighbours*>(first), neighbours);
         } else {
 #pragma unroll
             for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);

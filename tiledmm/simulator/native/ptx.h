@@ -80,6 +80,13 @@ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
     return sum;
 }
 
+// ---- wide stores ----
+
+template <class T>
+__forceinline__ void store(T* global, const T& neighbours) {
+    *global = neighbours;
+}
+
 // ---- asynchronous copies ----
 
 template <int BYTES>
