@@ -42,9 +42,8 @@ def measure(seconds: float) -> list[dict[str, Any]]:
 
     from tiledmm.bench import reference, timing
     from tiledmm.bench.comparison import operand_sets
-    from tiledmm.launch import Plan
+    from tiledmm.launch import Plan, device_model
     from tiledmm.operands import describe, resolve
-    from tiledmm.selection import rank
 
     rows = []
     for dtype in TYPES:
@@ -54,7 +53,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
             first = sets[0]
             right = reference.reference(first.a, first.b)
             product = resolve(*map(describe, first))
-            ranked = sorted(rank(product), key=lambda choice: choice.microseconds or 0.0)
+            ranked = sorted(device_model().rank(product), key=lambda choice: choice.microseconds or 0.0)
             rivals: dict[str, timing.Call] = {
                 BASELINE: lambda i, s=sets: cupy.matmul(*s[i % len(s)][:2], out=s[i % len(s)].c)
             }

@@ -155,7 +155,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
         print(f"{shape.kind} {shape} {shape.layout} ...", file=sys.stderr, flush=True)
         sets = operand_sets(shape)
         row: dict[str, Any] = asdict(shape) | {"errors": accuracy(*sets[0][:2])}
-        row["kernel"] = str(tiledmm.explain(*sets[0][:2])).splitlines()[1].split(":")[0]
+        row["kernel"] = str(tiledmm.explain(*sets[0][:2]).choices[0])
 
         def ours(i: int, sets: list[Any] = sets) -> None:
             a, b, c = sets[i % len(sets)]
@@ -247,7 +247,7 @@ def shapes_table(rows: list[dict[str, Any]]) -> Table:
                 significant(flops / micro / 1e6),
                 significant(moved / micro / 1e6),
                 significant(row["errors"]["auto"][0] / worst) if worst else "exact",
-                row["kernel"].removeprefix("tiledmm_"),
+                row["kernel"].replace("tiledmm_", ""),
             )
         )
     columns = (

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import tiledmm
 from tests.strategies import PROPERTY
 from tiledmm import api, codegen
+from tiledmm.candidates import AUTO_KERNELS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     ConfigError,
@@ -31,7 +32,6 @@ from tiledmm.errors import (
     UnsupportedTypeError,
 )
 from tiledmm.ladder import VARIANTS, kernel_variants
-from tiledmm.selection import AUTO_KERNELS
 
 ROOT = Path(__file__).resolve().parents[1]
 

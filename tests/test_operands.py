@@ -39,9 +39,9 @@ from tiledmm.errors import (
     TiledmmError,
     UnsupportedTypeError,
 )
+from tiledmm.model import H100, Choice
 from tiledmm.operands import Array, Product, describe, resolve
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS
-from tiledmm.selection import Choice
 
 MATRIX = (-2, -1)
 
@@ -138,7 +138,7 @@ def launch_on_numpy() -> Iterator[None]:
         Plan=_ReferencePlan,
         check_array=lambda x, name: None,
         current_device=lambda: 0,
-        device_name=lambda: "none",
+        device_model=lambda: H100,
         cupy=np,
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY
+from tiledmm.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.candidates import CANDIDATES
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError
 from tiledmm.geometry import schedule
 from tiledmm.ladder import STATIC_SHARED_BYTES, VARIANTS, Config, find_variant, kernel_variants
+from tiledmm.model import H100, Choice, Model
 from tiledmm.operands import Array, Product, resolve
-from tiledmm.selection import AUTO, CANDIDATES, Choice, rank, select
+from tiledmm.selection import AUTO, select
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:
@@ -82,7 +85,7 @@ def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
     assert chosen(8, 8, 8, batch=16384)[0] == "tiny"
     assert chosen(16, 16, 16, batch=4096)[0] == "tiny"
     for sizes, batch in (((8, 8, 8), 1), ((8, 8, 8), 20), ((8, 64, 8), 4096), ((64, 64, 64), 4096)):
-        assert "tiny" not in {each.specialization.variant.name for each in rank(product(*sizes, batch=batch))}
+        assert "tiny" not in {each.specialization.variant.name for each in H100.rank(product(*sizes, batch=batch))}
 
 
 def test_a_block_may_compute_several_tiles() -> None:
@@ -114,7 +117,7 @@ def test_every_candidate_is_a_kernel() -> None:
 
 def test_what_is_ranked_is_what_is_chosen() -> None:
     wanted = product(300, 200, 1000)
-    ranked = sorted(rank(wanted), key=lambda choice: choice.microseconds or 0.0)
+    ranked = sorted(H100.rank(wanted), key=lambda choice: choice.microseconds or 0.0)
     assert select(AUTO, None, wanted) == ranked[0]
     names = {(each.specialization.variant.name, each.specialization.config.bn) for each in ranked}
     assert len(names) == len(ranked)
@@ -138,8 +141,37 @@ def test_c_is_cut_where_tiles_would_stick_out_or_the_last_round_be_short() -> No
 def _expected(part: Choice) -> float:
     if not part.others:
         return part.microseconds or 0.0
-    (alone,) = (each for each in rank(part.product) if each.specialization == part.specialization and not each.others)
+    spec = part.specialization
+    (alone,) = (each for each in H100.rank(part.product) if each.specialization == spec and not each.others)
     return alone.microseconds or 0.0
+
+
+@pytest.mark.parametrize("gpu", REFERENCE_GPUS.values(), ids=lambda gpu: gpu.name)
+def test_every_gpu_has_a_model(gpu: Gpu) -> None:
+    model = Model(gpu)
+    for sizes in ((64, 64, 64), (4096, 4096, 4096), (1, 8192, 8192)):
+        expected, on_h100 = (each.best(product(*sizes)).microseconds or 0.0 for each in (model, H100))
+        slowest = max(H100.gpu.peak_flops("float32") / gpu.peak_flops("float32"), H100.gpu.bandwidth / gpu.bandwidth)
+        assert 0 < expected < 1.5 * max(slowest, 1.0) * on_h100
+    large = product(4096, 4096, 4096)
+    wider = Model(replace(gpu, sms=2 * gpu.sms)).best(large)
+    assert (wider.microseconds or 0.0) < (model.best(large).microseconds or 0.0)
+
+
+def test_c_is_cut_for_the_sms_that_there_are() -> None:
+    wanted = product(3072, 3072, 3072)
+    assert Model(replace(H100.gpu, sms=72)).best(wanted).cut != H100.best(wanted).cut
+
+
+def test_a_device_is_described_by_its_properties() -> None:
+    known: dict[str, Any] = {"name": b"made up", "major": 9, "minor": 0, "multiProcessorCount": 114}
+    clocks = {"clockRate": 1_755_000, "memoryClockRate": 1_593_000, "memoryBusWidth": 5120}
+    gpu = Gpu.of_device(known | clocks)
+    assert (gpu.name, gpu.arch.name, gpu.sms, gpu.clock) == ("made up", "sm_90", 114, 1.755e9)
+    assert gpu.bandwidth == pytest.approx(2.039e12, rel=1e-3)
+    bare = Gpu.of_device(known | {"minor": 3})
+    assert (bare.arch.name, bare.clock, bare.bandwidth) == ("sm_90", H100.gpu.clock, H100.gpu.bandwidth)
+    assert Gpu.of_device(known | {"major": 6}).arch.name == "sm_120", "too old for any kernel: any will do"
 
 
 # ---- few rows ----
@@ -242,7 +274,7 @@ def test_explain_names_the_kernel_and_the_others() -> None:
     first, second, *others = text.splitlines()
     assert first == "(64 x 65536) @ (65536 x 64), float32, layout NN"
     assert second.startswith("tiledmm_warp_tiled_f32_64x64x8_nn, K in ")
-    assert second.endswith(" us expected on an H100")
+    assert second.endswith(" us expected on H100 SXM 80 GB")
     assert len(others) == 4
 
 

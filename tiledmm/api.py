@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tiledmm import codegen, geometry
+from tiledmm.candidates import AUTO_KERNELS
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
+from tiledmm.model import H100, SPLITS
 from tiledmm.operands import Product, begin_together, describe, resolve
-from tiledmm.selection import AUTO, AUTO_KERNELS, SPLITS, select
+from tiledmm.selection import AUTO, select
 from tiledmm.tuned import table_of
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ def matmul(
 def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanation:
     """Which kernel ``matmul(x1, x2)`` takes, and why: print it. Needs no GPU.
 
+    For CuPy arrays that is on the current device, for others on an H100.
+
     Args:
         x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``; no data is read.
         **keywords: ``matmul``'s, but for those that name a kernel.
@@ -128,7 +132,7 @@ def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanatio
     Example:
         >>> print(tiledmm.explain(a, b))
         (64 x 4096) @ (4096 x 64), float32, layout NN
-        tiledmm_warp_tiled_f32_64x64x8_nn, K in 64 slices: 7.7 us expected on an H100
+        tiledmm_warp_tiled_f32_64x64x8_nn, K in 64 slices: 7.7 us expected on H100 SXM 80 GB
         ...
     """
     first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
@@ -140,7 +144,10 @@ def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanatio
             (second if right is None else second.as_type(right)),
         )
         product = resolve(first, second, third, **keywords)
-    return explanation(product)
+    if not type(x1).__module__.startswith("cupy"):
+        return explanation(product, H100, {})
+    model = device_module("launch").device_model()
+    return explanation(product, model, table_of(model.gpu.name))
 
 
 def forget_plans() -> None:
@@ -330,8 +337,9 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
     product = resolve(describe(x1), describe(x2), None if out is None else describe(out), same_memory=same, **keywords)
     if product.via_temporary or product.convert != (None, None):
         return _Detour(product, keywords, kernel)
-    table = table_of(launch.device_name()) if kernel["variant"] == AUTO else None
-    return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"], table))
+    model = launch.device_model()
+    table = table_of(model.gpu.name) if kernel["variant"] == AUTO else None
+    return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"], table, model))
 
 
 def _check_precision(precision: str) -> None:

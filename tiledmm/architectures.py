@@ -11,7 +11,9 @@ Sources:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 
@@ -237,6 +239,23 @@ class Gpu:
         This is the unit of ``2 * m * n * k``, for complex types too: one complex multiply-add counts two.
         """
         return 2 * self.arch.multiply_adds(dtype) * self.sms * self.clock
+
+    @classmethod
+    def of_device(cls, properties: Mapping[str, Any]) -> Gpu:
+        """A device, by its ``cudaDeviceProp``. What a driver does not tell is the reference machine's."""
+        capability = properties["major"], properties["minor"]
+        older = [arch for arch in TARGETS.values() if arch.capability <= capability]
+        reference = REFERENCE_GPUS[(older or list(TARGETS.values()))[-1].name]
+        # Kilohertz, and twice a cycle.
+        bandwidth = 2e3 * properties.get("memoryClockRate", 0) * properties.get("memoryBusWidth", 0) / 8
+        return cls(
+            properties["name"].decode(),
+            reference.arch,
+            properties["multiProcessorCount"],
+            1e3 * properties.get("clockRate", 0) or reference.clock,
+            bandwidth or reference.bandwidth,
+            "CUDA's device properties",
+        )
 
     @property
     def load_bandwidth(self) -> float:

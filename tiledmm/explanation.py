@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiledmm.model import Choice, Model
 from tiledmm.operands import Product
-from tiledmm.selection import Choice, rank
+from tiledmm.selection import measured
+from tiledmm.tuned import Table
 
 # What else is shown.
 _RUNNERS_UP = 4
@@ -17,27 +19,34 @@ class Explanation:
 
     Attributes:
         product: The product; ``problem.is_empty`` if there is nothing to compute.
-        choices: Kernels with the microseconds that the model expects of each on an H100.
+        choices: Kernels with the microseconds that the model expects of each.
+        tuned: What the device's table has, which counts for more; None if it has nothing.
+        gpu: Name of the device.
     """
 
     product: Product
     choices: tuple[Choice, ...]
+    tuned: Choice | None
+    gpu: str
 
     def __str__(self) -> str:
         problem = self.product.problem
         times = f"{problem.products} x " if problem.products != 1 else ""
         types = self.product.compute.dtype_name
         swapped = ", computed transposed" if self.product.swapped else ""
+        symmetric = ", C symmetric" if self.product.symmetric else ""
         shapes = f"{times}({problem.m} x {problem.k}) @ ({problem.k} x {problem.n})"
-        head = f"{shapes}, {types}, layout {problem.layout}{swapped}"
+        head = f"{shapes}, {types}, layout {problem.layout}{swapped}{symmetric}"
         if problem.is_empty:
             return f"{head}\nnothing to compute"
-        best, *others = self.choices
-        lines = [head, f"{best}: {best.microseconds:.3g} us expected on an H100"]
-        lines += [f"  {each}: {each.microseconds:.3g} us" for each in others[:_RUNNERS_UP]]
-        return "\n".join(lines)
+        best = self.tuned or self.choices[0]
+        how = "measured" if self.tuned else "expected"
+        others = self.choices if self.tuned else self.choices[1:]
+        lines = [head, f"{best}: {best.microseconds:.3g} us {how} on {self.gpu}"]
+        return "\n".join(lines + [f"  {each}: {each.microseconds:.3g} us expected" for each in others[:_RUNNERS_UP]])
 
 
-def explanation(product: Product) -> Explanation:
-    """What ``auto`` makes of a product."""
-    return Explanation(product, tuple(sorted(rank(product), key=lambda choice: choice.microseconds or 0.0)))
+def explanation(product: Product, model: Model, table: Table) -> Explanation:
+    """What ``auto`` makes of a product on a device."""
+    choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
+    return Explanation(product, tuple(choices), measured(product, table, model), model.gpu.name)

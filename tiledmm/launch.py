@@ -13,10 +13,11 @@ from typing import Any
 import cupy
 from cupy.linalg import _product
 
+from tiledmm.architectures import Gpu
 from tiledmm.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
 from tiledmm.geometry import Launch, schedule
-from tiledmm.selection import Choice
+from tiledmm.model import Choice, Model
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
 cupy_matmul = _product.matmul
@@ -153,15 +154,14 @@ def _borrowed(size: int) -> Iterator[Any]:
     cupy.cuda.runtime.freeAsync(pointer, stream.ptr)
 
 
-def device_name() -> str:
+def device_model() -> Model:
     """The current device's."""
-    return _name_of(current_device())
+    return _model_of(current_device())
 
 
 @functools.lru_cache
-def _name_of(device: int) -> str:
-    name: str = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
-    return name
+def _model_of(device: int) -> Model:
+    return Model(Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device)))
 
 
 def check_array(x: Any, name: str) -> None:

@@ -12,8 +12,8 @@ from tiledmm import api, tuned
 from tiledmm.bench.records import Size
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.ladder import Config
+from tiledmm.model import H100, SPLITS, Choice, Model
 from tiledmm.operands import Product, describe, resolve
-from tiledmm.selection import SPLITS, Choice, rank
 
 # Kernels that the model expects to take so many times as long as the best are not tried.
 _HOPELESS = 2.0
@@ -66,7 +66,8 @@ def tune(
     device = api.device_module("launch")
     from tiledmm.bench.comparison import operand_sets
 
-    path = tuned.path_of(device.device_name())
+    model = device.device_model()
+    path = tuned.path_of(model.gpu.name)
     table = dict(tuned.read(path))
     entries = []
     for size, dtype, layout in _shown(jobs, progress):
@@ -76,16 +77,16 @@ def tune(
         product = resolve(*map(describe, sets[0]))
         key = tuned.describe_product(product)
         if again or key not in table:
-            table[key] = _fastest(product, sets, trials, seconds)
+            table[key] = _fastest(model, product, sets, trials, seconds)
             tuned.write(path, table)
             api.forget_plans()
         entries.append(table[key])
     return entries
 
 
-def proposals(product: Product, trials: int) -> list[Choice]:
+def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice]:
     """Kernels to try for a product, the most promising first: the model's, then variations of the best of these."""
-    ranked = sorted(rank(product), key=lambda choice: choice.microseconds or 0.0)
+    ranked = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     limit = _HOPELESS * (ranked[0].microseconds or 0.0)
     chosen = [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
     found = {(each.specialization, each.product): each for each in chosen}
@@ -113,7 +114,7 @@ def _variations(choice: Choice) -> Iterator[Config]:
             continue
 
 
-def _fastest(product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
+def _fastest(model: Model, product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
     """Times what is right, and does not spill."""
     from tiledmm.bench import reference, timing
     from tiledmm.compilation import compiled
@@ -123,7 +124,7 @@ def _fastest(product: Product, sets: list[Any], trials: int, seconds: float) -> 
     right = reference.reference(first.a, first.b)
     rivals: dict[str, timing.Call] = {}
     choices = {}
-    for number, choice in enumerate(proposals(product, trials)):
+    for number, choice in enumerate(proposals(product, trials, model)):
         try:
             if compiled(choice.specialization.kernel).local_bytes:
                 continue
@@ -140,7 +141,7 @@ def _fastest(product: Product, sets: list[Any], trials: int, seconds: float) -> 
         raise ConfigError(f"no kernel of {trials} gives the right result for {tuned.describe_product(product)}")
     samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
     best = min(samples, key=lambda name: samples[name].seconds)
-    model = samples.get("0", samples[best])
+    models = samples.get("0", samples[best])
     spec = choices[best].specialization
     plain = asdict(spec.variant.config(None, spec.compute))
     return tuned.Entry(
@@ -150,7 +151,7 @@ def _fastest(product: Product, sets: list[Any], trials: int, seconds: float) -> 
         turned=choices[best].product.swapped != product.swapped,
         numbers={name: value for name, value in asdict(spec.config).items() if value != plain[name]},
         microseconds=samples[best].seconds * 1e6,
-        model_microseconds=model.seconds * 1e6,
+        model_microseconds=models.seconds * 1e6,
         cut=choices[best].cut,
     )
 

@@ -11,7 +11,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
-from tiledmm import selection
+from tiledmm import model
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.ladder import VARIANTS, kernel_variants
 from tiledmm.launch import Plan
@@ -225,8 +225,8 @@ def test_auto_with_one_array_and_its_transpose(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex128"])
 def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, order: str) -> None:
     # As if it were worth it for small products.
-    monkeypatch.setattr(selection, "_WORTH_CUTTING", 0.0)
-    monkeypatch.setattr(selection, "_LEFT_AFTER_CUTTING", 1000.0)
+    monkeypatch.setattr(model, "_WORTH_CUTTING", 0.0)
+    monkeypatch.setattr(model, "_LEFT_AFTER_CUTTING", 1000.0)
     rng = np.random.default_rng(80)
     left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((2, 133, 50), (50, 290)))
     x1 = to_device(left, plain(3)) if layout[0] == "N" else to_device(left.swapaxes(1, 2)).swapaxes(1, 2)

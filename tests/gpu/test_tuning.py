@@ -11,7 +11,7 @@ import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
 from tiledmm import api, tuned
-from tiledmm.launch import device_name
+from tiledmm.launch import device_model
 
 
 @pytest.mark.parametrize(("dtype", "layout"), [("float32", "NT"), ("int8", "NN")])
@@ -21,10 +21,10 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
     shape = (70, 90, 2000)
     (entry,) = tiledmm.tune([shape], dtypes=[dtype], layouts=[layout], trials=6, seconds=0.002, progress=False)
     assert entry.microseconds > 0
-    assert tuned.table_of(device_name()) == {entry.product: entry}
+    assert tuned.table_of(device_model().gpu.name) == {entry.product: entry}
     again = tiledmm.tune([shape, (8, 8, 8)], dtypes=[dtype], layouts=[layout], trials=3, seconds=0.002, progress=False)
     assert again[0] == entry, "what is in the table is not measured again"
-    assert len(tuned.table_of(device_name())) == 2
+    assert len(tuned.table_of(device_model().gpu.name)) == 2
     rng = np.random.default_rng(80)
     left, right = small_integers(rng, (70, 2000), dtype), small_integers(rng, (2000, 90), dtype)
     x1 = to_device(left)

@@ -9,11 +9,11 @@ import pytest
 
 import tiledmm
 from tests.strategies import any_bits, np_dtype, small_integers
-from tiledmm import selection, simulator
+from tiledmm import model, simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
+from tiledmm.model import Choice
 from tiledmm.operands import Product
-from tiledmm.selection import Choice
 
 CASES = [
     ("tiled", 8, {"split_k": 3}),
@@ -105,8 +105,8 @@ def test_what_auto_takes_for_one_array_and_its_transpose() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "complex128"])
 def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, order: str) -> None:
     # As if it were worth it for products that can be simulated.
-    monkeypatch.setattr(selection, "_WORTH_CUTTING", 0.0)
-    monkeypatch.setattr(selection, "_LEFT_AFTER_CUTTING", 1000.0)
+    monkeypatch.setattr(model, "_WORTH_CUTTING", 0.0)
+    monkeypatch.setattr(model, "_LEFT_AFTER_CUTTING", 1000.0)
     module = sys.modules["tiledmm.simulator.simulate"]  # whose name in the package is that of its function
     monkeypatch.setattr(module, "select", lambda variant, tile, product, config: in_parts(product)[variant])
     x1, x2 = operands(np.random.default_rng(5), dtype, layout, 50)
@@ -119,7 +119,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
 
 def in_parts(product: Product) -> dict[str, Choice]:
     """What is considered for a product in parts."""
-    return {str(choice): choice for choice in selection.rank(product) if choice.others}
+    return {str(choice): choice for choice in model.H100.rank(product) if choice.others}
 
 
 @pytest.mark.parametrize("tile", [4, 8, 16])

@@ -15,9 +15,10 @@ from tiledmm import geometry
 from tiledmm.architectures import find_target
 from tiledmm.codegen import Specialization, render
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.model import Choice
 from tiledmm.operands import begin_together, describe, resolve
 from tiledmm.problem import Span
-from tiledmm.selection import Choice, select
+from tiledmm.selection import select
 from tiledmm.simulator import machine, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import NOT_WRITTEN, Region, finding

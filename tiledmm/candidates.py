@@ -1,0 +1,112 @@
+"""The kernels that ``auto`` chooses from, and how fast each was measured to be on an H100. Numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel that ``auto`` may choose.
+
+    Attributes:
+        variant, tile: Its name.
+        few: Of its rate, what an SM reaches that has one block of it, two and so on: all of it with one more.
+        start: Steps of k that as much time passes in as in the beginning and the end of a block.
+        rates: Where every SM is full, its trillions of floating-point operations a second on an H100, by type.
+        across_k: Terabytes a second at which it reads an operand whose neighbours in memory are not successive k.
+        along_k: The same where they are.
+    """
+
+    variant: str
+    tile: int
+    few: tuple[float, ...]
+    start: int
+    rates: dict[str, float]
+    across_k: float = 2.75
+    along_k: float = 2.75
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Variant and tile."""
+        return self.variant, self.tile
+
+
+# Of blocks of one warp.
+_ONE_WARP = (0.12, 0.24, 0.35, 0.45, 0.53, 0.6, 0.67, 0.74, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98)
+
+# Of blocks of four warps, with tiles of their own.
+_SMALL_BLOCKS = (0.3, 0.55, 0.75, 0.9)
+
+# From `python -m benchmarks.selection`. Types that behave alike have one name.
+CANDIDATES = (
+    Candidate("double_buffered", 16, (0.7, 0.9, 1, 1, 1, 1, 1), 60, {
+        "float32": 8.2, "int32": 8.2, "float16": 7.5, "int8": 7.4,
+    }),
+    Candidate("double_buffered", 16, (0.7, 0.9, 1, 1, 1, 1, 1), 20, {
+        "float64": 4.7, "complex64": 4.5, "int64": 4.6, "complex128": 2.4,
+    }),
+    Candidate("double_buffered", 32, (0.95,), 16, {"complex128": 4.5}),
+    Candidate("double_buffered", 64, (0.66, 0.86), 32, {"int64": 6.9}),
+    Candidate("tiled", 64, (0.66, 0.86), 24, {"float16": 27.1, "int8": 25.5}, along_k=1.0),
+    Candidate("warp_tiled", 32, _ONE_WARP, 24, {
+        "float32": 35.5, "int32": 29.0, "float16": 15, "int8": 15, "float64": 19.5, "complex64": 11.5,
+        "complex128": 5.9,
+    }, along_k=1.3),
+    Candidate("warp_tiled", 64, (0.66, 0.86, 1, 1), 22, {"float32": 39.5, "int32": 29.0}),
+    Candidate("warp_tiled", 64, (0.77, 0.95), 16, {"float64": 21.5, "complex64": 11.8}),
+    Candidate("warp_tiled", 64, (), 16, {"complex128": 5.8}),
+    Candidate("warp_tiled", 64, (0.45, 0.7, 0.9), 16, {"float16": 30.5, "int8": 26.5}),
+    Candidate("warp_tiled", 128, (0.86,), 32, {"float32": 47.3, "float16": 37.0}),
+    Candidate("warp_tiled", 128, (), 24, {"float64": 23.5, "complex64": 12.2, "complex128": 6.1}),
+    Candidate("warp_tiled", 256, (), 40, {"float32": 50.2, "int32": 30.1}),
+    Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
+        "float32": 21, "int32": 18, "float16": 8, "int8": 9, "float64": 13, "complex64": 6, "int64": 4.5,
+        "complex128": 3.5,
+    }, across_k=2.6, along_k=1.5),
+    Candidate("thin", 16, (0.5, 0.8, 1, 1), 32, {
+        "float32": 34, "int32": 25, "float16": 13, "int8": 14, "float64": 17, "complex64": 8.3, "int64": 5.9,
+        "complex128": 4.8,
+    }, across_k=2.7, along_k=1.65),
+    Candidate("thin", 32, (0.6, 0.85), 32, {
+        "float32": 39, "int32": 26, "float16": 19, "int8": 18, "float64": 19, "complex64": 11, "int64": 5.7,
+        "complex128": 5.7,
+    }, across_k=2.7, along_k=1.6),
+    Candidate("thin", 64, (0.5, 0.8, 0.95), 24, {"float32": 41, "int32": 26}, across_k=2.6, along_k=2.2),
+    Candidate("dot_products", 1, (0.3, 0.5, 0.7, 0.85), 512, {
+        "float32": 5, "int32": 5, "float16": 0.9, "int8": 0.9, "float64": 1.9, "complex64": 1.9, "int64": 1.8,
+        "complex128": 1.0,
+    }, along_k=2.75),
+    Candidate("dot_products", 2, (0.3, 0.5, 0.7, 0.85), 512, {
+        "float32": 10, "int32": 10, "float64": 2.9, "complex64": 2.3, "int64": 2.3,
+        "complex128": 1.0,
+    }, along_k=2.75),
+    Candidate("dot_products", 4, (0.3, 0.5, 0.7, 0.85), 512, {
+        "float32": 12.5, "int32": 13, "float64": 4.9, "complex64": 4.3, "int64": 4.0,
+        "complex128": 2.1,
+    }, along_k=2.6),
+    Candidate("dot_products", 8, (0.3, 0.5, 0.7, 0.85), 512, {
+        "float32": 12, "int32": 12, "float64": 6.3, "complex64": 5.1, "int64": 4.3,
+        "complex128": 2.0,
+    }, along_k=2.5),
+    Candidate("dot_products", 16, (0.3, 0.5, 0.7, 0.85), 512, {
+        "float32": 17.3, "int32": 17.3, "float64": 7.7, "complex64": 7.1, "int64": 6.4,
+        "complex128": 2.9,
+    }, along_k=2.2),
+    # Not measured yet: estimates, at most about half of what issuing 4 instructions a cycle and SM allows.
+    Candidate("tiny", 4, _SMALL_BLOCKS, 12, {
+        "float32": 5, "int32": 4, "float16": 4, "int8": 4, "float64": 2.5, "complex64": 2, "int64": 2,
+        "complex128": 1.2,
+    }, across_k=2.2, along_k=2.2),
+    Candidate("tiny", 8, _SMALL_BLOCKS, 16, {
+        "float32": 12, "int32": 9, "float16": 10, "int8": 8, "float64": 6, "complex64": 4.5, "int64": 4,
+        "complex128": 2,
+    }, across_k=2.2, along_k=2.2),
+    Candidate("tiny", 16, (0.4, 0.7, 0.9), 16, {
+        "float32": 16, "int32": 12, "float16": 14, "int8": 13, "float64": 9, "complex64": 6, "int64": 5,
+        "complex128": 3,
+    }, across_k=2.2, along_k=2.2),
+)  # fmt: skip
+
+#: What ``auto`` chooses from, as (variant, tile).
+AUTO_KERNELS = tuple(dict.fromkeys(candidate.name for candidate in CANDIDATES))

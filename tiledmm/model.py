@@ -1,0 +1,331 @@
+"""How long kernels take for a product: a model of a GPU, from what was measured on an H100.
+
+What a launch costs, and how fast memory answers, is in the numbers below; of each kernel, ``tiledmm/candidates.py`` has
+how fast it is where every SM has as many blocks as it can hold, how much of that an SM reaches with fewer, and what a
+block's beginning and end cost. On another GPU the rates are in proportion to its data sheet's.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tiledmm.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.candidates import CANDIDATES, Candidate
+from tiledmm.codegen import Specialization
+from tiledmm.elements import WORDS, Element
+from tiledmm.geometry import slices_in, tiles, tiles_of_c
+from tiledmm.ladder import Config, find_variant
+from tiledmm.operands import Product
+from tiledmm.problem import TRANSPOSED, Problem
+
+# What was measured on.
+_H100 = REFERENCE_GPUS["sm_90"]
+
+# Terabytes a second of an H100's memory and of its L2 cache.
+_MEMORY, _L2 = 2.75, 5.5
+
+# Microseconds: of a launch, and of what the second kernel of a product in slices takes besides.
+_LAUNCH, _SECOND_LAUNCH = 2.2, 3.3
+
+# Terabytes a second, read and written, at which operands are packed; and of its rate, what a kernel reaches that copies
+# B one element at a time.
+_PACKING, _NARROW = 2.4, 0.93
+
+# Terabytes a second, read, at which narrow elements are packed to words.
+_PACKING_WORDS = 0.7
+
+# Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
+# written where these are not neighbours.
+_THIN_ALONG_K, _SCATTERED = 0.85, 0.4
+
+# Terabytes a second at which it reads the slices' sums, and microseconds for 32 of an element's.
+_SUMMING, _SLICES_IN_TURN = 4.0, 0.6
+
+# Rows up to which kernels for few rows are considered.
+_FEW_ROWS = 64
+
+# Rows and columns up to which kernels for batches of small products are, and elements that such a batch has at least.
+_SMALL, _MANY = 32, 1 << 14
+
+#: Slices of K that are considered. Few numbers: a kernel is the same for all.
+SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+# Microseconds that a product has to take for its C to be cut into parts, how many kernels that is considered for, and
+# which part of the time has to be left at most.
+_WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 40.0, 3, 0.98
+
+# Blocks an SM that slices may make of a product's, where there are not more without.
+_MOST_BLOCKS = 16
+
+# Bytes that the sums of slices may take.
+_MOST_WORKSPACE = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel for a product, and what the model makes of it.
+
+    Attributes:
+        product: The product as the kernel computes it: as it is, or transposed; or a part of it.
+        specialization: The kernel.
+        microseconds: What the model expects, of all parts; None for a kernel that was asked for by name.
+        others: Of a product whose C is cut into parts, what computes the others.
+    """
+
+    product: Product
+    specialization: Specialization
+    microseconds: float | None = None
+    others: tuple[Choice, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Choice, ...]:
+        """All that is computed, this first."""
+        return self, *self.others
+
+    @property
+    def cut(self) -> tuple[int, int] | None:
+        """Rows and columns of the first part; None if there are no others."""
+        return (self.product.problem.m, self.product.problem.n) if self.others else None
+
+    def __str__(self) -> str:
+        if not self.others:
+            return str(self.specialization)
+        return "; ".join(f"{_part_of_c(each.product)}: {each.specialization}" for each in self.parts)
+
+
+def _part_of_c(product: Product) -> str:
+    m, n = product.problem.m, product.problem.n
+    return f"{n} x {m} of C" if product.swapped else f"{m} x {n} of C"
+
+
+class Model:
+    """What ``auto`` expects of kernels on a GPU.
+
+    Args:
+        gpu: Its data sheet.
+    """
+
+    def __init__(self, gpu: Gpu = _H100) -> None:
+        self.gpu = gpu
+        # How many times as fast as an H100: its memory, its L2 cache, and an SM's multiply-adds by type.
+        self._memory = gpu.bandwidth / _H100.bandwidth
+        self._l2 = gpu.sms * gpu.clock / (_H100.sms * _H100.clock)
+        self._speed = {
+            kind: gpu.arch.multiply_adds(kind) * gpu.clock / (_H100.arch.multiply_adds(kind) * _H100.clock)
+            for kind in {name for candidate in CANDIDATES for name in candidate.rates}
+        }
+        self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
+
+    def rank(self, product: Product) -> Iterator[Choice]:
+        """Every kernel to consider for a product, each with the packing and the slices that suit it best.
+
+        And the best of them once more, for a part of C that suits it better, with the fastest kernels for the other
+        parts.
+        """
+        ranked = sorted(self._in_one(product), key=lambda pair: _time(pair[1]))
+        yield from (choice for _, choice in ranked)
+        problem = product.problem
+        if not problem.outer and not problem.is_empty and _time(ranked[0][1]) > _WORTH_CUTTING:
+            limit = _LEFT_AFTER_CUTTING * _time(ranked[0][1])
+            for candidate, choice in ranked[:_CUT_KERNELS]:
+                cuts = (self._in_several(candidate, choice.product, *cut, limit) for cut in self._cuts(choice))
+                if found := [each for each in cuts if each]:
+                    yield min(found, key=_time)
+
+    def best(self, product: Product) -> Choice:
+        """The kernel that is expected to take least, or the kernels."""
+        return min(self.rank(product), key=_time)
+
+    def with_others(self, product: Product, cut: tuple[int, int]) -> tuple[Product, tuple[Choice, ...]]:
+        """The first rows and columns of C, and the fastest kernels for the other parts."""
+        first, *others = _parts(product, *cut)
+        return first, tuple(map(self._fastest, others))
+
+    def _in_one(self, product: Product) -> Iterator[tuple[Candidate, Choice]]:
+        """Every kernel that is considered for all of C."""
+        turned = product.transposed() if product.problem.n < product.problem.m else product
+        for each in CANDIDATES:
+            few_rows = find_variant(each.variant).few_rows
+            if few_rows and turned.problem.m > _FEW_ROWS:
+                continue
+            if each.variant == "tiny" and not _is_small_batch(product.problem):
+                continue
+            choice = self._at_best(each, turned if few_rows else product)
+            if choice:
+                yield each, choice
+
+    def _at_best(self, candidate: Candidate, product: Product) -> Choice | None:
+        """A kernel with the packing and the slices that suit it best; None if it is not for such products."""
+        config = _config(candidate.variant, candidate.tile, product.compute)
+        if product.symmetric and config.wm and config.bm == config.bn:
+            config = replace(config, triangle=1)
+        ways = ((packs, split) for packs in _packings(candidate, product) for split in self._splits(config, product))
+        times = {(packs, split): self._expected(candidate, config, product, packs, split) for packs, split in ways}
+        if not times:
+            return None
+        packs, split = best = min(times, key=times.__getitem__)
+        chosen = replace(config, split_k=split, **dict.fromkeys(packs, 1))
+        return Choice(product, specialization_of(candidate.variant, chosen, product), times[best])
+
+    def _fastest_in_one(self, product: Product) -> Choice:
+        return min((choice for _, choice in self._in_one(product)), key=_time)
+
+    def _cuts(self, choice: Choice) -> Iterator[tuple[int, int]]:
+        """Rows and columns that a kernel's part may have: whole tiles, or as many as keep all SMs busy to the end."""
+        problem, config = choice.product.problem, choice.specialization.config
+        m, n = problem.m // config.bm * config.bm, problem.n // config.bn * config.bn
+        down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
+        busy = down * across * problem.products // self.gpu.sms * self.gpu.sms
+        rows, cols = busy // (across * problem.products) * config.bm, busy // (down * problem.products) * config.bn
+        for cut in sorted({(m, problem.n), (problem.m, n), (m, n), (rows, problem.n), (problem.m, cols)}):
+            if 0 < cut[0] <= problem.m and 0 < cut[1] <= problem.n and cut != (problem.m, problem.n):
+                yield cut
+
+    def _in_several(self, candidate: Candidate, product: Product, m: int, n: int, limit: float) -> Choice | None:
+        """A kernel for m rows and n columns of C, the fastest for the rest; None if that takes more than ``limit``."""
+        first, *others = _parts(product, m, n)
+        choice = self._at_best(candidate, first)
+        if choice is None or _time(choice) + len(others) * _LAUNCH >= limit:
+            return None
+        rest = tuple(map(self._fastest, others))
+        time = _time(choice) + sum(map(_time, rest))
+        return replace(choice, microseconds=time, others=rest) if time < limit else None
+
+    def _splits(self, config: Config, product: Product) -> Iterator[int]:
+        """Slices that are worth a thought."""
+        problem = product.problem
+        yield 1
+        if problem.outer:
+            return
+        sums = problem.m * problem.n * problem.products * product.compute.itemsize
+        blocks = tiles_of_c(config, problem) * problem.products
+        most = min(
+            problem.k // (2 * max(config.bk, 16)),
+            _MOST_WORKSPACE // max(sums, 1),
+            tiles(_MOST_BLOCKS * self.gpu.sms, max(blocks, 1)),
+        )
+        yield from itertools.takewhile(lambda split: split <= most, SPLITS[1:])
+
+    def _expected(
+        self, candidate: Candidate, config: Config, product: Product, packs: tuple[str, ...], split: int
+    ) -> float:
+        """Microseconds: of the SM that has most blocks or of the memory, and of the launches around it."""
+        problem, compute = product.problem, product.compute
+        like, k = "int32" if "pack_words" in packs else _behaves_like(compute), problem.k
+        rate = candidate.rates[like] * self._speed[like]
+        letters = problem.layout
+        a_bytes, b_bytes = _footprint(problem, 0) * product.a.itemsize, _footprint(problem, 1) * product.b.itemsize
+        c_bytes = problem.m * problem.n * problem.products * compute.itemsize
+        launches, packing = _LAUNCH, 0.0
+        if "pack_words" in packs:
+            launches += 2 * _LAUNCH
+            packing = (a_bytes + b_bytes) / _PACKING_WORDS
+            k, letters = tiles(k, WORDS[compute.dtype_name].per_word), "TN"
+        elif "pack_b" in packs:
+            launches += _LAUNCH
+            packing = 2 * b_bytes / _PACKING
+            letters = f"{letters[0]}N"
+        elif "pack_a" in packs:
+            launches += _LAUNCH
+            packing = 2 * a_bytes / _PACKING
+            letters = f"N{letters[1]}"
+        elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
+            rate *= _NARROW
+        elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
+            rate *= _THIN_ALONG_K
+        slices, steps = slices_in(split, k)
+        blocks = tiles(tiles_of_c(config, problem) * problem.products * slices, config.tiles_per_block)
+        full, rest = divmod(tiles(blocks, self.gpu.sms), len(candidate.few) + 1)
+        rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
+        flops = 2 * config.bm * config.bn * (steps + candidate.start) * config.tiles_per_block
+        working = rounds * flops * _H100.sms / rate
+        speed = {"N": candidate.along_k, "T": candidate.across_k, "G": min(candidate.across_k, candidate.along_k)}
+        writing = _MEMORY if problem.strides[5] == 1 else _SCATTERED
+        moving = a_bytes / speed[letters[0]] + b_bytes / speed[letters[1].translate(TRANSPOSED)] + c_bytes / writing
+        moving += c_bytes * (slices - 1) / _MEMORY
+        asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
+        half = 0.5 if config.triangle else 1.0
+        time = launches + packing / self._memory / 1e6
+        time += max(working, moving / self._memory, half * asked / _L2 / self._l2) / 1e6
+        if slices > 1:
+            adding = c_bytes * (slices + 1) / _SUMMING / self._memory / 1e6
+            time += _SECOND_LAUNCH + adding + slices / 32 * _SLICES_IN_TURN
+        return time
+
+
+#: The model of an H100.
+H100 = Model()
+
+
+def _time(choice: Choice) -> float:
+    return choice.microseconds or 0.0
+
+
+def _parts(product: Product, m: int, n: int) -> list[Product]:
+    """The first m rows and n columns of a product's C, the rest of these rows, and the other rows."""
+    problem = product.problem
+    parts = [product.part(range(m), range(n))]
+    if n < problem.n:
+        parts.append(product.part(range(m), range(n, problem.n)))
+    if m < problem.m:
+        parts.append(product.part(range(m, problem.m), range(problem.n)))
+    return parts
+
+
+def _is_small_batch(problem: Problem) -> bool:
+    """Whether a product is many small ones."""
+    elements = problem.m * problem.n * problem.products
+    return problem.products > 1 and max(problem.m, problem.n) <= _SMALL and elements >= _MANY
+
+
+@functools.lru_cache(maxsize=1024)
+def _config(variant: str, tile: int, compute: Element) -> Config:
+    return find_variant(variant).config(tile, compute)
+
+
+def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...]]:
+    """What may be packed for a kernel, as ``Config`` names it."""
+    problem, compute = product.problem, product.compute
+    if candidate.variant == "warp_tiled" and "int32" in candidate.rates and compute.dtype_name in WORDS:
+        yield ("pack_words",)
+    if _behaves_like(compute) not in candidate.rates:
+        return
+    if candidate.variant == "dot_products":  # its lanes read along k
+        if problem.layout[1] == "T":
+            yield () if problem.layout[0] == "N" else ("pack_a",)
+    elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
+        yield ("pack_b",)
+        if candidate.tile < 256:  # which takes too long over single elements
+            yield ()
+    else:
+        yield ()
+
+
+def specialization_of(name: str, config: Config, product: Product) -> Specialization:
+    """The kernel of a variant for a product."""
+    variant = find_variant(name)
+    return Specialization(variant, config, product.a, product.b, product.compute, product.c, product.problem.layout)
+
+
+def _footprint(problem: Problem, operand: int) -> int:
+    """Elements of A (0) or B (1), each of a batch that is not broadcast."""
+    rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+    products = 1
+    for dimension in (*problem.outer, *problem.batch):
+        products *= dimension.size if (dimension.a, dimension.b)[operand] else 1
+    return rows * cols * products
+
+
+def _behaves_like(compute: Element) -> str:
+    """The type in CANDIDATES whose kernels take as long."""
+    if compute.dtype_name in ("float32", "float64", "complex64", "complex128"):
+        return compute.dtype_name
+    return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
+
+
+def _has_wide_rows(problem: Problem, compute: Element) -> bool:
+    """Whether rows of B can be copied 16 bytes at a time: tiles of 256 columns take too long over single elements."""
+    return problem.layout[1] == "N" and problem.strides[2] * compute.itemsize % 16 == 0
