@@ -45,6 +45,7 @@ struct TileCopies {
 
     View<T, Stored, ORDER> view;   // seen from this thread's first element
     bool wide;                     // V neighbours are copied at once
+    bool whole;                    // all of the tile's WIDTH is inside, and lies as it is copied fastest
     int i, k;                      // which element that is
     Sum next[Share<V>::LOADS * V];   // elements on their way, where they go through registers
 
@@ -53,34 +54,40 @@ struct TileCopies {
         wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !ALONG_K : line % V == 0);
         i = wide || !ASYNC ? Share<V>::i(thread) : Share<1>::i(thread);
         k = wide || !ASYNC ? Share<V>::k(thread) : Share<1>::k(thread);
+        whole = tile.rows >= WIDTH && (wide || (ASYNC && ALONG_K));
         view = tile.from(i, k);
     }
 
-    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`.
+    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`. WHOLE: it is, and all
+    // of its steps are still to come; then nothing is asked on the way.
+    template <bool WHOLE = false>
     __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left) {
-        view.cols = inside(left, 0, BK) - k;
+        auto part = view;
+        part.cols = inside(left, 0, BK) - k;
+        if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // more than anything here is far
+        const bool vectors = WHOLE ? !(ASYNC && ALONG_K) : wide;
         if constexpr (!ASYNC) {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {
                 const int di = Share<V>::di(load), dk = Share<V>::dk(load);
-                if (wide)
-                    view.template read_or_zero<V>(&next[load * V], di, dk);
+                if (vectors)
+                    part.template read_or_zero<V>(&next[load * V], di, dk);
                 else
 #pragma unroll
                     for (int v = 0; v < V; ++v)
-                        next[load * V + v] = view.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
+                        next[load * V + v] = part.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
             }
-        } else if (wide) {
+        } else if (vectors) {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {
                 const int di = Share<V>::di(load), dk = Share<V>::dk(load);
-                if (Share<V>::has(i, k)) view.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
+                if (Share<V>::has(i, k)) part.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
             }
         } else {
 #pragma unroll
             for (int load = 0; load < Share<1>::LOADS; ++load) {
                 const int di = Share<1>::di(load), dk = Share<1>::dk(load);
-                if (Share<1>::has(i, k)) view.copy_or_zero(&tile[k + dk][i + di], di, dk);
+                if (Share<1>::has(i, k)) part.copy_or_zero(&tile[k + dk][i + di], di, dk);
             }
         }
         view.move(0, BK);

@@ -275,6 +275,9 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
         (64, 2, 2, 32),
         (33, 2, 2, 32),
         (0, 8, 1, 0),
+        (2**30, 1, 1, 2**30),
+        (2**30 + 1, 1, 2, 2**29 + 32),
+        (2**33, 3, 8, 2**30),
     ],
 )
 def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, steps: int) -> None:

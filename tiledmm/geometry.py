@@ -23,6 +23,9 @@ from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension,
 MAX_GRID_X = 2**31 - 1
 MAX_GRID_Y = 65_535
 
+#: Steps of k that a block sums, at most: kernels count them in 32 bits.
+LONGEST_SLICE = 1 << 30
+
 #: Slices of K begin at multiples of this: whatever is aligned to 16 bytes stays so.
 SLICE_STEP = 32
 
@@ -244,7 +247,8 @@ def _copying(problem: Problem, side: str, sizes: list[int], strides: list[int]) 
 
 
 def slices_in(split: int, k: int) -> tuple[int, int]:
-    """How many slices K is cut into, and steps of k in each: no more than ``split``, none empty."""
+    """How many slices K is cut into, and steps of k in each: no more than ``split``, unless K is huge, and none empty."""
+    split = max(split, tiles(k, LONGEST_SLICE))
     if split == 1 or k == 0:
         return 1, k
     steps = tiles(tiles(k, split), SLICE_STEP) * SLICE_STEP

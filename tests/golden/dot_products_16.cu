@@ -462,7 +462,7 @@ __device__ __forceinline__ long long batch_offset(const Problem& p, const Stride
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long k;            // steps of k that it sums: all, or a slice of them
+    long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
     bool exists;            // false for the blocks that fill up the grid's last row
 
