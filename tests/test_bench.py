@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import bank_conflicts, readme
+from benchmarks import bank_conflicts, ceiling, readme
 from tiledmm.bench import reference as ref
 from tiledmm.bench import tables, timing, without_gpu
 from tiledmm.bench.records import (
@@ -627,3 +627,25 @@ def test_compare_takes_every_kind_of_type(comparing: Any, dtype: str) -> None:
     assert found.ok
     naive = found.row("naive")
     assert naive.tflops == pytest.approx(128 * element(dtype).multiplies / naive.microseconds / 1e6)
+
+
+# ---- what is left to the ceiling ----
+
+
+def test_readings_of_power_are_those_of_the_second_half() -> None:
+    text = "100.0, 345\n200.0, 1000\n600.0, 1900\n620.0, 1700\n"
+    assert ceiling.readings(text) == (610.0, 1800.0)
+    for broken in ("", "No devices were found\n", "600.0, 1900\n"):
+        with pytest.raises(ValueError, match="no readings"):
+            ceiling.readings(broken)
+
+
+def test_issue_slots_are_parts_of_a_schedulers_cycles() -> None:
+    counted = {"instructions": 900, "multiply_adds": 800 * 32, "cycles": 1000, "issued": 880, "shared_wavefronts": 100}
+    (row,) = ceiling.issue_table([{"symbol": "kernel", **counted}]).rows
+    assert row == ("kernel", "0.880", "0.889", "0.800", "0.400")
+
+
+def test_power_stands_beside_speed() -> None:
+    (row,) = ceiling.ceiling_table([{"rival": "a", "product": "b", "tflops": 50.0, "watts": 625.0, "mhz": 1700.0}]).rows
+    assert row[-1] == "0.0800"

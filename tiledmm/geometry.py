@@ -247,7 +247,7 @@ def _copying(problem: Problem, side: str, sizes: list[int], strides: list[int]) 
 
 
 def slices_in(split: int, k: int) -> tuple[int, int]:
-    """How many slices K is cut into, and steps of k in each: no more than ``split``, unless K is huge, and none empty."""
+    """How many slices K is cut into, and steps of k in each: ``split`` at most unless K is huge, and none empty."""
     split = max(split, tiles(k, LONGEST_SLICE))
     if split == 1 or k == 0:
         return 1, k
