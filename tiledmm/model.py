@@ -55,7 +55,7 @@ SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 
 
 # Microseconds that a product has to take for its C to be cut into parts, how many kernels that is considered for, and
 # which part of the time has to be left at most.
-_WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 40.0, 3, 0.98
+_WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 100.0, 3, 0.98
 
 # Blocks an SM that slices may make of a product's, where there are not more without.
 _MOST_BLOCKS = 16
