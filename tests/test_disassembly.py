@@ -50,6 +50,24 @@ def test_what_nvdisasm_prints():
     assert code.opcodes["FFMA"] == 2 and code.opcodes["LDS"] == 3
 
 
+def test_bank_conflicts():
+    ffma = "        /*0010*/                   FFMA R1, {} ;"
+    for operands, conflicts in (
+        (["R2, R4, R6"], 1),
+        (["R3, R5, R7"], 1),
+        (["R2, R4, R7"], 0),
+        (["R2, R4, R2"], 0),
+        (["-R2, R4, R6"], 1),
+        (["R2.reuse, R4, R7", "R2, R6, R8"], 0),
+        (["R2.reuse, R4, R7", "R4, R2, R8"], 1),
+        (["R2.reuse, R4, R7", "R2, R3, R7", "R2, R4, R6"], 1),
+        (["R2, R4, 1"], 0),
+        (["R2, R4, RZ"], 0),
+    ):
+        assert parse([ffma.format(each) for each in operands]).bank_conflicts == conflicts, operands
+    assert parse(["        /*0010*/                   IMAD R1, R2, R4, R6 ;"]).bank_conflicts == 0
+
+
 def test_nothing_at_all():
     assert parse([]) == disassembly.MachineCode((), {})
 
@@ -117,3 +135,13 @@ def test_without_a_disassembler_the_error_says_how_to_get_one(monkeypatch, tmp_p
     disassembly.nvdisasm.cache_clear()
     assert disassembly.nvdisasm() == Path(tmp_path / "bin" / "nvdisasm")
     disassembly.nvdisasm.cache_clear()
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_no_multiply_add_of_warp_tiled_meets_a_bank_conflict(tools, layout):
+    """What wide stores of the sums' own registers would bring: see ``store`` in ptx.cuh."""
+    spec = specialize("warp_tiled", layout=layout)
+    code = disassemble(render(spec), spec.symbol, "sm_90")
+    assert code.opcodes["FFMA"] >= 1024
+    assert code.bank_conflicts == 0
+    assert {each.bytes for each in code.accesses if (each.kind, each.space) == ("store", "global")} == {4, 16}

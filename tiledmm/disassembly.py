@@ -19,7 +19,11 @@ from tiledmm.inspection import INSTALL, compile_for
 # "	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382": one for each level, innermost first.
 _LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)(?: inlined at "[^"]*", line (\d+))?')
 # "        /*1450*/              @!P0 LDGSTS.E [R13], desc[UR20][R4.64] ;"
-_INSTRUCTION = re.compile(r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)")
+_INSTRUCTION = re.compile(
+    r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)(?P<operands>[^;]*)"
+)
+# "-R13.reuse", of an instruction's operands.
+_REGISTER = re.compile(r"^[-|~]*R(\d+)(\.reuse)?")
 
 _SPACES = {"LDS": "shared", "STS": "shared", "LDG": "global", "STG": "global", "LDL": "local", "STL": "local",
            "LD": "generic", "ST": "generic", "LDGSTS": "shared"}  # fmt: skip
@@ -55,10 +59,14 @@ class MachineCode:
     Attributes:
         accesses: Its instructions that access memory, in order. Those that are never carried out are left out.
         opcodes: How many there are of each instruction, by its name without modifiers.
+        bank_conflicts: How many float32 multiply-adds (FFMA) read three registers of one bank, of two that there are,
+            each for itself: that takes a cycle more. An operand that the instruction before kept (``.reuse``) is not
+            read. Source: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018).
     """
 
     accesses: tuple[Access, ...]
     opcodes: dict[str, int]
+    bank_conflicts: int = 0
 
 
 @functools.lru_cache(maxsize=256)
@@ -89,6 +97,8 @@ def parse(lines: Iterable[str]) -> MachineCode:
     accesses: list[Access] = []
     opcodes: dict[str, int] = {}
     chain: list[int] = []
+    conflicts = 0
+    kept: dict[int, int] = {}  # registers that the instruction before kept, by the operand's place
     fresh = True  # line information stands before the first instruction that it holds for
     for text in lines:
         if match := _LINE.match(text):
@@ -102,10 +112,14 @@ def parse(lines: Iterable[str]) -> MachineCode:
         fresh = True
         name, *modifiers = match["opcode"].split(".")
         opcodes[name] = opcodes.get(name, 0) + 1
+        registers = [_REGISTER.match(operand.strip()) for operand in match["operands"].split(",")[1:]]
+        read = {int(each[1]) for place, each in enumerate(registers) if each and kept.get(place) != int(each[1])}
+        conflicts += name == "FFMA" and len(read) == 3 and len({register % 2 for register in read}) == 1
+        kept = {place: int(each[1]) for place, each in enumerate(registers) if each and each[2]}
         if name in _KINDS and not (match["guard"] or "").startswith("@!PT"):
             width = next((_BYTES[modifier] for modifier in modifiers if modifier in _BYTES), 4)
             accesses.append(Access(_KINDS[name], _SPACES[name], width, tuple(chain), int(match["offset"], 16)))
-    return MachineCode(tuple(accesses), opcodes)
+    return MachineCode(tuple(accesses), opcodes, conflicts)
 
 
 @functools.lru_cache(maxsize=1)

@@ -26,8 +26,8 @@ MAX_GRID_Y = 65_535
 #: Steps of k that a block sums, at most: kernels count them in 32 bits.
 LONGEST_SLICE = 1 << 30
 
-#: Slices of K begin at multiples of this: what is read at once (16 bytes' worth of sums, 4 elements at most) stays whole,
-#: and so do the steps along K of most kernels.
+#: Slices of K begin at multiples of this: what is read at once (16 bytes' worth of sums, 4 elements at most) stays
+#: whole, and so do the steps along K of most kernels.
 SLICE_STEP = 8
 
 #: Rows of a packed operand begin at multiples of so many bytes.
