@@ -35,8 +35,9 @@ def tune(
     """Measures kernels for given products on the current device; ``auto`` takes the fastest from then on.
 
     What is tried: what the model of ``auto`` considers, in its order, with numbers varied: slices of K, steps along K,
-    stages. Left out are kernels that break a rule, spill registers or are expected to be hopeless; and any whose
-    result is wrong. The table is written after every product, so a search that was interrupted goes on where it was.
+    stages, the order of blocks. Left out are kernels that break a rule, spill registers or are expected to be
+    hopeless; and any whose result is wrong. The table is written after every product, so a search that was interrupted
+    goes on where it was.
 
     Args:
         shapes: (m, n, k) of each product.
@@ -106,6 +107,8 @@ def _variations(choice: Choice) -> Iterator[Config]:
     if config.stages > 1:
         changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk}, {"stages": config.stages + 1}]
         changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk, "stages": 2}]
+    if config.wm:
+        changes += [{"group": 4 * config.group}, {"group": max(config.group // 4, 1)}]
     for change in changes:
         numbers = asdict(replace(config, **change))
         try:
