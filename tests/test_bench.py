@@ -37,6 +37,7 @@ from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError
 from tiledmm.inspection import Resources
 from tiledmm.ladder import kernel_variants
+from tiledmm.model import H100
 
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
 
@@ -575,6 +576,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "cupy", fake)
     monkeypatch.setattr(module, "matmul", matmul)
     monkeypatch.setattr(module, "compiled", compiled)
+    monkeypatch.setattr(module, "device_model", lambda: H100)
     monkeypatch.setattr(module, "_device_clock", lambda device: timing.HostClock(lambda: None))
     return module
 

@@ -14,13 +14,14 @@ from tiledmm.api import matmul
 from tiledmm.bench import reference as expected
 from tiledmm.bench import timing
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand
-from tiledmm.codegen import Specialization
 from tiledmm.compilation import Kernel, compiled, raw_kernel
 from tiledmm.elements import element
 from tiledmm.errors import ShapeError, TiledmmError
-from tiledmm.launch import Plan
-from tiledmm.operands import describe, resolve
+from tiledmm.launch import Plan, device_model
+from tiledmm.model import Choice
+from tiledmm.operands import Product, describe, resolve
 from tiledmm.selection import AUTO, select
+from tiledmm.tuned import table_of
 
 # Products so small that more copies of their operands would be needed are over before memory matters.
 _MAX_SETS = 64
@@ -139,9 +140,8 @@ def _described(rung: Rung, operands: Operands) -> Row:
     """A rung's row with what its compiled kernel says of itself, or with why there is none."""
     row = Row(rung.variant, rung.tile)
     try:
-        a, b, c = operands
-        spec = select(rung.variant, rung.tile, resolve(describe(a), describe(b), describe(c))).specialization
-        kernel = compiled(spec.kernel)
+        choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)))
+        kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}")
     return replace(
@@ -150,12 +150,18 @@ def _described(rung: Rung, operands: Operands) -> Row:
         shared_bytes=kernel.shared_bytes,
         local_bytes=kernel.local_bytes,
         occupancy=kernel.occupancy,
-        note=_remark(rung, kernel, spec),
+        note=_remark(rung, kernel, choice),
     )
 
 
-def _remark(rung: Rung, kernel: Kernel, spec: Specialization) -> str:
-    remarks = [f"runs {spec}"] if rung.variant == AUTO or spec != spec.kernel else []
+def _choice(variant: str, tile: int | None, product: Product) -> Choice:
+    """What computes a product on the current device."""
+    model = device_model()
+    return select(variant, tile, product, None, table_of(model.gpu.name), model)
+
+
+def _remark(rung: Rung, kernel: Kernel, choice: Choice) -> str:
+    remarks = [f"runs {choice}"] if rung.variant == AUTO or str(choice) != kernel.symbol else []
     if kernel.local_bytes:
         remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")
     return ", ".join(remarks)
@@ -211,7 +217,7 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     """
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
     product = resolve(describe(a), describe(b))
-    choice = select(AUTO, None, product)
+    choice = _choice(AUTO, None, product)
     raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
     ((_, (_, grid, block, sizes)),) = Plan(choice).launches
 
