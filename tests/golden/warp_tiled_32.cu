@@ -948,7 +948,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
     } else {   // element by element: successive lanes write neighbours, and so get them by way of shared memory
         auto& rows = shared.rows[warp];
-        __syncthreads();                  // everyone has read the last tiles, in whose place the rows go
+        wait_for_copies();   // of tiles behind the last, which are zeros
+        __syncthreads();     // and everyone has read the last tiles: the rows go in their place
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
 #pragma unroll

@@ -16,6 +16,9 @@ from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.ladder import VARIANTS, kernel_variants
 from tiledmm.launch import Plan
 
+#: Variants whose C goes by way of shared memory.
+WITH_WARPS = ("warp_tiled", "thin")
+
 
 def operand(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     if dtype.kind in "iub":
@@ -77,6 +80,22 @@ def test_tiles_of_several_slices_meet_at_the_barriers_of_a_warp(slices: int) -> 
         left, right = small_integers(rng, (3, 5, k), "f4"), small_integers(rng, (k, 9), "f4")
         keywords: dict[str, Any] = {"variant": "tiny", "tile": 8, "config": {"split_k": slices}}
         check_into(left @ right, plain(3), to_device(left), to_device(right), f"k {k} in {slices}", **keywords)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "complex128"])
+@pytest.mark.parametrize(
+    ("variant", "tile"), [(row.name, tile) for row in kernel_variants() if row.name in WITH_WARPS for tile in row.tiles]
+)
+def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, dtype: str) -> None:
+    """They take the place of tiles in shared memory, of which some may be on their way where K is short."""
+    rng = np.random.default_rng(84)
+    for m, n, k in ((9, 131, 0), (9, 131, 1), (40, 257, 5), (130, 131, 9), (9, 1031, 40), (257, 259, 300)):
+        left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((m, k), (k, n)))
+        what = f"{variant} {tile} {dtype} {m}x{n}x{k}"
+        keywords: dict[str, Any] = {"variant": variant, "tile": tile}
+        x1, x2 = to_device(left), to_device(right)
+        for _ in range(3):
+            check_into(exact_product(left, right), plain(2), x1, x2, what, **keywords)
 
 
 PACKED = ({"pack_b": 1}, {"pack_a": 1}, {"pack_a": 1, "pack_b": 1, "split_k": 3})

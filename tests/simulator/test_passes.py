@@ -12,8 +12,12 @@ from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import model, simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
+from tiledmm.ladder import kernel_variants
 from tiledmm.model import Choice
 from tiledmm.operands import Product
+
+#: Variants whose C goes by way of shared memory.
+WITH_WARPS = ("warp_tiled", "thin")
 
 CASES = [
     ("tiled", 8, {"split_k": 3}),
@@ -115,6 +119,20 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     assert len(kernels) > 1
     for name in kernels:
         np.testing.assert_array_equal(simulator.matmul(x1, x2, order=order, variant=name), expected(x1, x2))
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 9, 40])
+@pytest.mark.parametrize(
+    ("variant", "tile"), [(row.name, tile) for row in kernel_variants() if row.name in WITH_WARPS for tile in row.tiles]
+)
+def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, k: int) -> None:
+    """They take the place of tiles in shared memory, of which some may be on their way where K is short."""
+    rng = np.random.default_rng(8)
+    for dtype in ("float32", "float64", "int8"):
+        x1, x2 = (small_integers(rng, shape, dtype, 1) for shape in ((9, k), (k, 131)))
+        result, report = simulator.run(x1, x2, variant=variant, tile=tile, counts=False)
+        np.testing.assert_array_equal(result, expected(x1, x2))
+        report.check()
 
 
 def in_parts(product: Product) -> dict[str, Choice]:
