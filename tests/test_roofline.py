@@ -7,8 +7,9 @@ import pytest
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import specialize
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import Config, kernel_variants
+from tiledmm.ladder import kernel_variants
 from tiledmm.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add
+from tiledmm.variant import Config
 
 H100 = REFERENCE_GPUS["sm_90"]
 LANES = range(32)

@@ -18,10 +18,11 @@ from tiledmm.candidates import CANDIDATES
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError
 from tiledmm.geometry import schedule
-from tiledmm.ladder import STATIC_SHARED_BYTES, VARIANTS, Config, find_variant, kernel_variants
+from tiledmm.ladder import VARIANTS, find_variant, kernel_variants
 from tiledmm.model import H100, Choice, Model
 from tiledmm.operands import Array, Product, resolve
 from tiledmm.selection import AUTO, select
+from tiledmm.variant import STATIC_SHARED_BYTES, Config
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:

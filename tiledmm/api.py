@@ -71,7 +71,7 @@ def matmul(
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
-            any of ``tiledmm.ladder.Config``. Only with a variant that is named.
+            any of ``tiledmm.variant.Config``. Only with a variant that is named.
         precision: What a float32 product may use: ``"float32"``, anything that keeps float32's accuracy; or ``"ieee"``,
             float32 multiply-adds only. Today every kernel is of the second kind.
 

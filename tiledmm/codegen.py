@@ -18,7 +18,8 @@ from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
 from tiledmm.elements import WORDS, Element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.ladder import LAUNCHED, Config, Variant, find_variant
+from tiledmm.ladder import find_variant
+from tiledmm.variant import LAUNCHED, Config, Variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}

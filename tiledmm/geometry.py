@@ -17,8 +17,9 @@ import numpy as np
 from tiledmm.codegen import Specialization
 from tiledmm.elements import ELEMENTS, WORDS, Element
 from tiledmm.errors import ShapeError
-from tiledmm.ladder import PACK, PACK_WORDS, SUM_SLICES, Config
+from tiledmm.ladder import PACK, PACK_WORDS, SUM_SLICES
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
+from tiledmm.variant import Config
 
 MAX_GRID_X = 2**31 - 1
 MAX_GRID_Y = 65_535

@@ -17,9 +17,10 @@ from tiledmm.candidates import CANDIDATES, Candidate
 from tiledmm.codegen import Specialization
 from tiledmm.elements import WORDS, Element
 from tiledmm.geometry import slices_in, tiles, tiles_of_c
-from tiledmm.ladder import Config, find_variant
+from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
+from tiledmm.variant import Config
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]

@@ -13,8 +13,9 @@ import jinja2
 from tiledmm import api
 from tiledmm.codegen import render, specialize
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import VARIANTS, Variant, add_variant, find_variant, remove_variant
+from tiledmm.ladder import VARIANTS, add_variant, find_variant, remove_variant
 from tiledmm.selection import AUTO
+from tiledmm.variant import Variant
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

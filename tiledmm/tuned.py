@@ -18,8 +18,9 @@ from typing import Any
 
 from tiledmm.elements import element
 from tiledmm.errors import TiledmmError
-from tiledmm.ladder import VECTOR_BYTES, find_variant
+from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
+from tiledmm.variant import VECTOR_BYTES
 
 _FORMAT = 1
 

@@ -11,9 +11,9 @@ from typing import Any
 from tiledmm import api, tuned
 from tiledmm.bench.records import Size
 from tiledmm.errors import ConfigError, TiledmmError
-from tiledmm.ladder import Config
 from tiledmm.model import H100, SPLITS, Choice, Model
 from tiledmm.operands import Product, describe, resolve
+from tiledmm.variant import Config
 
 # Kernels that the model expects to take so many times as long as the best are not tried.
 _HOPELESS = 2.0

@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
 from tiledmm.elements import WORDS, element
-from tiledmm.ladder import VARIANTS, Config, kernel_variants
+from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.variant import Config
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
 TYPES = ("int8", "float16", "float32", "float64", "complex64", "complex128")

@@ -1,0 +1,178 @@
+"""What a rung of the ladder is: a template, and the numbers that it takes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+
+from tiledmm.elements import WORDS, Element
+from tiledmm.errors import ConfigError
+
+# A block's static shared memory; more has to be asked for at launch, which no rung here needs.
+STATIC_SHARED_BYTES = 48 * 1024
+
+# Bytes that a thread moves at a time, at most.
+VECTOR_BYTES = 16
+
+# Threads that a block can have.
+MAX_THREADS = 1024
+
+# Numbers of what is launched, which are no part of a kernel's text.
+LAUNCHED = ("split_k", "pack_a", "pack_b", "pack_words", "group")
+
+# Numbers that some rungs have no use for.
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "pack_a", "pack_b", "pack_words")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The numbers of one kernel, named as its template names them (there in capitals).
+
+    Attributes:
+        bm, bn: Rows and columns of C that a block computes, or each of its tiles_per_block.
+        bk: Step along K; 1 where nothing is staged in shared memory.
+        tm, tn: Rows and columns of C that a thread computes.
+        pad: Elements added to each row of a shared tile; in blocks of several tiles, to each tile.
+        stages: Shared buffers; 0 without shared memory.
+        unroll: Steps of the inner loop that are laid out in full.
+        min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
+        wm, wn: Rows and columns of C that a warp computes; 0 where its threads' places follow from the block's.
+        lanes: Threads that share those elements, each with steps of k of its own.
+        triangle: 1 if only tiles on and below C's diagonal are computed, and written on both sides of it: for a @ a.T.
+        split_k: Slices that K is cut into, at most: blocks of their own sum them, and a second kernel adds them up. The
+            same kernel serves any number.
+        pack_words: 1 if both operands are first packed to words along K: of int8 and uint8 four elements, of bool 32.
+        pack_a, pack_b: 1 if an operand is first copied to rows that begin at multiples of 16 bytes, else 0.
+        group: Columns of blocks that are numbered together, so that those that run at a time share what they read.
+        tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
+    """
+
+    bm: int
+    bn: int
+    bk: int = 1
+    tm: int = 1
+    tn: int = 1
+    pad: int = 0
+    stages: int = 0
+    unroll: int = 1
+    min_blocks: int = 1
+    wm: int = 0
+    wn: int = 0
+    lanes: int = 1
+    triangle: int = 0
+    split_k: int = 1
+    pack_a: int = 0
+    pack_b: int = 0
+    pack_words: int = 0
+    group: int = 1
+    tiles_per_block: int = 1
+
+    @property
+    def tile_threads(self) -> int:
+        """Threads that compute a tile of bm x bn."""
+        return (self.bm // self.tm) * (self.bn // self.tn) * self.lanes
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.tile_threads * self.tiles_per_block
+
+
+# Whether something holds, and what.
+Rule = tuple[bool, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One rung of the ladder.
+
+    Attributes:
+        name: What ``variant=`` takes.
+        template: File in ``cuda_src/``, or None for the baseline that is not ours.
+        summary: What it adds to the rung before it, in one line.
+        configure: ``(tile, element) -> Config`` for products of that element type.
+        block: ``Config -> (x, y)``, the block's dimensions.
+        shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
+        rules: ``(Config, element) -> [(holds, rule)]``: what its template needs of its numbers.
+        few_rows: Whether it is for a C of few rows: a product with fewer columns than rows is computed transposed.
+        tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
+        default_tile: The tile taken when none is given.
+        simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
+        text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
+        folder: Where that lies, and what it includes may lie.
+    """
+
+    name: str
+    template: str | None
+    summary: str
+    configure: Callable[[int, Element], Config]
+    block: Callable[[Config], tuple[int, int]]
+    shared_bytes: Callable[[Config, Element, str], int]
+    rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
+    few_rows: bool = False
+    tiles: tuple[int, ...] = ()
+    default_tile: int = 0
+    simulated: bool = True
+    text: str | None = None
+    folder: str = ""
+
+    def config(self, tile: int | None, element: Element, numbers: Mapping[str, int] | None = None) -> Config:
+        """The numbers for a tile and an element type, some of them given.
+
+        Args:
+            tile: One of ``tiles``; None for the default.
+            element: Type the product is taken in.
+            numbers: What to have instead of the tile's own numbers, by their names in ``Config``.
+
+        Raises:
+            ConfigError: If the variant has no tiles, or not this one (the message names those it has); if there is no
+                such number, or they break a rule (the message says which).
+        """
+        return self._with(self._of_tile(tile, element), numbers, element) if numbers else self._of_tile(tile, element)
+
+    def _of_tile(self, tile: int | None, element: Element) -> Config:
+        if tile is None:
+            return self.configure(self.default_tile, element)
+        if not self.tiles:
+            raise ConfigError(f"variant {self.name!r} has no tile to choose; leave tile= out")
+        try:
+            return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element)
+        except (TypeError, ValueError):
+            fits = ", ".join(map(str, self.tiles))
+            raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
+
+    def _with(self, config: Config, numbers: Mapping[str, int], element: Element) -> Config:
+        known = [field.name for field in fields(Config)]
+        for name, value in numbers.items():
+            if name not in known:
+                raise ConfigError(f"there is no number {name!r}; the numbers are {', '.join(known)}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
+                raise ConfigError(
+                    f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}"
+                )
+        one_tile = config.tiles_per_block == 1
+        config = replace(config, **numbers)
+        shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
+        limit = STATIC_SHARED_BYTES
+        whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
+        rules = [
+            (whole, "bm and bn are multiples of tm and tn"),
+            (
+                config.triangle <= 1 and (config.triangle == 0 or (config.wm > 0 and config.bm == config.bn)),
+                "triangle is 0, or 1 where blocks have warp tiles and bm is bn",
+            ),
+            (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
+            (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
+            (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
+            (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
+            (not config.pack_words or not config.lanes > 1, "pack_words is for kernels whose lanes do not share k"),
+            (not config.pack_words or not config.pack_a + config.pack_b, "pack_words packs both, once"),
+            (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
+            (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
+            *(self.rules(config, element) if whole else ()),
+        ]
+        broken = "; ".join(rule for holds, rule in rules if not holds)
+        if broken:
+            raise ConfigError(f"variant {self.name!r} of {element.dtype_name} cannot have these numbers: {broken}")
+        return config
