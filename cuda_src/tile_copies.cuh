@@ -58,13 +58,13 @@ struct TileCopies {
         view = tile.from(i, k);
     }
 
-    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`. WHOLE: it is, and all
-    // of its steps are still to come; then nothing is asked on the way.
+    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`. With WHOLE, which is
+    // for tiles that are, and have BK steps left, nothing is guarded.
     template <bool WHOLE = false>
     __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left) {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
-        if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // more than anything here is far
+        if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
         const bool vectors = WHOLE ? !(ASYNC && ALONG_K) : wide;
         if constexpr (!ASYNC) {
 #pragma unroll

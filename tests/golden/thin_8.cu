@@ -79,8 +79,8 @@ __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigne
 // writes them one by one: a kernel that may also have to write single elements, at edges, gets no wide stores.
 //
 // A wide store takes registers that lie side by side. Asked for the sums' own, the compiler keeps these so from the start,
-// and then finds no places for them that are free of register bank conflicts in the mainloop (9% of its multiply-adds had
-// one). So the words are new values: 0 is added to them, which the compiler does not know to be 0.
+// and then finds no places for them that are free of register bank conflicts in the mainloop. So the words are new values:
+// 0 is added to them, which the compiler does not know to be 0.
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& neighbours) {
     if constexpr (sizeof(T) % 8 == 0) {
@@ -765,13 +765,13 @@ struct TileCopies {
         view = tile.from(i, k);
     }
 
-    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`. WHOLE: it is, and all
-    // of its steps are still to come; then nothing is asked on the way.
+    // Sends for the next tile, with `left` steps of k still to come. It arrives in `tile` or in `next`. With WHOLE, which is
+    // for tiles that are, and have BK steps left, nothing is guarded.
     template <bool WHOLE = false>
     __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left) {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
-        if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // more than anything here is far
+        if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
         const bool vectors = WHOLE ? !(ASYNC && ALONG_K) : wide;
         if constexpr (!ASYNC) {
 #pragma unroll
@@ -833,7 +833,8 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 // warp_tiled: each warp computes a tile of its own, from fragments that wait in registers; copies run STAGES - 1 steps ahead.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN); a thread (TM, TN)
-// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), and PAD a row of a tile that is transposed on the way          Barriers  1 per K step
+// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), and PAD a row of a tile that is transposed on the way; or, where that is
+//           more, WARPS * LANES_M * (WN + 1) * sizeof(Sum) for C          Barriers  1 per K step, and 1 if C is not aligned
 // Requires  32 threads a warp tile; each thread as many elements of a tile as another, in whole vectors
 // Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
 //

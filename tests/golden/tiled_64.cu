@@ -79,8 +79,8 @@ __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigne
 // writes them one by one: a kernel that may also have to write single elements, at edges, gets no wide stores.
 //
 // A wide store takes registers that lie side by side. Asked for the sums' own, the compiler keeps these so from the start,
-// and then finds no places for them that are free of register bank conflicts in the mainloop (9% of its multiply-adds had
-// one). So the words are new values: 0 is added to them, which the compiler does not know to be 0.
+// and then finds no places for them that are free of register bank conflicts in the mainloop. So the words are new values:
+// 0 is added to them, which the compiler does not know to be 0.
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& neighbours) {
     if constexpr (sizeof(T) % 8 == 0) {

@@ -151,7 +151,7 @@ class Code:
     """A kernel compiled for the CPU and loaded."""
 
     path: Path
-    library: Any
+    loaded: Any  # its functions, by name
     base: int  # where offset 0 of the file was loaded
 
     @classmethod
@@ -212,8 +212,8 @@ def execute(
             into[0], into[1], into[2] = describe(pc - code.base, KINDS[kind])
 
     launch = Launch(
-        run_thread=ctypes.cast(code.library.tiledmm_run_thread, c_void_p).value,
-        anchor=ctypes.cast(code.library.tiledmm_anchor_address, c_void_p).value,
+        run_thread=ctypes.cast(code.loaded.tiledmm_run_thread, c_void_p).value,
+        anchor=ctypes.cast(code.loaded.tiledmm_anchor_address, c_void_p).value,
         arguments=pointers,
         grid=grid,
         block=block,
