@@ -747,7 +747,7 @@ struct TileCopies {
 
     View<T, Stored, ORDER> view;   // seen from this thread's first element
     bool wide;                     // V neighbours are copied at once
-    bool whole;                    // all of the tile's WIDTH is inside, and lies as it is copied fastest
+    bool whole;                    // all of the tile's WIDTH is inside, and is copied without a stop, as fast as it can be
     int i, k;                      // which element that is
     Sum next[Share<V>::LOADS * V];   // elements on their way, where they go through registers
 
@@ -756,7 +756,7 @@ struct TileCopies {
         wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !ALONG_K : line % V == 0);
         i = wide || !ASYNC ? Share<V>::i(thread) : Share<1>::i(thread);
         k = wide || !ASYNC ? Share<V>::k(thread) : Share<1>::k(thread);
-        whole = tile.rows >= WIDTH && (wide || (ASYNC && ALONG_K));
+        whole = ASYNC && tile.rows >= WIDTH && (wide || ALONG_K);
         view = tile.from(i, k);
     }
 
@@ -767,7 +767,7 @@ struct TileCopies {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
         if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-        const bool vectors = WHOLE ? !(ASYNC && ALONG_K) : wide;
+        const bool vectors = WHOLE ? !ALONG_K : wide;
         if constexpr (!ASYNC) {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {

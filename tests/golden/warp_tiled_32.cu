@@ -752,7 +752,7 @@ struct TileCopies {
 
     View<T, Stored, ORDER> view;   // seen from this thread's first element
     bool wide;                     // V neighbours are copied at once
-    bool whole;                    // all of the tile's WIDTH is inside, and lies as it is copied fastest
+    bool whole;                    // all of the tile's WIDTH is inside, and is copied without a stop, as fast as it can be
     int i, k;                      // which element that is
     Sum next[Share<V>::LOADS * V];   // elements on their way, where they go through registers
 
@@ -761,7 +761,7 @@ struct TileCopies {
         wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !ALONG_K : line % V == 0);
         i = wide || !ASYNC ? Share<V>::i(thread) : Share<1>::i(thread);
         k = wide || !ASYNC ? Share<V>::k(thread) : Share<1>::k(thread);
-        whole = tile.rows >= WIDTH && (wide || (ASYNC && ALONG_K));
+        whole = ASYNC && tile.rows >= WIDTH && (wide || ALONG_K);
         view = tile.from(i, k);
     }
 
@@ -772,7 +772,7 @@ struct TileCopies {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
         if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-        const bool vectors = WHOLE ? !(ASYNC && ALONG_K) : wide;
+        const bool vectors = WHOLE ? !ALONG_K : wide;
         if constexpr (!ASYNC) {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {
@@ -844,12 +844,23 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 //
 // Both tiles are kept K-major, whichever way their matrices lie: a fragment is a stretch of a row, read 16 bytes at a
 // time. The lanes of a warp lie LANES_M by LANES_N over its tile: 4 by 8 read 64 bytes of A and 128 of B at a time, without
-// a bank conflict, since lanes that read the same address are served at once.
+// a bank conflict. Shared memory answers such a read in two turns where every lane has a neighbour that reads the same
+// address, in lanes that differ in bit 0 or in bit 1 of their number, and in four where only others do. So lane 1 lies
+// below lane 0, not beside it: pairs share B, and pairs of pairs share A.
 static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
 static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
-constexpr int SETTLE = BK - 1;   // the step of k before which elements that wait in registers are stored
+constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // successive lanes that lie below each other
+constexpr int LEAD = (STAGES - 1) * BK;     // steps of k that copies are ahead of products
+constexpr bool WIDE = TM < TN;   // a thread's sums are taken along their shorter side, row after row or column after column
+constexpr int FAST = WIDE ? TM : TN, SLOW = WIDE ? TN : TM;
+constexpr int SETTLE = BK - 1;              // the step of k before which elements that wait in registers are stored
+
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -872,20 +883,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     const int thread = threadIdx.x;
     const int warp = thread / 32, lane = thread % 32;
-    const int m0 = warp / WARPS_N * WM + lane / LANES_N * V;   // this thread's first row and column of C
-    const int n0 = warp % WARPS_N * WN + lane % LANES_N * V;
+    const int lane_m = lane / (PAIR * LANES_N) * PAIR + lane % PAIR, lane_n = lane / PAIR % LANES_N;
+    const int m0 = warp / WARPS_N * WM + lane_m * V;   // this thread's first row and column of C
+    const int n0 = warp % WARPS_N * WN + lane_n * V;
 
     auto a_copies = tile_copies<true, BM>(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
     auto b_copies = tile_copies<true, BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : block.k, thread);
 
-    const bool whole = a_copies.whole && b_copies.whole;   // of most blocks: nothing of their tiles is outside
-
     // prologue
-    int ahead = static_cast<int>(block.k);   // steps of k that were not sent for yet
+    int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
 #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage, ahead -= BK) {
-        a_copies.fetch(As[stage], ahead);
-        b_copies.fetch(Bs[stage], ahead);
+    for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
+        a_copies.fetch(As[stage], unsent);
+        b_copies.fetch(Bs[stage], unsent);
         commit_copies();
         a_copies.settle(As[stage]);
         b_copies.settle(Bs[stage]);
@@ -900,27 +910,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     // mainloop
     Sum acc[TM][TN] = {};   // (TM, TN)  V neighbours at a time, LANES_M * V rows and LANES_N * V columns apart
     int stage = 0, refilled = STAGES - 1;
-#pragma unroll 1   // laid out several times, it would only cost registers
-    for (int left = static_cast<int>(block.k); left > 0; left -= BK) {
-        const bool more = left > BK;
+    const auto multiply_tiles = [&](auto whole) {
+        const bool more = whole.value || unsent > BK - LEAD;
 #pragma unroll
         for (int k = 0; k < BK; ++k) {
             if (k == 0) {   // the buffer that was left at the last barrier is filled again
-                if (whole && ahead >= BK) {
-                    a_copies.template fetch<true>(As[refilled], ahead);
-                    b_copies.template fetch<true>(Bs[refilled], ahead);
-                } else if (ahead > 0) {
-                    a_copies.fetch(As[refilled], ahead);
-                    b_copies.fetch(Bs[refilled], ahead);
+                if (unsent > 0) {
+                    a_copies.template fetch<whole.value>(As[refilled], unsent);
+                    b_copies.template fetch<whole.value>(Bs[refilled], unsent);
                 }
                 commit_copies();
             }
-            if (k == SETTLE && ahead > 0) {
+            if (k == SETTLE && unsent > 0) {
                 a_copies.settle(As[refilled]);
                 b_copies.settle(Bs[refilled]);
             }
             if (k == BK - 1) {
-                ahead -= BK;
+                unsent -= BK;
                 refilled = stage;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
                 wait_for_copies<STAGES - 2>();
@@ -931,14 +937,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 read_fragment<TN, LANES_N>(frag_b[(k + 1) % 2], &Bs[stage][(k + 1) % BK][n0]);
             }
 #pragma unroll
-            for (int i = 0; i < TM; ++i)
+            for (int slow = 0; slow < SLOW; ++slow)
 #pragma unroll
-                for (int turn = 0; turn < TN; ++turn) {
-                    const int j = i % 2 == 0 ? turn : TN - 1 - turn;   // there and back: the last b is the next row's first
+                for (int turn = 0; turn < FAST; ++turn) {
+                    const int fast = slow % 2 == 0 ? turn : FAST - 1 - turn;   // there and back: the last is the next one's first
+                    const int i = WIDE ? fast : slow, j = WIDE ? slow : fast;
                     acc[i][j] = multiply_add(frag_a[k % 2][i], frag_b[k % 2][j], acc[i][j]);
                 }
         }
-    }
+    };
+    // Of most blocks all tiles but the last are whole: a loop without a branch, in which copies go between products.
+    if (a_copies.whole && b_copies.whole)
+#pragma unroll 1   // laid out several times, they would only cost registers
+        while (unsent >= BK) multiply_tiles(Constant<true>{});
+#pragma unroll 1
+    while (unsent > -LEAD) multiply_tiles(Constant<false>{});
 
     // epilogue
     if (c_tile.is_aligned(V * sizeof(TC))) {
@@ -954,7 +967,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
 #pragma unroll
-            for (int j = 0; j < TN; ++j) rows[lane / LANES_N][(j / V * LANES_N + lane % LANES_N) * V + j % V] = acc[i][j];
+            for (int j = 0; j < TN; ++j) rows[lane_m][(j / V * LANES_N + lane_n) * V + j % V] = acc[i][j];
             __syncwarp();   // the rows are complete before anyone reads them
 #pragma unroll
             for (int j = 0; j < TN; ++j) {
