@@ -1,4 +1,4 @@
-"""The kernels that ``auto`` chooses from, and how fast each is on an H100: measured, but for ``tiny``, estimated."""
+"""The kernels that ``auto`` chooses from, and how fast each is on an H100."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Candidate:
 
 
 # Of blocks of one warp.
-_ONE_WARP = (0.12, 0.24, 0.35, 0.45, 0.53, 0.6, 0.67, 0.74, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98)
+_ONE_WARP = (0.11, 0.22, 0.32, 0.41, 0.49, 0.55, 0.61, 0.67, 0.72, 0.76, 0.8, 0.84, 0.88, 0.92, 0.96)
 
 # Of blocks of four warps, with tiles of their own.
 _SMALL_BLOCKS = (0.3, 0.55, 0.75, 0.9)
@@ -47,32 +47,32 @@ CANDIDATES = (
         "float64": 4.7, "complex64": 4.5, "int64": 4.6, "complex128": 2.4,
     }),
     Candidate("double_buffered", 32, (0.95,), 16, {"complex128": 4.5}),
-    Candidate("double_buffered", 64, (0.66, 0.86), 32, {"int64": 6.9}),
+    Candidate("double_buffered", 64, (0.66, 0.86), 32, {"int64": 7.5}),
     Candidate("tiled", 64, (0.66, 0.86), 24, {"float16": 27.1, "int8": 25.5}, along_k=1.0),
     Candidate("warp_tiled", 32, _ONE_WARP, 24, {
-        "float32": 35.5, "int32": 29.0, "float16": 15, "int8": 15, "float64": 19.5, "complex64": 11.5,
-        "complex128": 5.9,
+        "float32": 40, "int32": 30, "float16": 13, "int8": 13, "float64": 22.5, "complex64": 12.8,
+        "complex128": 6.5,
     }, along_k=1.3),
-    Candidate("warp_tiled", 64, (0.66, 0.86, 1, 1), 22, {"float32": 39.5, "int32": 29.0}),
-    Candidate("warp_tiled", 64, (0.77, 0.95), 16, {"float64": 21.5, "complex64": 11.8}),
-    Candidate("warp_tiled", 64, (), 16, {"complex128": 5.8}),
+    Candidate("warp_tiled", 64, (0.58, 0.78, 0.9, 0.97), 26, {"float32": 46, "int32": 31.2}),
+    Candidate("warp_tiled", 64, (0.73, 0.95), 16, {"float64": 24.5, "complex64": 13.5}),
+    Candidate("warp_tiled", 64, (), 16, {"complex128": 6.4}),
     Candidate("warp_tiled", 64, (0.45, 0.7, 0.9), 16, {"float16": 30.5, "int8": 26.5}),
-    Candidate("warp_tiled", 128, (0.86,), 32, {"float32": 47.3, "float16": 37.0}),
-    Candidate("warp_tiled", 128, (), 24, {"float64": 23.5, "complex64": 12.2, "complex128": 6.1}),
-    Candidate("warp_tiled", 256, (), 40, {"float32": 50.2, "int32": 30.1}),
+    Candidate("warp_tiled", 128, (0.86,), 28, {"float32": 51.4, "float16": 38.0}),
+    Candidate("warp_tiled", 128, (), 24, {"float64": 26.4, "complex64": 13.5, "complex128": 6.5}),
+    Candidate("warp_tiled", 256, (), 40, {"float32": 54, "int32": 33}),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
-        "float32": 21, "int32": 18, "float16": 8, "int8": 9, "float64": 13, "complex64": 6, "int64": 4.5,
-        "complex128": 3.5,
-    }, across_k=2.6, along_k=1.5),
+        "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,
+        "complex128": 3.7,
+    }, across_k=2.8, along_k=1.5),
     Candidate("thin", 16, (0.5, 0.8, 1, 1), 32, {
-        "float32": 34, "int32": 25, "float16": 13, "int8": 14, "float64": 17, "complex64": 8.3, "int64": 5.9,
-        "complex128": 4.8,
-    }, across_k=2.7, along_k=1.65),
+        "float32": 42, "int32": 28, "float16": 13, "int8": 14, "float64": 19, "complex64": 9.5, "int64": 6.1,
+        "complex128": 5.2,
+    }, across_k=2.85, along_k=1.75),
     Candidate("thin", 32, (0.6, 0.85), 32, {
-        "float32": 39, "int32": 26, "float16": 19, "int8": 18, "float64": 19, "complex64": 11, "int64": 5.7,
-        "complex128": 5.7,
-    }, across_k=2.7, along_k=1.6),
-    Candidate("thin", 64, (0.5, 0.8, 0.95), 24, {"float32": 41, "int32": 26}, across_k=2.6, along_k=2.2),
+        "float32": 48, "int32": 29, "float16": 20, "int8": 19, "float64": 22, "complex64": 12.5, "int64": 6,
+        "complex128": 6.2,
+    }, across_k=2.8, along_k=1.7),
+    Candidate("thin", 64, (0.5, 0.8, 0.95), 24, {"float32": 48, "int32": 29}, across_k=2.7, along_k=2.2),
     Candidate("dot_products", 1, (0.3, 0.5, 0.7, 0.85), 512, {
         "float32": 5, "int32": 5, "float16": 0.9, "int8": 0.9, "float64": 1.9, "complex64": 1.9, "int64": 1.8,
         "complex128": 1.0,
@@ -90,20 +90,19 @@ CANDIDATES = (
         "complex128": 2.0,
     }, along_k=2.5),
     Candidate("dot_products", 16, (0.3, 0.5, 0.7, 0.85), 512, {
-        "float32": 17.3, "int32": 17.3, "float64": 7.7, "complex64": 7.1, "int64": 6.4,
+        "float32": 20, "int32": 20, "float64": 7.7, "complex64": 7.1, "int64": 6.4,
         "complex128": 2.9,
     }, along_k=2.2),
-    # Not measured yet: estimates, at most about half of what issuing 4 instructions a cycle and SM allows.
     Candidate("tiny", 4, _SMALL_BLOCKS, 12, {
-        "float32": 5, "int32": 4, "float16": 4, "int8": 4, "float64": 2.5, "complex64": 2, "int64": 2,
+        "float32": 5.7, "int32": 4.5, "float16": 4.5, "int8": 4.5, "float64": 2.5, "complex64": 2, "int64": 2,
         "complex128": 1.2,
     }, across_k=2.2, along_k=2.2),
     Candidate("tiny", 8, _SMALL_BLOCKS, 16, {
-        "float32": 12, "int32": 9, "float16": 10, "int8": 8, "float64": 6, "complex64": 4.5, "int64": 4,
+        "float32": 10.5, "int32": 8.5, "float16": 9, "int8": 8, "float64": 5.5, "complex64": 4.5, "int64": 4,
         "complex128": 2,
     }, across_k=2.2, along_k=2.2),
     Candidate("tiny", 16, (0.4, 0.7, 0.9), 16, {
-        "float32": 16, "int32": 12, "float16": 14, "int8": 13, "float64": 9, "complex64": 6, "int64": 5,
+        "float32": 15, "int32": 12, "float16": 14, "int8": 13, "float64": 9, "complex64": 6, "int64": 5,
         "complex128": 3,
     }, across_k=2.2, along_k=2.2),
 )  # fmt: skip

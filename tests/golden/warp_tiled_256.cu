@@ -915,13 +915,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int k = 0; k < BK; ++k) {
             if (k == 0) {   // the buffer that was left at the last barrier is filled again
-                if (unsent > 0) {
+                if (whole.value || unsent > 0) {
                     a_copies.template fetch<whole.value>(As[refilled], unsent);
                     b_copies.template fetch<whole.value>(Bs[refilled], unsent);
                 }
                 commit_copies();
             }
-            if (k == SETTLE && unsent > 0) {
+            if (k == SETTLE && (whole.value || unsent > 0)) {
                 a_copies.settle(As[refilled]);
                 b_copies.settle(Bs[refilled]);
             }

@@ -26,7 +26,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SANITIZE = Path(__file__).with_name("sanitize.py")
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# The tools, and in how many times as many processes each has to run to end with the others.
+TOOLS = {"memcheck": 1, "racecheck": 1, "initcheck": 3, "synccheck": 1}
 
 # What a tool's log ends with when it has found nothing. Anything else, a crash of the tool included, is a failure.
 CLEAN = re.compile(r"=+ (ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards displayed \(0 errors, 0 warnings\))")
@@ -95,7 +96,8 @@ def timed(step: str, work: Callable[[], tuple[bool, str, str]]) -> Outcome:
 
 def tests(workers: int, limit: float, arguments: list[str]) -> Outcome:
     """The GPU tests."""
-    command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "gpu"), "-q", "--durations=15"]
+    # -v: a run that is killed has said what failed.
+    command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "gpu"), "-v", "--durations=15"]
     command += ["-p", "no:cacheprovider"]
     if find_spec("pytest_benchmark"):
         command += ["-p", "no:benchmark"]
@@ -135,18 +137,23 @@ def planted(tool: str, limit: float) -> Outcome:
     return timed(f"{tool}: planted bug", work)
 
 
-def every_kernel(step: str, shards: int, run: Callable[[list[str]], tuple[int | None, str]]) -> Outcome:
+def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]], tuple[int | None, str]]) -> Outcome:
     """Every kernel, in several processes.
 
     Args:
         step: ``"uninstrumented"`` or the tool that watches.
+        kernels: What the names of their variants begin with.
         shards: Processes.
         run: Runs tests/gpu/sanitize.py with such arguments.
     """
 
     def work() -> tuple[bool, str, str]:
         with ThreadPoolExecutor(shards) as pool:
-            runs = list(pool.map(lambda shard: run(["--shard", f"{shard}/{shards}"]), range(1, shards + 1)))
+            runs = list(
+                pool.map(
+                    lambda shard: run(["--kernels", kernels, "--shard", f"{shard}/{shards}"]), range(1, shards + 1)
+                )
+            )
         log = "\n".join(
             f"---- part {i} of {shards}, exit status {status}\n{text}" for i, (status, text) in enumerate(runs, 1)
         )
@@ -184,6 +191,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=min(12, cores), help="processes that run tests")
     parser.add_argument("--shards", type=int, default=max(1, min(4, cores // 4)), help="processes a sanitizer tool")
     parser.add_argument("--only", choices=("tests", "sanitizer"), help="leave the other out")
+    parser.add_argument("--kernels", default="", help="what the sanitizer watches: variants whose names begin so")
     parser.add_argument("--limit", type=float, default=420, help="seconds that a step may take")
     options, arguments = parser.parse_known_args()
     logs = options.logs or Path(tempfile.mkdtemp(prefix="tiledmm-gpu-"))
@@ -210,12 +218,15 @@ def main() -> int:
         else:
             # Compiles what is not in CuPy's disk cache yet, on all cores: the tools would do so four times over.
             plain = [sys.executable, str(SANITIZE)]
-            report(every_kernel("uninstrumented", cores, lambda part: execute([*plain, *part], options.limit)))
+            every = functools.partial(every_kernel, kernels=options.kernels)
+            report(every("uninstrumented", shards=cores, run=lambda part: execute([*plain, *part], options.limit)))
             with ThreadPoolExecutor(2 * len(TOOLS) + 1) as pool:
                 steps = [pool.submit(planted, tool, options.limit) for tool in TOOLS]
                 steps += [
-                    pool.submit(every_kernel, tool, options.shards, functools.partial(sanitizer, tool, options.limit))
-                    for tool in TOOLS
+                    pool.submit(
+                        every, tool, shards=more * options.shards, run=functools.partial(sanitizer, tool, options.limit)
+                    )
+                    for tool, more in TOOLS.items()
                 ]
                 for step in steps:
                     report(step.result())

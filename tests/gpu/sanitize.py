@@ -146,6 +146,7 @@ def main() -> None:
     """Runs what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planted", choices=PLANTED, help="run a bug that this tool must find, and nothing else")
+    parser.add_argument("--kernels", default="", help="only those of variants whose name begins so")
     parser.add_argument("--shard", default="1/1", help="which part of the kernels, such as 2/3")
     options = parser.parse_args()
     # No memory pool: it would hand out parts of larger allocations, whose ends no tool can see.
@@ -159,6 +160,7 @@ def main() -> None:
         for kernel in KERNELS
         for dtype in TYPES
         for layout in LAYOUTS
+        if kernel[0].startswith(options.kernels)
         if (dtype in WORDS or "pack_words" not in kernel[2]) and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]
