@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
+from benchmarks.ceiling import ceiling_table, issue_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -43,6 +44,12 @@ def _agreement(text: str) -> str:
 def _warp_tiles(text: str) -> str:
     results = json.loads(text)
     return f"{trials_table(results['trials']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+
+
+def _ceiling(text: str) -> str:
+    results = json.loads(text)
+    tables = (ceiling_table(results["loads"]), issue_table(results["kernels"]))
+    return "\n\n".join([*(each.markdown(title=False) for each in tables), str(Machine(**results["machine"]))])
 
 
 def _selection(text: str) -> str:
@@ -95,6 +102,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "conflicts": ("bank_conflicts", _conflicts),
     "agreement": ("agreement", _agreement),
     "warp_tiles": ("warp_tiles", _warp_tiles),
+    "ceiling": ("ceiling", _ceiling),
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),

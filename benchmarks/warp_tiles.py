@@ -23,7 +23,9 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 #: What is changed, of which tile.
 TRIALS: dict[str, tuple[int, dict[str, int]]] = {
     "64 x 64": (64, {}),
+    "64 x 64, 16 steps of K": (64, {"bk": 16}),
     "128 x 128": (128, {}),
+    "128 x 128, 16 steps of K, two stages": (128, {"bk": 16, "stages": 2}),
     "128 x 128, one block an SM": (128, {"min_blocks": 1}),
     "128 x 128, 8 x 16 a thread": (128, {"tn": 16, "wn": 128}),
     "128 x 256": (256, {}),

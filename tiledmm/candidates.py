@@ -38,7 +38,7 @@ _ONE_WARP = (0.11, 0.22, 0.32, 0.41, 0.49, 0.55, 0.61, 0.67, 0.72, 0.76, 0.8, 0.
 # Of blocks of four warps, with tiles of their own.
 _SMALL_BLOCKS = (0.3, 0.55, 0.75, 0.9)
 
-# From `python -m benchmarks.selection`. Types that behave alike have one name.
+# Read off runs like `python -m benchmarks.selection`, on more products. Types that behave alike have one name.
 CANDIDATES = (
     Candidate("double_buffered", 16, (0.7, 0.9, 1, 1, 1, 1, 1), 60, {
         "float32": 8.2, "int32": 8.2, "float16": 7.5, "int8": 7.4,
