@@ -20,7 +20,7 @@ from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 
-TYPES = ("float32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64")
+TYPES = ("float32", "float64", "complex64", "complex128", "float16", "int8", "bool", "int32", "int64")
 PRODUCTS = (
     *((Size(n, n, n), "NN") for n in (32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
     *((Size(n, n, n), "NT") for n in (256, 1024, 4096)),

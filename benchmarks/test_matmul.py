@@ -13,6 +13,8 @@ import pytest
 
 from benchmarks.device_timer import device_timer
 from tiledmm.bench.records import BASELINE, Comparison, Rung, parse_size
+from tiledmm.elements import element
+from tiledmm.ladder import find_variant
 
 pytest.importorskip("pytest_benchmark")
 
@@ -28,6 +30,8 @@ def operands(size: str, dtype: str, layout: str) -> Any:
 def test_matmul(
     request: pytest.FixtureRequest, comparison: Comparison, size: str, dtype: str, layout: str, rung: Rung
 ) -> None:
+    if rung.variant != BASELINE and not find_variant(rung.variant).multiplies(element(dtype)):
+        pytest.skip(f"{rung.variant} does not multiply {dtype}")
     row = comparison.row(*rung)
     if row.microseconds is None and rung.variant == BASELINE:
         pytest.skip(row.note)

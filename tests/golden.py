@@ -14,13 +14,14 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 def renderings() -> dict[str, Specialization]:
-    """The file name of each golden rendering and what it renders: float32, all four layouts in turn."""
+    """The file name of each golden rendering and what it renders: float32, or its first type, the layouts in turn."""
     layouts = ("NN", "NT", "TN", "TT")
     files = {}
-    for variant in kernel_variants():
+    for variant in kernel_variants(None):
+        dtype = variant.types[0][0] if variant.types else "float32"
         for i, tile in enumerate(variant.tiles or (None,)):
             name = variant.name if tile is None else f"{variant.name}_{tile}"
-            files[f"{name}.cu"] = specialize(variant, tile=tile, layout=layouts[i % len(layouts)])
+            files[f"{name}.cu"] = specialize(variant, tile=tile, dtype=dtype, layout=layouts[i % len(layouts)])
     return files
 
 

@@ -104,5 +104,5 @@ def test_an_undefined_name_in_a_template_is_an_error():
 
 def test_names_in_the_ladder_are_in_order():
     expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled"]
-    expected += ["vectorized", "warp_tiled", "thin", "dot_products", "tiny", "cublas"]
+    expected += ["vectorized", "warp_tiled", "thin", "dot_products", "tiny", "tensor_core", "cublas"]
     assert list(VARIANTS) == expected == list(tiledmm.variants())

@@ -140,6 +140,19 @@ def test_every_kernel_has_bounds(variant, layout):
             assert result.compulsory_intensity >= result.intensity
 
 
+@pytest.mark.parametrize("tile", [32, 64, 128, 256])
+def test_pairs_of_lanes_share_what_they_read(tile: int) -> None:
+    config = specialize("warp_tiled", tile=tile).config
+    reads = 2 * (config.tm + config.tn) / 4 / (config.tm * config.tn)  # two wavefronts each
+    assert wavefronts_per_multiply_add(specialize("warp_tiled", tile=tile), 4096, 4096, 4096) == reads
+
+
+def test_tensor_cores_have_bounds_of_their_own() -> None:
+    bounds = roofline(specialize("tensor_core", dtype="float16"), H100, 4096, 4096, 4096)
+    assert bounds.fma_bound == H100.tensor_flops > 10 * H100.peak_flops("float16")
+    assert bounds.wavefronts == 6 * 4 / (64 * 32 * 16 / 32)
+
+
 @pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_empty_products_have_no_bounds(sizes):
     with pytest.raises(ConfigError, match="at least 1"):

@@ -64,7 +64,7 @@ def compare(
     not compile or spills.
     """
     from tiledmm.architectures import find_target
-    from tiledmm.bench.records import expand, parse_size
+    from tiledmm.bench.records import expand, multiplying, parse_size
     from tiledmm.codegen import specialize
     from tiledmm.elements import ELEMENTS
     from tiledmm.errors import TiledmmError
@@ -75,6 +75,7 @@ def compare(
         kinds = list(ELEMENTS) if dtypes == "all" else _names(dtypes)
         orders = [layout.upper() for layout in _names(layouts)]
         for kind in kinds:
+            multiplying(rungs, kind)
             for layout in orders:
                 specialize("naive", dtype=kind, layout=layout)
         find_target(target)

@@ -91,6 +91,11 @@ class Specialization:
         )
 
     @property
+    def least_capability(self) -> tuple[int, int]:
+        """The least compute capability that it runs on."""
+        return self.variant.least_capability(self.compute)
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         return self.variant.shared_bytes(self.config, self.compute, self.layout)

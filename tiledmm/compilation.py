@@ -10,7 +10,7 @@ import cupy
 from cupy.cuda import driver
 
 from tiledmm.codegen import Specialization, render
-from tiledmm.errors import CompilationError, DeviceError
+from tiledmm.errors import CompilationError, DeviceError, UnsupportedTypeError
 
 #: What NVRTC gets, besides what CuPy adds itself: its include path, the architecture and ``-ftz=true``.
 COMPILE_OPTIONS = ("-std=c++17",)
@@ -56,6 +56,7 @@ def raw_kernel(specialization: Specialization) -> Any:
     """The ``cupy.RawKernel`` of a specialization, compiled and loaded on the current device.
 
     Raises:
+        UnsupportedTypeError: If the device is too old to multiply elements of this type so.
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
         DeviceError: If there is no usable device.
     """
@@ -67,6 +68,7 @@ def raw_kernel(specialization: Specialization) -> Any:
                 raw = cupy.RawKernel(render(specialization), specialization.symbol, options=COMPILE_OPTIONS)
                 _raw_kernels[specialization] = raw
     try:
+        _check_capability(specialization)
         with _lock:  # one thread compiles; the others find it done
             raw.compile()
     except cupy.cuda.compiler.CompileException as error:
@@ -74,6 +76,16 @@ def raw_kernel(specialization: Specialization) -> Any:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise DeviceError(f"{specialization.symbol} needs a CUDA device: {error}") from error
     return raw
+
+
+def _check_capability(specialization: Specialization) -> None:
+    least = specialization.least_capability
+    has = str(cupy.cuda.Device().compute_capability)
+    if (int(has[:-1]), int(has[-1])) < least:
+        raise UnsupportedTypeError(
+            f"variant {specialization.variant.name!r} multiplies {specialization.compute.dtype_name} from compute "
+            f"capability {least[0]}.{least[1]} on, and this device has {has[:-1]}.{has[-1]}; 'warp_tiled' needs none"
+        )
 
 
 def compiled(specialization: Specialization) -> Kernel:

@@ -6,6 +6,7 @@ import difflib
 import threading
 
 from tiledmm import tilings
+from tiledmm.elements import ELEMENTS
 from tiledmm.errors import UnknownVariantError
 from tiledmm.variant import Config, Variant
 
@@ -134,6 +135,19 @@ VARIANTS: dict[str, Variant] = {
             default_tile=8,
         ),
         Variant(
+            name="tensor_core",
+            template="tensor_core.cu.j2",
+            summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements with one instruction",
+            configure=tilings.tensor_core,
+            block=lambda config: (config.threads, 1),
+            shared_bytes=tilings.shared_swizzled,
+            rules=tilings.matrix_fragments,
+            tiles=(64, 128),
+            default_tile=128,
+            tensor_cores=True,
+            types=(("float16", (7, 5)), ("bfloat16", (8, 0))),
+        ),
+        Variant(
             name="cublas",
             template=None,
             summary="cupy.matmul itself, the baseline; never chosen unless it is named",
@@ -201,9 +215,10 @@ def _replace(rows: dict[str, Variant]) -> None:
 _LOCK = threading.Lock()
 
 
-def kernel_variants() -> list[Variant]:
-    """The variants that are kernels of this package, in ladder order: all but ``cublas``."""
-    return [row for row in VARIANTS.values() if row.template is not None]
+def kernel_variants(dtype: str | None = "float32") -> list[Variant]:
+    """The kernels of this package that multiply a type (None: any), in ladder order; ``cublas`` is none of them."""
+    kernels = [row for row in VARIANTS.values() if row.template is not None]
+    return kernels if dtype is None else [row for row in kernels if row.multiplies(ELEMENTS[dtype])]
 
 
 def find_variant(name: str) -> Variant:

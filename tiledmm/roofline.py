@@ -2,7 +2,7 @@
 
 Three ceilings, each an upper bound by itself:
 
-- multiply-adds: what the CUDA cores do at the boost clock;
+- multiply-adds: what the CUDA cores, or the tensor cores, do at the boost clock;
 - memory: every operand read once and C written once, at the memory's full bandwidth (from a cold L2);
 - on-chip loads: shared memory and L1 answer one *wavefront*, at most 128 bytes, at a time. A kernel whose
   inner loop needs w wavefronts for each multiply-add of a warp does one such multiply-add in the time of w
@@ -113,7 +113,7 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         requested_bytes=a_bytes * reads_a + b_bytes * reads_b + c_bytes,
         compulsory_bytes=compulsory,
         wavefronts=per_multiply_add,
-        fma_bound=gpu.peak_flops(spec.compute.dtype_name),
+        fma_bound=gpu.tensor_flops if spec.variant.tensor_cores else gpu.peak_flops(spec.compute.dtype_name),
         memory_bound=flops / compulsory * gpu.bandwidth,
         load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
     )
@@ -121,6 +121,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 
 def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
     """Wavefronts of the inner loop's loads of A and B, for each multiply-add of a warp."""
+    if spec.variant.tensor_cores:
+        return _matrix_wavefronts(spec)
     if spec.config.wm:
         return _fragment_wavefronts(spec)
     if spec.config.lanes > 1:
@@ -162,11 +164,22 @@ def _is_staged(spec: Specialization) -> bool:
 def _fragment_wavefronts(spec: Specialization) -> float:
     """Reads of fragments, 16 bytes a lane at a time, from tiles kept K-major, for one multiply-add."""
     config = spec.config
-    across = config.wn // config.tn  # lanes of a warp along a row of its tile
-    read_a = wavefronts([lane // across * _VECTOR_BYTES for lane in range(WARP_SIZE)], _VECTOR_BYTES)
-    read_b = wavefronts([lane % across * _VECTOR_BYTES for lane in range(WARP_SIZE)], _VECTOR_BYTES)
+    across, down = config.wn // config.tn, config.wm // config.tm  # lanes of a warp along its tile's rows and columns
+    pair = min(down, 2)  # successive lanes that lie below each other
+    rows = [lane // (pair * across) * pair + lane % pair for lane in range(WARP_SIZE)]
+    cols = [lane // pair % across for lane in range(WARP_SIZE)]
+    read_a = wavefronts([row * _VECTOR_BYTES for row in rows], _VECTOR_BYTES)
+    read_b = wavefronts([col * _VECTOR_BYTES for col in cols], _VECTOR_BYTES)
     vector = _VECTOR_BYTES // spec.compute.sum_bytes
     return (read_a / config.tn + read_b / config.tm) / vector
+
+
+def _matrix_wavefronts(spec: Specialization) -> float:
+    """Reads of (16, 16) matrices by ldmatrix, swizzled, for one multiply-add of the warp that reads them."""
+    config = spec.config
+    matrix = 16 * 16
+    reads = (config.wm + config.wn) // 16 * matrix * spec.compute.itemsize / WAVEFRONT_BYTES
+    return reads / (config.wm * config.wn * 16 / WARP_SIZE)
 
 
 def _shared_k_wavefronts(spec: Specialization) -> float:

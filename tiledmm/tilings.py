@@ -340,3 +340,31 @@ def sum_slices(slices: int, element: Element) -> Config:
     tn = min(4, 16 // element.itemsize)
     groups = 1 if slices <= 8 else 8 if slices <= 128 else 32
     return Config(bm=groups, bn=256 // groups * tn, tn=tn)
+
+
+def matrix_fragments(config: Config, element: Element) -> list[Rule]:
+    """Of ``tensor_core``."""
+    chunk = VECTOR_BYTES // element.itemsize
+    whole = config.wm > 0 and config.wn > 0 and not (config.wm % 16 or config.wn % 16)
+    return [
+        (whole, "wm and wn are multiples of 16"),
+        (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
+        (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
+        (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
+        (config.bk in (16, 32, 64), "bk is 16, 32 or 64"),
+        (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
+         f"threads copy even shares of both tiles, in {chunk} at a time"),
+        (config.stages >= 2, "stages is at least 2"),
+        (config.pad == config.triangle == 0 and config.lanes == 1, "pad and triangle are 0, lanes is 1"),
+    ]  # fmt: skip
+
+
+def shared_swizzled(config: Config, element: Element, layout: str) -> int:
+    """Tiles as the matrices lie, without padding, of elements as they are in memory."""
+    return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
+
+
+def tensor_core(tile: int, element: Element) -> Config:
+    """Square tiles; three stages fill the static shared memory."""
+    wm, wn, stages = {64: (32, 32, 4), 128: (64, 32, 3)}[tile]
+    return Config(tile, tile, 32, wm // 8, wn // 4, stages=stages, unroll=32, min_blocks=2, wm=wm, wn=wn, group=8)

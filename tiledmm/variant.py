@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
 from tiledmm.elements import WORDS, Element
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, UnsupportedTypeError
 
 # A block's static shared memory; more has to be asked for at launch, which no rung here needs.
 STATIC_SHARED_BYTES = 48 * 1024
@@ -99,6 +99,9 @@ class Variant:
         tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
         default_tile: The tile taken when none is given.
         simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
+        tensor_cores: Whether those multiply, and not the CUDA cores.
+        types: The element types that products may be taken in, each with the least compute capability that can; empty
+            for every type, everywhere.
         text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
         folder: Where that lies, and what it includes may lie.
     """
@@ -114,6 +117,8 @@ class Variant:
     tiles: tuple[int, ...] = ()
     default_tile: int = 0
     simulated: bool = True
+    tensor_cores: bool = False
+    types: tuple[tuple[str, tuple[int, int]], ...] = ()
     text: str | None = None
     folder: str = ""
 
@@ -126,10 +131,24 @@ class Variant:
             numbers: What to have instead of the tile's own numbers, by their names in ``Config``.
 
         Raises:
+            UnsupportedTypeError: If the variant does not multiply elements of this type (the message says which).
             ConfigError: If the variant has no tiles, or not this one (the message names those it has); if there is no
                 such number, or they break a rule (the message says which).
         """
+        if not self.multiplies(element):
+            raise UnsupportedTypeError(
+                f"variant {self.name!r} multiplies {' and '.join(dict(self.types))}, not {element.dtype_name}; "
+                "'warp_tiled' multiplies every type"
+            )
         return self._with(self._of_tile(tile, element), numbers, element) if numbers else self._of_tile(tile, element)
+
+    def multiplies(self, element: Element) -> bool:
+        """Whether products may be taken in this type."""
+        return not self.types or element.dtype_name in dict(self.types)
+
+    def least_capability(self, element: Element) -> tuple[int, int]:
+        """The least compute capability of a device that multiplies elements of this type."""
+        return dict(self.types).get(element.dtype_name, (0, 0))
 
     def _of_tile(self, tile: int | None, element: Element) -> Config:
         if tile is None:

@@ -596,12 +596,11 @@ struct View {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 
-    // N elements of a column, from (row, col) on.
+    // N neighbours in memory, from (row, col) on; what of them is inside, and zeros.
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
-        const int left = rows - row;
-        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
-        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
+    __device__ __forceinline__ void copy_neighbours_or_zero(void* shared, int row, int col) const {
+        const int left = ORDER == Order::ROWS ? (row < rows ? cols - col : 0) : (col < cols ? rows - row : 0);
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), left < 0 ? 0 : left < N ? left : N);
     }
 };
 
@@ -694,13 +693,13 @@ constexpr int WM = 32;   // rows of C a warp computes
 constexpr int WN = 64;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 8;   // columns of C a thread computes
-constexpr int PAD = 4;   // elements added to each row of a shared tile
+[[maybe_unused]] constexpr int PAD = 4;   // elements added to each row of a shared tile
 constexpr int STAGES = 3;   // shared tiles of A, and of B: one is multiplied while the others are on their way
-constexpr bool TRIANGLE = 0;   // B is A transposed: of C, tiles on and below the diagonal are enough
+[[maybe_unused]] constexpr bool TRIANGLE = 0;   // B is A transposed: of C, tiles on and below the diagonal are enough
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
-constexpr int WARPS = BM / WM * WARPS_N;
+[[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
@@ -788,7 +787,7 @@ struct TileCopies {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {
                 const int di = Share<V>::di(load), dk = Share<V>::dk(load);
-                if (Share<V>::has(i, k)) part.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
+                if (Share<V>::has(i, k)) part.template copy_neighbours_or_zero<V>(&tile[k + dk][i + di], di, dk);
             }
         } else {
 #pragma unroll

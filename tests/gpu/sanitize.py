@@ -30,7 +30,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 MIRRORED = ("NT", "TN", "GG")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
 KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
-    *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
+    *((row.name, tile, {}) for row in kernel_variants(None) for tile in row.tiles or (None,)),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
@@ -160,7 +160,7 @@ def main() -> None:
         for kernel in KERNELS
         for dtype in TYPES
         for layout in LAYOUTS
-        if kernel[0].startswith(options.kernels)
+        if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(element(dtype))
         if (dtype in WORDS or "pack_words" not in kernel[2]) and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.strategies import Layout as Memory
 from tests.strategies import lay_out, np_dtype, plain, small_integers
-from tests.test_kernels import KERNELS, LAYOUTS, TYPES, pairwise
+from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, pairwise
 from tiledmm import simulator
 from tiledmm.codegen import specialize
 
@@ -75,6 +75,48 @@ def test_kernel(variant, tile, dtype, layout, edge, batch):
 )
 def test_kernel_without_cp_async(variant, tile, dtype, layout):
     check(variant, tile, dtype, layout, edge=0, batch=1, target="sm_75")
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype", "layout", "edge"),
+    [
+        (*kernel, layout, edge)
+        for i, kernel in enumerate(SOME_TYPES)
+        for j, layout in enumerate(LAYOUTS)
+        for edge in range(len(EDGES))
+        if (i + j + edge) % 2 == 0
+    ],
+)
+def test_kernel_of_some_types(variant, tile, dtype, layout, edge):
+    check(variant, tile, dtype, layout, edge, batch=edge)
+
+
+def test_tensor_cores_before_cp_async():
+    for layout in ("NN", "TT"):
+        check("tensor_core", 64, "float16", layout, edge=0, batch=1, target="sm_75")
+
+
+@pytest.mark.parametrize(
+    ("a_dtype", "b_dtype", "dtype", "out_dtype"),
+    [("float16", "float16", None, "float32"), ("int8", "float16", None, "float16"),
+     ("bfloat16", "bool", None, "float64"),
+     ("float32", "float16", "float16", "float16"), ("float32", "float32", "bfloat16", "float32")],
+)  # fmt: skip
+def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
+    rng = np.random.default_rng(0)
+    a = small_integers(rng, (69, 21), np_dtype(a_dtype), bound=2)
+    b = small_integers(rng, (21, 85), np_dtype(b_dtype), bound=2)
+    out = np.zeros((69, 85), out_dtype)
+    simulator.matmul(a, b, out=out, variant="tensor_core", tile=64, dtype=dtype and np_dtype(dtype), casting="unsafe")
+    np.testing.assert_array_equal(out, (a.astype("f8") @ b.astype("f8")).astype(out_dtype))
+
+
+@pytest.mark.parametrize("numbers", [{"split_k": 3}, {"pack_a": 1, "pack_b": 1}, {"bk": 16}, {"bk": 64, "stages": 2}])
+def test_numbers_of_tensor_cores(numbers):
+    rng = np.random.default_rng(1)
+    a, b = (small_integers(rng, shape, np.dtype("f2"), bound=1) for shape in ((70, 150), (150, 67)))
+    result = simulator.matmul(a, b, variant="tensor_core", tile=64, config=numbers)
+    np.testing.assert_array_equal(result, (a.astype("f8") @ b.astype("f8")).astype("f2"))
 
 
 @pytest.mark.parametrize(

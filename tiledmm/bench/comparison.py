@@ -13,7 +13,7 @@ import numpy as np
 from tiledmm.api import matmul
 from tiledmm.bench import reference as expected
 from tiledmm.bench import timing
-from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand
+from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
 from tiledmm.compilation import Kernel, compiled, raw_kernel
 from tiledmm.elements import element
 from tiledmm.errors import ShapeError, TiledmmError
@@ -72,7 +72,7 @@ def compare(
 
     rows: list[Row] = []
     rivals: dict[str, timing.Call] = {}
-    for rung in expand() if rungs is None else rungs:
+    for rung in multiplying(expand() if rungs is None else rungs, dtype):
         report(f"checking {rung.label}")
         call = functools.partial(_run_rung, sets, rung)
         row = _verified(_described(rung, sets[0]), call, sets[0], right)

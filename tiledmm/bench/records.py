@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from tiledmm.errors import ConfigError
+from tiledmm.elements import element
+from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
 
 #: The rival that every comparison has: its row's name.
@@ -67,9 +68,9 @@ def expand(variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal
         UnknownVariantError: If there is no such variant.
         ConfigError: If a tile fits none of them.
     """
-    names = [row.name for row in kernel_variants()] if variants is None else list(variants)
+    names = [row.name for row in kernel_variants(None)] if variants is None else list(variants)
     chosen = {find_variant(name).name for name in names if name != "auto"}
-    rows = [row for row in kernel_variants() if row.name in chosen]
+    rows = [row for row in kernel_variants(None) if row.name in chosen]
     fitting = {tile for row in rows for tile in row.tiles}
     wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
     for tile in wanted or ():
@@ -84,6 +85,20 @@ def expand(variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal
             kept = [row.default_tile] if wanted is None else [tile for tile in wanted if tile in row.tiles]
             rungs += [Rung(row.name, tile) for tile in kept]
     return rungs + ([Rung("auto")] if "auto" in names else [])
+
+
+def multiplying(rungs: Iterable[Rung], dtype: str) -> list[Rung]:
+    """Those rungs that multiply elements of a type.
+
+    Raises:
+        UnsupportedTypeError: If there is no such type, or none of them does.
+    """
+    kind = element(dtype)
+    every = list(rungs)
+    found = [rung for rung in every if rung.variant == "auto" or find_variant(rung.variant).multiplies(kind)]
+    if every and not found:
+        raise UnsupportedTypeError(f"none of {', '.join(rung.label for rung in every)} multiplies {kind.dtype_name}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
 from tiledmm.bench.tables import NONE, Table, count, significant
 from tiledmm.disassembly import nvdisasm
@@ -84,7 +84,7 @@ def simulate_all(
     )
     expected = reference(a, b)
     found = []
-    for rung in rungs:
+    for rung in multiplying(rungs, dtype):
         tell = None if progress is None else (lambda done, of, name=rung.label: progress(name, done, of))
         try:
             c, report = run(a, b, variant=rung.variant, tile=rung.tile, target=target, machine=machine, progress=tell)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
-from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.tables import NONE, Table, count, percent, significant
 from tiledmm.codegen import Specialization, render, specialize
 from tiledmm.errors import CompilationError, ConfigError
@@ -65,7 +65,11 @@ def specializations(rungs: Iterable[Rung], dtype: str, layout: str) -> list[Spec
     Raises:
         TiledmmError: As ``tiledmm.source`` does.
     """
-    return [specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout) for r in rungs if r.variant != "auto"]
+    return [
+        specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout)
+        for r in multiplying(rungs, dtype)
+        if r.variant != "auto"
+    ]
 
 
 def compile_all(
@@ -78,7 +82,7 @@ def compile_all(
 
     Args:
         specs: The kernels.
-        targets: Names of targets.
+        targets: Names of targets; a kernel is compiled for those that have what it needs.
         done: Called, from any thread, after each.
 
     Raises:
@@ -96,7 +100,8 @@ def compile_all(
         finally:
             done()
 
-    jobs = [(spec, find_target(target).name) for spec in specs for target in targets]
+    found = [find_target(target) for target in targets]
+    jobs = [(spec, each.name) for spec in specs for each in found if each.capability >= spec.least_capability]
     pool = ThreadPoolExecutor(_cores())
     try:
         return list(pool.map(one, jobs))
@@ -223,7 +228,7 @@ def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
 #: What the columns of ``bounds_table`` mean.
 BOUNDS_NOTE = (
     "FLOP/byte: arithmetic intensity by what a kernel asks of global memory, and at most if nothing were "
-    "read twice. Bounds are a model's, from the data sheet: the least of what the CUDA cores multiply, what "
+    "read twice. Bounds are a model's, from the data sheet: the least of what CUDA or tensor cores multiply, what "
     "memory delivers, and what shared memory and L1 deliver to the inner loop. Nothing here was measured."
 )
 

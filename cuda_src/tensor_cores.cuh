@@ -1,0 +1,80 @@
+// Tensor cores: a warp multiplies small matrices that lie spread over its lanes' registers. All 32 lanes take part. Inline
+// PTX stands in this file and in ptx.cuh only.
+//
+// A is (16, K), B (K, 8), C (16, 8), and K is 8 words of 32 bits: 8 float32, 16 float16 or bfloat16, 32 bytes, neighbours along
+// k, the first in the lowest bits. With row = lane / 4 and quad = lane % 4, a lane holds
+//
+//   a[i]   word quad + i / 2 * 4 of row `row` + i % 2 * 8 of A
+//   b[i]   word quad + i * 4 of column `row` of B
+//   c[i]   element (row + i / 2 * 8, 2 * quad + i % 2) of C
+//
+// Of float64, A is (8, 4), B (4, 8), C (8, 8): a is (row, quad), b is (quad, row), c[i] is (row, 2 * quad + i).
+//
+// Products are exact. Sums of floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
+// Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "ldmatrix".
+
+#ifndef TILEDMM_SIMULATOR
+
+#define TILEDMM_MMA(shape_and_types, sum)                                                                     \
+    asm("mma.sync.aligned." shape_and_types " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "           \
+        "{ %0, %1, %2, %3 };"                                                                                 \
+        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3])                                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+// C += A @ B, of float16, summed in float32.
+__device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    TILEDMM_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f");
+#else   // half of k at a time
+    for (int i = 0; i < 2; ++i)
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+
+__device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
+}
+
+// Of float32, whose last 13 bits are ignored.
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
+}
+
+__device__ __forceinline__ void mma_int8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
+}
+
+__device__ __forceinline__ void mma_uint8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
+}
+
+__device__ __forceinline__ void mma_float64(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+}
+
+#endif
+
+// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 bytes at
+// a multiple of 16. words[i] is then word quad of row `row` of matrix i, or of the matrix transposed.
+template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+}
+
+#endif

@@ -1,0 +1,946 @@
+// tiledmm_tensor_core_f16_128x128x32_nt
+// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=128 bn=128 bk=32 tm=8 tn=8 pad=0 stages=3 unroll=32 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1
+
+// The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
+//
+// CuPy compiles with -ftz=true, under which plain C++ float arithmetic and float conversions flush subnormals to zero.
+// cuBLAS keeps them, and so do these functions: inline PTX and the *_ieee_* intrinsics are not touched by the flag.
+
+#if __CUDA_ARCH__ >= 800
+#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#else
+#define TILEDMM_CP_ASYNC 0
+#endif
+
+// Threads that an SM holds at a time.
+#if __CUDA_ARCH__ == 750
+#define TILEDMM_SM_THREADS 1024
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+#define TILEDMM_SM_THREADS 1536
+#else
+#define TILEDMM_SM_THREADS 2048
+#endif
+
+#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+
+// ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
+
+__device__ __forceinline__ float half_to_float(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ unsigned short float_to_half(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ unsigned short double_to_half(double value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));
+    return bits;
+}
+
+__device__ __forceinline__ double float_to_double(float value) {
+    double wide;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(value));
+    return wide;
+}
+
+__device__ __forceinline__ float double_to_float(double value) {
+    float narrow;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));
+    return narrow;
+}
+
+__device__ __forceinline__ float add(float x, float y) {
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+    return sum;
+}
+
+__device__ __forceinline__ float negate(float x) {
+    float negative;
+    asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
+    return negative;
+}
+
+// The sum and four products of bytes, modulo 2^32.
+__device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
+    asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+// ---- wide stores ----
+
+// Writes neighbours to global memory, at a multiple of their size, up to 16 bytes at a time. Left to itself, the compiler
+// writes them one by one: a kernel that may also have to write single elements, at edges, gets no wide stores.
+//
+// A wide store takes registers that lie side by side. Asked for the sums' own, the compiler keeps these so from the start,
+// and then finds no places for them that are free of register bank conflicts in the mainloop. So the words are new values:
+// 0 is added to them, which the compiler does not know to be 0.
+template <class T>
+__device__ __forceinline__ void store(T* global, const T& neighbours) {
+    if constexpr (sizeof(T) % 8 == 0) {
+        constexpr int WORDS = sizeof(T) / 4;
+        const unsigned zero = blockIdx.z;   // no grid here has a third dimension
+        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
+        unsigned words[WORDS];
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
+        if constexpr (WORDS == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        } else {
+#pragma unroll
+            for (int w = 0; w < WORDS; w += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + w), "r"(words[w]), "r"(words[w + 1]), "r"(words[w + 2]), "r"(words[w + 3])
+                             : "memory");
+        }
+    } else {
+        *global = neighbours;
+    }
+}
+
+// ---- asynchronous copies ----
+
+// Copies `source_bytes` from global to shared memory, without waiting, and zeros up to BYTES.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// What was copied since the last call is a group.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until no more than PENDING groups are on their way.
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+#endif
+
+// ---- elements copied from global to shared memory ----
+
+// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+template <class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
+#else
+    *shared = valid ? *global : T{};
+#endif
+}
+
+// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, int count) {
+    static_assert(N * sizeof(T) == 16, "a whole vector");
+#if TILEDMM_CP_ASYNC
+    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+#endif
+}
+
+// The copies that this thread started since the last call are a group.
+__device__ __forceinline__ void commit_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_commit();
+#endif
+}
+
+// Waits until no more than PENDING of this thread's groups of copies are on their way.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait<PENDING>();
+#endif
+}
+
+// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait_all();
+#endif
+}
+// Element types: how each is stored in memory, what its sums are accumulated in, and how one becomes another.
+//
+//   stored                    accumulated as     why
+//   float16 bfloat16 float32  float32            rounded once, at the end
+//   float64                   float64
+//   complex64 complex128      the same           four real fused multiply-adds a product
+//   (u)int8 .. (u)int32       unsigned 32-bit    wraps; the low bits of a product depend on the low bits alone
+//   (u)int64                  unsigned 64-bit
+//   boolean                   any-of-ands
+//   int8x4 uint8x4            unsigned 32-bit    four products an instruction: words that pack_words made
+//   booleanx32                any-of-ands        32 an instruction
+
+using int8 = signed char;
+using int16 = short;
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+using float32 = float;
+using float64 = double;
+
+struct boolean {
+    uint8 byte;   // any value but 0 is true, as NumPy reads it
+};
+struct float16 {
+    uint16 bits;
+};
+struct bfloat16 {
+    uint16 bits;
+};
+template <class Real>
+struct alignas(2 * sizeof(Real)) Complex {
+    Real re, im;
+};
+using complex64 = Complex<float32>;
+using complex128 = Complex<float64>;
+
+struct Truth {
+    uint32 bit;
+};
+
+struct int8x4 {   // neighbours along k, the first in the lowest byte
+    using Element = int8;
+    uint32 bits;
+};
+struct uint8x4 {
+    using Element = uint8;
+    uint32 bits;
+};
+struct booleanx32 {
+    using Element = boolean;
+    uint32 bits;
+};
+
+struct Bytes {   // four elements, or the sum of products of such
+    uint32 bits;
+};
+struct Bits {   // 32 elements, or, in any order, the truth of what their ands came to
+    uint32 bits;
+};
+
+// ---- widen: a stored element as the number it is ----
+
+__device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
+__device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float(static_cast<uint32>(x.bits) << 16); }
+__device__ __forceinline__ uint8 widen(boolean x) { return x.byte != 0; }
+template <class T>
+__device__ __forceinline__ T widen(T x) {
+    return x;
+}
+
+// ---- cast: a number as an element of another type, rounded to nearest even ----
+
+template <class To>
+struct Cast {
+    template <class From>
+    static __device__ __forceinline__ To from(From x) {
+        return static_cast<To>(x);
+    }
+};
+template <>
+struct Cast<float32> {
+    static __device__ __forceinline__ float32 from(float32 x) { return x; }
+    static __device__ __forceinline__ float32 from(float64 x) { return double_to_float(x); }
+    template <class Integer>
+    static __device__ __forceinline__ float32 from(Integer x) {
+        return static_cast<float32>(x);
+    }
+};
+template <>
+struct Cast<float64> {
+    static __device__ __forceinline__ float64 from(float32 x) { return float_to_double(x); }
+    template <class Number>
+    static __device__ __forceinline__ float64 from(Number x) {
+        return static_cast<float64>(x);
+    }
+};
+template <>
+struct Cast<float16> {
+    static __device__ __forceinline__ float16 from(float64 x) { return {double_to_half(x)}; }
+    template <class Number>
+    static __device__ __forceinline__ float16 from(Number x) {
+        return {float_to_half(Cast<float32>::from(x))};
+    }
+};
+template <>
+struct Cast<bfloat16> {
+    template <class Number>
+    static __device__ __forceinline__ bfloat16 from(Number x) {
+        const uint32 bits = __float_as_uint(Cast<float32>::from(x));
+        if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16>((bits >> 16) | 0x40u)};   // NaN stays NaN
+        return {static_cast<uint16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+    }
+};
+template <class Real>
+struct Cast<Complex<Real>> {
+    template <class Other>
+    static __device__ __forceinline__ Complex<Real> from(Complex<Other> x) {
+        return {Cast<Real>::from(x.re), Cast<Real>::from(x.im)};
+    }
+    template <class Number>
+    static __device__ __forceinline__ Complex<Real> from(Number x) {
+        return {Cast<Real>::from(x), Real(0)};
+    }
+};
+template <>
+struct Cast<boolean> {
+    static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
+};
+
+// ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
+
+__device__ float32 sum_type(float16);
+__device__ float32 sum_type(bfloat16);
+__device__ float32 sum_type(float32);
+__device__ float64 sum_type(float64);
+__device__ complex64 sum_type(complex64);
+__device__ complex128 sum_type(complex128);
+__device__ Truth sum_type(boolean);
+__device__ uint32 sum_type(int8);
+__device__ uint32 sum_type(uint8);
+__device__ uint32 sum_type(int16);
+__device__ uint32 sum_type(uint16);
+__device__ uint32 sum_type(int32);
+__device__ uint32 sum_type(uint32);
+__device__ Bytes sum_type(int8x4);
+__device__ Bytes sum_type(uint8x4);
+__device__ Bits sum_type(booleanx32);
+__device__ uint64 sum_type(int64);
+__device__ uint64 sum_type(uint64);
+
+template <class T>
+using Accumulator = decltype(sum_type(T{}));
+
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) { return __fma_rn(a, b, sum); }
+__device__ __forceinline__ float64 negate(float64 x) { return -x; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
+    sum.re = multiply_add(a.re, b.re, sum.re);
+    sum.im = multiply_add(a.re, b.im, sum.im);
+    sum.re = multiply_add(negate(a.im), b.im, sum.re);
+    sum.im = multiply_add(a.im, b.re, sum.im);
+    return sum;
+}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
+
+__device__ __forceinline__ Bytes multiply_add(Bytes a, Bytes b, Bytes sum) {
+    return {dot_of_bytes(a.bits, b.bits, sum.bits)};
+}
+__device__ __forceinline__ Bits multiply_add(Bits a, Bits b, Bits sum) { return {sum.bits | (a.bits & b.bits)}; }
+
+__device__ __forceinline__ float64 add(float64 x, float64 y) { return x + y; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> add(Complex<Real> x, Complex<Real> y) {
+    return {add(x.re, y.re), add(x.im, y.im)};
+}
+__device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
+__device__ __forceinline__ uint64 add(uint64 x, uint64 y) { return x + y; }
+__device__ __forceinline__ Truth add(Truth x, Truth y) { return {x.bit | y.bit}; }
+
+// The sum of the lane whose number differs in the bits of `apart`. Every lane of the warp takes part.
+template <class Word>
+__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
+    return __shfl_xor_sync(0xffffffffu, x, apart);
+}
+template <class Real>
+__device__ __forceinline__ Complex<Real> shuffle_xor(Complex<Real> x, int apart) {
+    return {shuffle_xor(x.re, apart), shuffle_xor(x.im, apart)};
+}
+__device__ __forceinline__ Truth shuffle_xor(Truth x, int apart) { return {shuffle_xor(x.bit, apart)}; }
+
+// ---- from memory into a sum and back ----
+
+template <class A, class B>
+constexpr bool SAME = false;
+template <class A>
+constexpr bool SAME<A, A> = true;
+
+// A stored element, taken as an element of type T, ready to be multiplied.
+template <class T, class Stored>
+__device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
+    if constexpr (SAME<Accumulator<T>, Bytes> || SAME<Accumulator<T>, Bits>)
+        return {x.bits};
+    else if constexpr (SAME<T, boolean>)
+        return Truth{widen(x)};
+    else if constexpr (SAME<T, Stored>)
+        return static_cast<Accumulator<T>>(widen(x));
+    else
+        return static_cast<Accumulator<T>>(widen(Cast<T>::from(widen(x))));
+}
+
+// An element as so many bits of a word.
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(uint32 element) {
+    return element & ((1u << COUNT) - 1);
+}
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(Truth element) {
+    return element.bit;
+}
+
+// True where the accumulator has the very bits of the stored element, so that a copy of bytes is as good as a read.
+template <class T, class Stored>
+constexpr bool SAME_BITS = SAME<T, Stored> && sizeof(Stored) == sizeof(Accumulator<T>);
+
+// A finished sum of products of type T as it is stored in C: integers wrap to T first; 16-bit floats do not round to T
+// first, so that a wider C gets the whole float32 sum.
+template <class T, class Stored>
+__device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
+    if constexpr (SAME<Accumulator<T>, Bytes>)
+        return Cast<Stored>::from(static_cast<typename T::Element>(sum.bits));
+    else if constexpr (SAME<Accumulator<T>, Bits>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bits != 0));
+    else if constexpr (SAME<T, boolean>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bit));
+    else if constexpr (SAME<T, float16> || SAME<T, bfloat16>)
+        return Cast<Stored>::from(sum);
+    else
+        return Cast<Stored>::from(static_cast<T>(sum));
+}
+// Where the elements lie: sizes, strides, edges and batches. Every kernel goes through here to reach memory, so that
+// its own page is about its idea.
+
+// How an operand lies in memory. ROWS: elements of a row are neighbours. COLUMNS: elements of a column are.
+// STRIDED: neither (a slice with a step, a reversed or broadcast axis).
+enum class Order { ROWS, COLUMNS, STRIDED };
+
+struct Strides {   // in elements; may be negative or zero
+    long long row, col, batch[3];
+};
+
+// One batched product, as the host describes it.
+struct Problem {
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long group;              // columns of blocks that are numbered together
+    long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
+    long long slice_c;            // elements from where one slice's sums are written to where the next's are
+    long long batch[3];           // products, slowest first
+    Strides a, b, c;
+};
+
+// 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.
+__device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if (divisor == 1) return dividend;
+    if (dividend < divisor) return 0;
+    if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
+        return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
+    return dividend / divisor;
+}
+
+// How far a product's matrix is from the first one's, in elements.
+__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
+    const long long slow = divide(product, p.batch[2]);
+    const long long i0 = divide(slow, p.batch[1]);
+    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
+           (product - slow * p.batch[2]) * strides.batch[2];
+}
+
+// The part of the problem that one block computes.
+struct BlockTile {
+    long long row0, col0;   // its first row and column of C
+    long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
+    long long a0, b0, c0;   // where its matrices begin, in elements
+    bool exists;            // false for the blocks that fill up the grid's last row
+
+    // The tile on the other side of C's diagonal.
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists}; }
+};
+
+// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ long long block_number() {
+    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
+}
+
+// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
+// at the same time share a strip of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, long long number, int bm, int bn) {
+    const long long strip = divide(number, p.tiles_m);   // column of tiles, counted through slices and batch
+    long long product = divide(strip, p.tiles_n);
+    BlockTile tile = {};
+    tile.row0 = (number - strip * p.tiles_m) * bm;
+    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.k = p.k;
+    if (p.slices > 1) {
+        const long long part = product;
+        product = divide(part, p.slices);
+        const long long slice = part - product * p.slices, k0 = slice * p.slice_k;
+        tile.k = p.k - k0 < p.slice_k ? p.k - k0 : p.slice_k;
+        tile.a0 = k0 * p.a.col;
+        tile.b0 = k0 * p.b.row;
+        tile.c0 = slice * p.slice_c;
+    }
+    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
+    if (product > 0) {
+        tile.a0 += batch_offset(p, p.a, product);
+        tile.b0 += batch_offset(p, p.b, product);
+        tile.c0 += batch_offset(p, p.c, product);
+    }
+    return tile;
+}
+
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
+    return locate_block(p, block_number(), bm, bn);
+}
+
+// The number in that order of a block that is numbered along the rows of p.group columns of tiles, from row to row, then
+// through the next columns. Blocks that run at the same time so share strips of A, too: they read least where they cover
+// as many rows of C as columns.
+__device__ __forceinline__ long long in_groups(const Problem& p, long long number) {
+    const long long blocks = p.tiles_m * p.tiles_n, index = number - divide(number, blocks) * blocks;   // of one product
+    const long long first = divide(index, p.tiles_m * p.group) * p.group;   // column of tiles
+    const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
+    const long long place = index - first * p.tiles_m, row = divide(place, width);
+    return number - index + (first + place - row * width) * p.tiles_m + row;
+}
+
+// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
+// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
+__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
+    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
+    const long long product = divide(number, blocks), index = number - product * blocks;
+    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
+    const bool longer = place < size - pair;
+    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
+    return (product * size + col) * size + row;
+}
+
+// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+__device__ __forceinline__ int inside(long long extent, long long first, int size) {
+    const long long left = extent - first;
+    return left < size ? static_cast<int>(left) : size;
+}
+
+// The order of a matrix, transposed.
+template <Order ORDER>
+constexpr Order TRANSPOSED = ORDER == Order::ROWS      ? Order::COLUMNS
+                             : ORDER == Order::COLUMNS ? Order::ROWS
+                                                       : ORDER;
+
+// A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
+// are `Stored` in memory and come out as accumulators of products of type T.
+template <class T, class Stored, Order ORDER>
+struct View {
+    const Stored* data;   // element (0, 0)
+    int rows, cols;       // zero or negative: nothing of it lies inside
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(int row, int col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The same part, seen from (row, col).
+    __device__ __forceinline__ View from(int row, int col) const {
+        return {address(row, col), rows - row, cols - col, row_stride, col_stride};
+    }
+
+    // The same part of the transposed matrix.
+    __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
+        return {data, cols, rows, col_stride, row_stride};
+    }
+
+    // Whether each row (or column, where elements of a column are neighbours) begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        if constexpr (ORDER == Order::STRIDED) return false;
+        const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
+        return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
+
+    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
+        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
+    }
+
+    // N neighbours from (row, col) on, as they lie in memory, at a multiple of their size: all are inside, or none.
+    template <int N>
+    __device__ __forceinline__ void read_or_zero(Accumulator<T>* values, int row, int col) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours = {};
+        if (row < rows && col < cols) neighbours = *reinterpret_cast<const Neighbours*>(address(row, col));
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(neighbours.element[i]);
+    }
+
+    // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
+        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+
+    // N neighbours in memory, from (row, col) on; what of them is inside, and zeros.
+    template <int N>
+    __device__ __forceinline__ void copy_neighbours_or_zero(void* shared, int row, int col) const {
+        const int left = ORDER == Order::ROWS ? (row < rows ? cols - col : 0) : (col < cols ? rows - row : 0);
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), left < 0 ? 0 : left < N ? left : N);
+    }
+};
+
+// A matrix that is read.
+template <class T, class Stored, Order ORDER>
+struct Matrix {
+    const Stored* data;
+    long long rows, cols, row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(long long row, long long col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The element at (row, col), which must be inside.
+    __device__ __forceinline__ Accumulator<T> read(long long row, long long col) const {
+        return to_accumulator<T>(*address(row, col));
+    }
+
+    // The tile of (height, width) elements that begins at (row, col), which must be inside.
+    __device__ __forceinline__ View<T, Stored, ORDER> tile(long long row, long long col, int height, int width) const {
+        return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
+    }
+};
+
+template <class T, Order ORDER, class Stored>
+__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, long long rows, long long cols,
+                                                           const Strides& strides) {
+    return {data, rows, cols, strides.row, strides.col};
+}
+
+// The tile of C that a block writes; what lies beyond the edge is dropped.
+template <class T, class Stored>
+struct ResultTile {
+    Stored* data;   // its element (0, 0)
+    int rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // Whether elements of a row are neighbours, and each row begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        return col_stride == 1 &&
+               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Stored* const first = data + row * row_stride + col * col_stride;
+        if (row < rows && col + N <= cols && col_stride == 1 &&
+            reinterpret_cast<unsigned long long>(first) % sizeof(Neighbours) == 0) {
+            Neighbours neighbours;
+#pragma unroll
+            for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
+            store(reinterpret_cast<Neighbours*>(first), neighbours);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
+        }
+    }
+};
+
+// Block's tile of (height, width) elements of C.
+template <class T, class Stored>
+__device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
+                                                             int height, int width) {
+    return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
+            inside(p.n, block.col0, width), p.c.row, p.c.col};
+}
+// clang-format off
+#define KERNEL tiledmm_tensor_core_f16_128x128x32_nt
+using TA = float16;       // an element of A in memory,
+using TB = float16;       // of B,
+using TC = float16;       // and of C
+using T = float16;        // what A's and B's elements are taken as when they are multiplied
+using Sum = Accumulator<T>;   // what their products are summed in
+[[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
+[[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
+constexpr int BM = 128;   // rows of C a block computes
+constexpr int BN = 128;   // columns of C a block computes
+constexpr int BK = 32;   // step along K: how much of A's columns and B's rows is in a shared tile
+constexpr int WM = 64;   // rows of C a warp computes
+constexpr int WN = 32;   // columns of C a warp computes
+constexpr int TM = 8;   // rows of C a thread computes
+constexpr int TN = 8;   // columns of C a thread computes
+[[maybe_unused]] constexpr int PAD = 0;   // elements added to each row of a shared tile
+constexpr int STAGES = 3;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+[[maybe_unused]] constexpr bool TRIANGLE = 0;   // B is A transposed: of C, tiles on and below the diagonal are enough
+constexpr int LANES_M = WM / TM;
+constexpr int LANES_N = WN / TN;
+constexpr int WARPS_N = BN / WN;
+[[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
+constexpr int THREADS = BM / TM * (BN / TN);
+constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // those would spill
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+// clang-format on
+// Tensor cores: a warp multiplies small matrices that lie spread over its lanes' registers. All 32 lanes take part. Inline
+// PTX stands in this file and in ptx.cuh only.
+//
+// A is (16, K), B (K, 8), C (16, 8), and K is 8 words of 32 bits: 8 float32, 16 float16 or bfloat16, 32 bytes, neighbours along
+// k, the first in the lowest bits. With row = lane / 4 and quad = lane % 4, a lane holds
+//
+//   a[i]   word quad + i / 2 * 4 of row `row` + i % 2 * 8 of A
+//   b[i]   word quad + i * 4 of column `row` of B
+//   c[i]   element (row + i / 2 * 8, 2 * quad + i % 2) of C
+//
+// Of float64, A is (8, 4), B (4, 8), C (8, 8): a is (row, quad), b is (quad, row), c[i] is (row, 2 * quad + i).
+//
+// Products are exact. Sums of floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
+// Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "ldmatrix".
+
+#ifndef TILEDMM_SIMULATOR
+
+#define TILEDMM_MMA(shape_and_types, sum)                                                                     \
+    asm("mma.sync.aligned." shape_and_types " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "           \
+        "{ %0, %1, %2, %3 };"                                                                                 \
+        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3])                                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+// C += A @ B, of float16, summed in float32.
+__device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    TILEDMM_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f");
+#else   // half of k at a time
+    for (int i = 0; i < 2; ++i)
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+
+__device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
+}
+
+// Of float32, whose last 13 bits are ignored.
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
+}
+
+__device__ __forceinline__ void mma_int8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
+}
+
+__device__ __forceinline__ void mma_uint8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
+}
+
+__device__ __forceinline__ void mma_float64(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+}
+
+#endif
+
+// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 bytes at
+// a multiple of 16. words[i] is then word quad of row `row` of matrix i, or of the matrix transposed.
+template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+}
+
+#endif
+// Tiles of 16-bit elements in shared memory, as the matrices lie, read by ldmatrix. Needs BK and THREADS.
+
+// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours in memory, in chunks of 16 bytes. Chunks change places within a
+// line, differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
+template <int WIDTH, Order ORDER>
+struct alignas(128) SwizzledTile {
+    static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // neighbours in memory are successive k
+    static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
+    static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
+    static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
+    static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0, "whole turns");
+
+    T element[LINES * LENGTH];
+
+    __device__ __forceinline__ T* chunk(int line, int number) {
+        return &element[line * LENGTH + (number ^ (line * TURN / 8 % TURN)) * CHUNK];
+    }
+
+    // Reads four (8, 8) matrices from (i, k) on, for lane: its words lie `down` matrices along i and `across` along k, 0 or 1,
+    // of the matrix that lane points into.
+    __device__ __forceinline__ void read(unsigned (&words)[4], int i, int k, int lane, int down, int across) {
+        i += down * 8;
+        k += across * 8;
+        load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    }
+};
+
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T and lines
+// begin at multiples of that; else element by element.
+template <int WIDTH, class Stored, Order ORDER>
+struct SwizzledCopies {
+    using Tile = SwizzledTile<WIDTH, ORDER>;
+    static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
+    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0, "even shares, in whole chunks");
+
+    View<T, Stored, ORDER> view;
+    bool wide;   // 16 bytes are copied at once
+    int thread;
+
+    // Sends for the next tile, with `left` steps of k still to come.
+    __device__ __forceinline__ void fetch(Tile& tile, int left) {
+        auto part = view;
+        part.cols = left < BK ? left : BK;
+        if (wide) {
+            if constexpr (SAME<T, Stored>) {
+#pragma unroll
+                for (int load = 0; load < LOADS; ++load) {
+                    const Place at = place(load);
+                    part.template copy_neighbours_or_zero<CHUNK>(tile.chunk(at.line, at.number), at.i, at.k);
+                }
+            }
+        } else {
+#pragma unroll 1   // laid out, it would take the registers of the sums
+            for (int load = 0; load < LOADS; ++load) {
+                const Place at = place(load);
+                T* const to = tile.chunk(at.line, at.number);
+#pragma unroll 2
+                for (int e = 0; e < CHUNK; ++e)
+                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(at.i, at.k + e) : part.read_or_zero(at.i + e, at.k));
+            }
+        }
+        view.move(0, BK);
+    }
+
+    // One of this thread's chunks: where it lies in the tile, and its first element.
+    struct Place {
+        int line, number, i, k;
+    };
+    __device__ __forceinline__ Place place(int load) const {
+        const int index = thread + load * THREADS, line = index / Tile::CHUNKS, number = index % Tile::CHUNKS;
+        return {line, number, Tile::ALONG_K ? line : number * CHUNK, Tile::ALONG_K ? number * CHUNK : line};
+    }
+};
+
+template <int WIDTH, class Stored, Order ORDER>
+__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread) {
+    return {tile, SAME<T, Stored> && tile.is_aligned(16), thread};
+}
+// tensor_core: a warp multiplies 16 x 16 by 16 x 8 elements with one instruction, on tensor cores.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float16 or bfloat16, summed in float32
+// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
+// Shared    STAGES * BK * (BM + BN) * sizeof(T)          Barriers  1 per K step
+// Requires  WM and WN multiples of 16, BK one of 16; each thread as many vectors of a tile as another
+// Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
+//
+// Tiles stay as the matrices lie: ldmatrix brings fragments from either order, transposed where neighbours in memory are
+// not neighbours along k. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
+
+constexpr int BLOCKS = TILEDMM_CP_ASYNC ? MIN_BLOCKS : 1;   // without it, what is copied takes registers
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    __shared__ SwizzledTile<BM, ORDER_A> As[STAGES];               // (STAGES, BM, BK), or (STAGES, BK, BM)
+    __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BN, BK), or (STAGES, BK, BN)
+
+    const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN);
+    if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
+    const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
+
+    const int thread = threadIdx.x;
+    const int warp = thread / 32, lane = thread % 32;
+    const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
+
+    auto a_copies = swizzled_copies<BM>(A.tile(block.row0, 0, BM, BK), thread);
+    auto b_copies = swizzled_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), thread);
+
+    // prologue
+    int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
+        a_copies.fetch(As[stage], unsent);
+        b_copies.fetch(Bs[stage], unsent);
+        commit_copies();
+    }
+
+    // mainloop
+    float acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
+    int stage = 0, refilled = STAGES - 1;
+#pragma unroll 1   // laid out several times, it would only cost registers
+    for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
+        wait_for_copies<STAGES - 2>();
+        __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
+        if (unsent > 0) {
+            a_copies.fetch(As[refilled], unsent);
+            b_copies.fetch(Bs[refilled], unsent);
+        }
+        commit_copies();
+#pragma unroll
+        for (int k = 0; k < BK; k += 16) {
+            unsigned frag_a[WM / 16][4], frag_b[WN / 8][2];
+#pragma unroll
+            for (int i = 0; i < WM / 16; ++i) As[stage].read(frag_a[i], m0 + i * 16, k, lane, lane % 16 / 8, lane / 16);
+#pragma unroll
+            for (int j = 0; j < WN / 8; j += 2) {   // two neighbours at a time
+                unsigned both[4];
+                Bs[stage].read(both, n0 + j * 8, k, lane, lane / 16, lane % 16 / 8);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) frag_b[j + i / 2][i % 2] = both[i];
+            }
+#pragma unroll
+            for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a[i], frag_b[j]);
+        }
+        refilled = stage;
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+    }
+
+    // epilogue
+#pragma unroll
+    for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+        for (int j = 0; j < WN / 8; ++j)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                c_tile.template write_row<2>(m0 + i * 16 + half * 8 + lane / 4, n0 + j * 8 + lane % 4 * 2, &acc[i][j][half * 2]);
+}

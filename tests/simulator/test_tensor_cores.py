@@ -1,0 +1,95 @@
+"""Tensor cores on the simulator: each instruction, and how sums are rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.strategies import np_dtype, small_integers
+from tiledmm import simulator
+from tiledmm.codegen import render, specialize
+
+pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
+
+from tiledmm.inspection import compile_for
+
+TEMPLATE = Path(__file__).parents[1] / "tensor_cores.cu.j2"
+TYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8")
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    tiledmm.register(TEMPLATE, name="fragments", like="coalesced")
+    yield
+    tiledmm.unregister("fragments")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_instruction_is_one_of_every_target(dtype: str) -> None:
+    for target in ("sm_80", "sm_90", "sm_120") + ("sm_75",) * (dtype == "float16"):
+        spec = specialize("fragments", dtype=dtype)
+        assert compile_for(render(spec), spec.symbol, target).registers > 0
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_integers_are_exact(dtype: str, layout: str) -> None:
+    rng = np.random.default_rng(0)
+    for m, n, k in ((37, 50, 70), (3, 5, 1), (16, 32, 0)):
+        a, b = (small_integers(rng, shape, np_dtype(dtype), bound=4) for shape in ((m, k), (k, n)))
+        x, y = (np.asfortranarray(each) if layout == "TT" else each for each in (a, b))
+        expected = (a @ b) if a.dtype.kind in "iu" else (a.astype("f8") @ b.astype("f8")).astype(a.dtype)
+        np.testing.assert_array_equal(simulator.matmul(x, y, variant="fragments"), expected)
+
+
+def test_sums_are_cut_off_25_bits_below_the_largest() -> None:
+    # One product of 1 and 15 of 2^-24, 2^-25 or 2^-26: of the last, nothing is left.
+    for exponent, left in ((-24, 15 * 2.0**-24), (-25, 15 * 2.0**-25), (-26, 0.0)):
+        a = np.zeros((1, 16), "f2")
+        a[0, 0], a[0, 1:] = 1, 2.0 ** (exponent // 2)
+        b = np.ones((16, 1), "f2")
+        b[1:] = 2.0 ** (exponent - exponent // 2)
+        out = np.zeros((1, 1), "f4")
+        simulator.matmul(a, b, out=out, variant="tensor_core")
+        # Rounded toward zero, to multiples of 2^-23.
+        assert out[0, 0] == 1 + np.floor(left * 2**23) / 2**23
+
+
+def test_tf32_ignores_13_bits() -> None:
+    a, b = np.full((1, 1), 1 + 2.0**-10 + 2.0**-11, "f4"), np.ones((1, 1), "f4")
+    assert simulator.matmul(a, b, variant="fragments")[0, 0] == 1 + 2.0**-10
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_errors_are_those_of_float32_sums(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype(np_dtype(dtype)) for shape in ((70, 300), (300, 90)))
+    out = np.zeros((70, 90), "f4")
+    simulator.matmul(a, b, out=out, variant="tensor_core")
+    x, y = a.astype("f8"), b.astype("f8")
+    off = abs(out - x @ y) / (abs(x) @ abs(y))
+    assert 0 < off.max() < 300 / 16 * 2.0**-22
+
+
+def test_infinities_and_nans() -> None:
+    a = np.ones((3, 16), "f2")
+    a[0, 3], a[1, 3], a[1, 4] = np.inf, np.inf, -np.inf
+    b = np.ones((16, 2), "f2")
+    b[5, 1] = np.nan
+    expected = [[np.inf, np.nan], [np.nan, np.nan], [16, np.nan]]
+    np.testing.assert_array_equal(simulator.matmul(a, b, variant="tensor_core", tile=64), np.array(expected, "f2"))
+
+
+def test_no_bank_conflicts() -> None:
+    rng = np.random.default_rng(2)
+    for layout in ("NN", "NT", "TN", "TT"):
+        a, b = (rng.standard_normal((128, 128)).astype("f2") for _ in range(2))
+        x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
+        _, report = simulator.run(x, y, variant="tensor_core")
+        report.check()
+        assert report.source.shared_load.requests > 0
+        assert report.source.shared_load.bank_conflicts == 0

@@ -1,0 +1,148 @@
+// The functions of cuda_src/tensor_cores.cuh, for a CPU: the same names, and results as an H100 gives them.
+#pragma once
+
+namespace tiledmm_detail {
+
+constexpr unsigned WHOLE_WARP = 0xffffffffu;
+
+__forceinline__ double power_of_two(int exponent) {
+    return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
+}
+
+// c and the products of words of A and of B, as a tensor core adds them up: all at once, lined up with the largest and cut
+// off 25 bits below its leading one; the sum is rounded toward zero.
+template <int COUNT>
+__forceinline__ float tensor_sum(float c, const double (&products)[COUNT]) {
+    double largest = 0, plain = c;
+    for (int i = 0; i <= COUNT; ++i) {
+        const double term = i < COUNT ? products[i] : c;
+        if (i < COUNT) plain += term;
+        if (__builtin_fabs(term) > largest) largest = __builtin_fabs(term);
+    }
+    if (!(__builtin_fabs(plain) <= 0x1p1000)) return plain == plain ? static_cast<float>(plain) : __uint_as_float(0x7fffffffu);
+    if (largest == 0) return plain;
+    const int unit = static_cast<int>(__double_as_longlong(largest) >> 52) - 1023 - 25;   // exponent of the last bit kept
+    long long sum = 0;
+    for (int i = 0; i <= COUNT; ++i)
+        sum += static_cast<long long>((i < COUNT ? products[i] : c) * power_of_two(-unit));   // cut off
+    if (sum == 0) return 0;
+    unsigned long long size = sum < 0 ? -static_cast<unsigned long long>(sum) : sum;
+    int drop = 63 - __builtin_clzll(size) - 23;   // float32 has 24 bits, down to multiples of 2^-149
+    if (unit + drop < -149) drop = -149 - unit;
+    if (drop > 0) size = drop > 63 ? 0 : size >> drop << drop;
+    const double rounded = static_cast<double>(static_cast<long long>(size)) * power_of_two(unit);
+    return static_cast<float>(sum < 0 ? -rounded : rounded);
+}
+
+// Elements in words: how many, and each as a number.
+struct Float16 {
+    static constexpr int COUNT = 2;
+    static __forceinline__ double at(unsigned word, int i) { return half_to_float(static_cast<unsigned short>(word >> 16 * i)); }
+};
+struct Bfloat16 {
+    static constexpr int COUNT = 2;
+    static __forceinline__ double at(unsigned word, int i) { return __uint_as_float((word >> 16 * i) << 16); }
+};
+struct Tf32 {
+    static constexpr int COUNT = 1;
+    static __forceinline__ double at(unsigned word, int) { return __uint_as_float(word & ~0x1fffu); }
+};
+struct Int8 {
+    static constexpr int COUNT = 4;
+    static __forceinline__ int at(unsigned word, int i) { return static_cast<signed char>(word >> 8 * i); }
+};
+struct Uint8 {
+    static constexpr int COUNT = 4;
+    static __forceinline__ int at(unsigned word, int i) { return static_cast<unsigned char>(word >> 8 * i); }
+};
+
+// 8 words along k of a row of A or a column of B: four lanes have two each.
+struct Line {
+    unsigned word[8];
+};
+__forceinline__ Line exchanged_line(int line) {
+    Line all;
+    for (int quad = 0; quad < 4; ++quad) {
+        const unsigned long long both = tiledmm_exchanged(4 * line + quad);
+        all.word[quad] = static_cast<unsigned>(both);
+        all.word[quad + 4] = static_cast<unsigned>(both >> 32);
+    }
+    return all;
+}
+__forceinline__ void exchange_words(unsigned low, unsigned high) {
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low);
+}
+
+__forceinline__ float sum_of_products(float c, const double (&products)[8]) { return tensor_sum(c, products); }
+__forceinline__ float sum_of_products(float c, const double (&products)[16]) { return tensor_sum(c, products); }
+__forceinline__ int sum_of_products(int c, const int (&products)[32]) {
+    unsigned sum = static_cast<unsigned>(c);   // wraps
+    for (int product : products) sum += static_cast<unsigned>(product);
+    return static_cast<int>(sum);
+}
+
+template <class Elements, class Sum>
+__forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    constexpr int K = 8 * Elements::COUNT;
+    const int row = static_cast<int>(tiledmm_lane() / 4), quad = static_cast<int>(tiledmm_lane() % 4);
+    Line rows[2], cols[2];
+    for (int i = 0; i < 2; ++i) {
+        exchange_words(a[i], a[i + 2]);
+        rows[i] = exchanged_line(row);
+    }
+    exchange_words(b[0], b[1]);
+    for (int j = 0; j < 2; ++j) cols[j] = exchanged_line(2 * quad + j);
+    for (int i = 0; i < 4; ++i) {
+        decltype(Elements::at(0u, 0)) products[K];
+        for (int k = 0; k < K; ++k)
+            products[k] = Elements::at(rows[i / 2].word[k / Elements::COUNT], k % Elements::COUNT) *
+                          Elements::at(cols[i % 2].word[k / Elements::COUNT], k % Elements::COUNT);
+        c[i] = sum_of_products(c[i], products);
+    }
+    TILEDMM_COUNT_FLOPS(2 * 4 * K);
+}
+
+}   // namespace tiledmm_detail
+
+#define TILEDMM_TWIN(name, Elements, Sum)                                                              \
+    __forceinline__ void name(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {           \
+        tiledmm_detail::mma<tiledmm_detail::Elements>(c, a, b);                                        \
+    }
+TILEDMM_TWIN(mma_float16, Float16, float)
+TILEDMM_TWIN(mma_bfloat16, Bfloat16, float)
+TILEDMM_TWIN(mma_tf32, Tf32, float)
+TILEDMM_TWIN(mma_int8, Int8, int)
+TILEDMM_TWIN(mma_uint8, Uint8, int)
+#undef TILEDMM_TWIN
+
+__forceinline__ void mma_float64(double (&c)[2], double a, double b) {
+    using namespace tiledmm_detail;
+    const unsigned row = tiledmm_lane() / 4, quad = tiledmm_lane() % 4;
+    double row_of_a[4];
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(a)));
+    for (unsigned k = 0; k < 4; ++k) row_of_a[k] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * row + k)));
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(b)));
+    for (unsigned j = 0; j < 2; ++j)
+        for (unsigned k = 0; k < 4; ++k)
+            c[j] = fma(row_of_a[k], __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * (2 * quad + j) + k))), c[j]);
+}
+
+template <bool TRANSPOSED>
+__forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
+    using namespace tiledmm_detail;
+    const uint4 mine = *static_cast<const uint4*>(shared);
+    const unsigned own[4] = {mine.x, mine.y, mine.z, mine.w};
+    const unsigned row = tiledmm_lane() / 4, quad = tiledmm_lane() % 4;
+    for (unsigned half = 0; half < 2; ++half) {   // two words of each row at a time
+        exchange_words(own[2 * half], own[2 * half + 1]);
+        for (unsigned i = 0; i < 4; ++i) {
+            if (!TRANSPOSED && quad / 2 == half)
+                words[i] = static_cast<unsigned>(tiledmm_exchanged(8 * i + row) >> 32 * (quad % 2));
+            if (TRANSPOSED && row / 4 == half) {   // element `row` of rows 2 * quad and 2 * quad + 1
+                const unsigned shift = 16 * (row % 4);
+                const auto first = tiledmm_exchanged(8 * i + 2 * quad) >> shift, second = tiledmm_exchanged(8 * i + 2 * quad + 1) >> shift;
+                words[i] = static_cast<unsigned>(first & 0xffff) | static_cast<unsigned>(second & 0xffff) << 16;
+            }
+        }
+    }
+}
