@@ -1,10 +1,11 @@
-// Tiles of 16-bit elements in shared memory, as the matrices lie, read by ldmatrix. Needs BK and THREADS.
+// Tiles of narrow elements in shared memory, read by ldmatrix. Needs BK and THREADS.
 
-// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours in memory, in chunks of 16 bytes. Chunks change places within a
+// A tile of a matrix (WIDTH, BK), as the matrix lies; of bytes along k, since ldmatrix transposes 16-bit elements only: lines of
+// LENGTH neighbours, in chunks of 16 bytes. Chunks change places within a
 // line, differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
-    static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // neighbours in memory are successive k
+    static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
     static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
     static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
     static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
@@ -16,20 +17,21 @@ struct alignas(128) SwizzledTile {
         return &element[line * LENGTH + (number ^ (line * TURN / 8 % TURN)) * CHUNK];
     }
 
-    // Reads four (8, 8) matrices from (i, k) on, for lane: its words lie `down` matrices along i and `across` along k, 0 or 1,
-    // of the matrix that lane points into.
+    // Reads four matrices of 8 by 16 bytes from (i, k) on. This lane points into the one that is `down` along i and `across`
+    // along k, 0 or 1.
     __device__ __forceinline__ void read(unsigned (&words)[4], int i, int k, int lane, int down, int across) {
         i += down * 8;
-        k += across * 8;
+        k += across * CHUNK;
         load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T and lines
-// begin at multiples of that; else element by element.
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as they
+// are kept, and lines begin at multiples of that; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
+    static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0, "even shares, in whole chunks");
 
@@ -42,11 +44,15 @@ struct SwizzledCopies {
         auto part = view;
         part.cols = left < BK ? left : BK;
         if (wide) {
-            if constexpr (SAME<T, Stored>) {
+            if constexpr (AS_IT_LIES) {
 #pragma unroll
                 for (int load = 0; load < LOADS; ++load) {
                     const Place at = place(load);
-                    part.template copy_neighbours_or_zero<CHUNK>(tile.chunk(at.line, at.number), at.i, at.k);
+                    Sum* const to = reinterpret_cast<Sum*>(tile.chunk(at.line, at.number));
+                    if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
+                        part.transposed().template copy_column_or_zero<CHUNK>(to, at.k, at.i);
+                    else
+                        part.template copy_column_or_zero<CHUNK>(to, at.i, at.k);
                 }
             }
         } else {
@@ -74,5 +80,5 @@ struct SwizzledCopies {
 
 template <int WIDTH, class Stored, Order ORDER>
 __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread) {
-    return {tile, SAME<T, Stored> && tile.is_aligned(16), thread};
+    return {tile, SwizzledCopies<WIDTH, Stored, ORDER>::AS_IT_LIES && tile.is_aligned(16), thread};
 }

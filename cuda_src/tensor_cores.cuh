@@ -44,11 +44,12 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], 
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 }
 
-__device__ __forceinline__ void mma_int8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+// Of bytes, modulo 2^32.
+__device__ __forceinline__ void mma_int8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
 }
 
-__device__ __forceinline__ void mma_uint8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+__device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 

@@ -81,7 +81,7 @@ struct TileCopies {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {
                 const int di = Share<V>::di(load), dk = Share<V>::dk(load);
-                if (Share<V>::has(i, k)) part.template copy_neighbours_or_zero<V>(&tile[k + dk][i + di], di, dk);
+                if (Share<V>::has(i, k)) part.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
             }
         } else {
 #pragma unroll

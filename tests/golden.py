@@ -18,10 +18,9 @@ def renderings() -> dict[str, Specialization]:
     layouts = ("NN", "NT", "TN", "TT")
     files = {}
     for variant in kernel_variants(None):
-        dtype = variant.types[0][0] if variant.types else "float32"
         for i, tile in enumerate(variant.tiles or (None,)):
             name = variant.name if tile is None else f"{variant.name}_{tile}"
-            files[f"{name}.cu"] = specialize(variant, tile=tile, dtype=dtype, layout=layouts[i % len(layouts)])
+            files[f"{name}.cu"] = specialize(variant, tile=tile, layout=layouts[i % len(layouts)])
     return files
 
 

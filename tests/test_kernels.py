@@ -55,6 +55,7 @@ def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, 
     assert resources.shared_bytes == spec.shared_bytes
     room = occupancy(TARGETS[target], spec.threads, resources.registers, resources.shared_bytes)
     spills = target == "sm_80" or TARGETS[target].capability >= (10, 0)  # with so few registers
+    spills = spills or (spec.variant.tensor_cores and spec.compute.itemsize == 1)
     if spec.config.min_blocks * spec.threads <= TARGETS[target].max_threads and not (
         spills or "shared memory" in room.limited_by
     ):

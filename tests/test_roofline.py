@@ -149,8 +149,9 @@ def test_pairs_of_lanes_share_what_they_read(tile: int) -> None:
 
 def test_tensor_cores_have_bounds_of_their_own() -> None:
     bounds = roofline(specialize("tensor_core", dtype="float16"), H100, 4096, 4096, 4096)
-    assert bounds.fma_bound == H100.tensor_flops > 10 * H100.peak_flops("float16")
+    assert bounds.fma_bound == H100.tensor_flops(2) > 10 * H100.peak_flops("float16")
     assert bounds.wavefronts == 6 * 4 / (64 * 32 * 16 / 32)
+    assert roofline(specialize("tensor_core", dtype="int8"), H100, 4096, 4096, 4096).wavefronts == bounds.wavefronts / 2
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])

@@ -165,7 +165,7 @@ def source(
     variant: str,
     *,
     tile: int | None = None,
-    dtype: Any = "float32",
+    dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
     b_dtype: Any = None,
@@ -176,7 +176,7 @@ def source(
     Args:
         variant: A variant with a kernel of its own: any but ``"cublas"``.
         tile: Tile size, or None for the variant's default.
-        dtype: Type the product is taken in.
+        dtype: Type the product is taken in; None for float32, or the first of the variant's own.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous (the transpose of a
             row-major matrix), G neither.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
@@ -197,7 +197,7 @@ def kernel(
     variant: str,
     *,
     tile: int | None = None,
-    dtype: Any = "float32",
+    dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
     b_dtype: Any = None,

@@ -48,7 +48,7 @@ class Architecture:
         reserved_shared_bytes: Shared memory that the driver takes from that for every resident block.
         shared_unit: A block's shared memory is allocated in multiples of this.
         float32_lanes, float64_lanes, int32_lanes: Multiply-adds on CUDA cores (no tensor cores).
-        tensor_lanes: Multiply-adds of 16-bit floats on tensor cores, summed in float32.
+        half_lanes, byte_lanes: On tensor cores, of 16-bit floats, summed in float32, and of 8-bit integers.
         load_bytes: Most that shared memory and L1 together deliver.
         max_threads_per_block: Threads of a block.
         max_registers: 32-bit registers of a thread.
@@ -65,7 +65,8 @@ class Architecture:
     shared_bytes: int
     float32_lanes: int
     float64_lanes: int
-    tensor_lanes: int
+    half_lanes: int
+    byte_lanes: int
     int32_lanes: int = 64
     reserved_shared_bytes: int = 1024
     shared_unit: int = 128
@@ -117,17 +118,30 @@ TARGETS: dict[str, Architecture] = {
             shared_bytes=_kib(64),
             float32_lanes=64,
             float64_lanes=2,
-            tensor_lanes=512,
+            half_lanes=512,
+            byte_lanes=1024,
             reserved_shared_bytes=0,
             shared_unit=256,
             load_bytes=64,
         ),
-        Architecture("sm_80", (8, 0), 64, 32, _kib(164), float32_lanes=64, float64_lanes=32, tensor_lanes=1024),
-        Architecture("sm_86", (8, 6), 48, 16, _kib(100), float32_lanes=128, float64_lanes=2, tensor_lanes=256),
-        Architecture("sm_89", (8, 9), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, tensor_lanes=256),
-        Architecture("sm_90", (9, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64, tensor_lanes=2048),
-        Architecture("sm_100", (10, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64, tensor_lanes=4096),
-        Architecture("sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, tensor_lanes=256),
+        Architecture(
+            "sm_80", (8, 0), 64, 32, _kib(164), float32_lanes=64, float64_lanes=32, half_lanes=1024, byte_lanes=2048
+        ),
+        Architecture(
+            "sm_86", (8, 6), 48, 16, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
+        ),
+        Architecture(
+            "sm_89", (8, 9), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
+        ),
+        Architecture(
+            "sm_90", (9, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64, half_lanes=2048, byte_lanes=4096
+        ),
+        Architecture(
+            "sm_100", (10, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64, half_lanes=4096, byte_lanes=8192
+        ),
+        Architecture(
+            "sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
+        ),
     )
 }
 
@@ -260,10 +274,10 @@ class Gpu:
             "CUDA's device properties",
         )
 
-    @property
-    def tensor_flops(self) -> float:
-        """The same of 16-bit floats on tensor cores, summed in float32; no zeros left out."""
-        return 2 * self.arch.tensor_lanes * self.sms * self.clock
+    def tensor_flops(self, itemsize: int) -> float:
+        """The same on tensor cores, of 16-bit floats, summed in float32, or of 8-bit integers; no zeros left out."""
+        lanes = self.arch.half_lanes if itemsize == 2 else self.arch.byte_lanes
+        return 2 * lanes * self.sms * self.clock
 
     @property
     def load_bandwidth(self) -> float:

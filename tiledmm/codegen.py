@@ -106,7 +106,7 @@ def specialize(
     *,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
-    dtype: Any = "float32",
+    dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
     b_dtype: Any = None,
@@ -118,7 +118,7 @@ def specialize(
         variant: Name of a rung with a kernel of its own.
         tile: Tile size, or None for the variant's default.
         config: Numbers to have instead of the tile's own, by their names in ``Config``.
-        dtype: Type the product is taken in.
+        dtype: Type the product is taken in; None for float32, or the first of the variant's own.
         layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
 
@@ -130,7 +130,7 @@ def specialize(
         raise ConfigError(f"variant {row.name!r} has no kernel of this package: it calls cupy.matmul")
     if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
         raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
-    compute = element(dtype)
+    compute = element(row.default_type if dtype is None else dtype)
     a, b, c = (compute if d is None else element(d) for d in (a_dtype, b_dtype, out_dtype))
     for source, target in ((a, compute), (b, compute), (compute, c)):
         if not converts_in_kernel(source.dtype, target.dtype):

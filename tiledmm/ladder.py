@@ -137,7 +137,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             name="tensor_core",
             template="tensor_core.cu.j2",
-            summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements with one instruction",
+            summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 narrow elements with one instruction",
             configure=tilings.tensor_core,
             block=lambda config: (config.threads, 1),
             shared_bytes=tilings.shared_swizzled,
@@ -145,7 +145,7 @@ VARIANTS: dict[str, Variant] = {
             tiles=(64, 128),
             default_tile=128,
             tensor_cores=True,
-            types=(("float16", (7, 5)), ("bfloat16", (8, 0))),
+            types=(("float16", (7, 5)), ("bfloat16", (8, 0)), ("int8", (8, 0)), ("uint8", (8, 0))),
         ),
         Variant(
             name="cublas",

@@ -113,10 +113,16 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         requested_bytes=a_bytes * reads_a + b_bytes * reads_b + c_bytes,
         compulsory_bytes=compulsory,
         wavefronts=per_multiply_add,
-        fma_bound=gpu.tensor_flops if spec.variant.tensor_cores else gpu.peak_flops(spec.compute.dtype_name),
+        fma_bound=_peak(spec, gpu),
         memory_bound=flops / compulsory * gpu.bandwidth,
         load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
     )
+
+
+def _peak(spec: Specialization, gpu: Gpu) -> float:
+    if spec.variant.tensor_cores:
+        return gpu.tensor_flops(spec.compute.itemsize)
+    return gpu.peak_flops(spec.compute.dtype_name)
 
 
 def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
@@ -175,11 +181,10 @@ def _fragment_wavefronts(spec: Specialization) -> float:
 
 
 def _matrix_wavefronts(spec: Specialization) -> float:
-    """Reads of (16, 16) matrices by ldmatrix, swizzled, for one multiply-add of the warp that reads them."""
+    """Reads of matrices of 16 rows of 32 bytes by ldmatrix, swizzled, for one multiply-add of the warp."""
     config = spec.config
-    matrix = 16 * 16
-    reads = (config.wm + config.wn) // 16 * matrix * spec.compute.itemsize / WAVEFRONT_BYTES
-    return reads / (config.wm * config.wn * 16 / WARP_SIZE)
+    reads = (config.wm + config.wn) * 32 / WAVEFRONT_BYTES
+    return reads / (config.wm * config.wn * 32 / spec.compute.itemsize / WARP_SIZE)
 
 
 def _shared_k_wavefronts(spec: Specialization) -> float:

@@ -351,7 +351,7 @@ def matrix_fragments(config: Config, element: Element) -> list[Rule]:
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
         (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
-        (config.bk in (16, 32, 64), "bk is 16, 32 or 64"),
+        (config.bk * element.itemsize in (32, 64, 128), "bk is 32, 64 or 128 bytes"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
          f"threads copy even shares of both tiles, in {chunk} at a time"),
         (config.stages >= 2, "stages is at least 2"),
@@ -367,4 +367,5 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
 def tensor_core(tile: int, element: Element) -> Config:
     """Square tiles; three stages fill the static shared memory."""
     wm, wn, stages = {64: (32, 32, 4), 128: (64, 32, 3)}[tile]
-    return Config(tile, tile, 32, wm // 8, wn // 4, stages=stages, unroll=32, min_blocks=2, wm=wm, wn=wn, group=8)
+    bk = 64 // element.itemsize
+    return Config(tile, tile, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=2, wm=wm, wn=wn, group=8)

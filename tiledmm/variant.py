@@ -146,6 +146,11 @@ class Variant:
         """Whether products may be taken in this type."""
         return not self.types or element.dtype_name in dict(self.types)
 
+    @property
+    def default_type(self) -> str:
+        """The type that a product is taken in where none is named."""
+        return self.types[0][0] if self.types else "float32"
+
     def least_capability(self, element: Element) -> tuple[int, int]:
         """The least compute capability of a device that multiplies elements of this type."""
         return dict(self.types).get(element.dtype_name, (0, 0))

@@ -596,11 +596,12 @@ struct View {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 
-    // N neighbours in memory, from (row, col) on; what of them is inside, and zeros.
+    // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_neighbours_or_zero(void* shared, int row, int col) const {
-        const int left = ORDER == Order::ROWS ? (row < rows ? cols - col : 0) : (col < cols ? rows - row : 0);
-        copy_async<N>(static_cast<Stored*>(shared), address(row, col), left < 0 ? 0 : left < N ? left : N);
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+        const int left = rows - row;
+        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
     }
 };
 

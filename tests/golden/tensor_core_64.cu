@@ -596,11 +596,12 @@ struct View {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 
-    // N neighbours in memory, from (row, col) on; what of them is inside, and zeros.
+    // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_neighbours_or_zero(void* shared, int row, int col) const {
-        const int left = ORDER == Order::ROWS ? (row < rows ? cols - col : 0) : (col < cols ? rows - row : 0);
-        copy_async<N>(static_cast<Stored*>(shared), address(row, col), left < 0 ? 0 : left < N ? left : N);
+    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+        const int left = rows - row;
+        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
+        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
     }
 };
 
@@ -750,11 +751,12 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], 
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 }
 
-__device__ __forceinline__ void mma_int8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+// Of bytes, modulo 2^32.
+__device__ __forceinline__ void mma_int8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
 }
 
-__device__ __forceinline__ void mma_uint8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+__device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 
@@ -784,13 +786,14 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 }
 
 #endif
-// Tiles of 16-bit elements in shared memory, as the matrices lie, read by ldmatrix. Needs BK and THREADS.
+// Tiles of narrow elements in shared memory, read by ldmatrix. Needs BK and THREADS.
 
-// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours in memory, in chunks of 16 bytes. Chunks change places within a
+// A tile of a matrix (WIDTH, BK), as the matrix lies; of bytes along k, since ldmatrix transposes 16-bit elements only: lines of
+// LENGTH neighbours, in chunks of 16 bytes. Chunks change places within a
 // line, differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
-    static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // neighbours in memory are successive k
+    static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
     static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
     static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
     static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
@@ -802,20 +805,21 @@ struct alignas(128) SwizzledTile {
         return &element[line * LENGTH + (number ^ (line * TURN / 8 % TURN)) * CHUNK];
     }
 
-    // Reads four (8, 8) matrices from (i, k) on, for lane: its words lie `down` matrices along i and `across` along k, 0 or 1,
-    // of the matrix that lane points into.
+    // Reads four matrices of 8 by 16 bytes from (i, k) on. This lane points into the one that is `down` along i and `across`
+    // along k, 0 or 1.
     __device__ __forceinline__ void read(unsigned (&words)[4], int i, int k, int lane, int down, int across) {
         i += down * 8;
-        k += across * 8;
+        k += across * CHUNK;
         load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T and lines
-// begin at multiples of that; else element by element.
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as they
+// are kept, and lines begin at multiples of that; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
+    static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0, "even shares, in whole chunks");
 
@@ -828,11 +832,15 @@ struct SwizzledCopies {
         auto part = view;
         part.cols = left < BK ? left : BK;
         if (wide) {
-            if constexpr (SAME<T, Stored>) {
+            if constexpr (AS_IT_LIES) {
 #pragma unroll
                 for (int load = 0; load < LOADS; ++load) {
                     const Place at = place(load);
-                    part.template copy_neighbours_or_zero<CHUNK>(tile.chunk(at.line, at.number), at.i, at.k);
+                    Sum* const to = reinterpret_cast<Sum*>(tile.chunk(at.line, at.number));
+                    if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
+                        part.transposed().template copy_column_or_zero<CHUNK>(to, at.k, at.i);
+                    else
+                        part.template copy_column_or_zero<CHUNK>(to, at.i, at.k);
                 }
             }
         } else {
@@ -860,20 +868,22 @@ struct SwizzledCopies {
 
 template <int WIDTH, class Stored, Order ORDER>
 __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread) {
-    return {tile, SAME<T, Stored> && tile.is_aligned(16), thread};
+    return {tile, SwizzledCopies<WIDTH, Stored, ORDER>::AS_IT_LIES && tile.is_aligned(16), thread};
 }
-// tensor_core: a warp multiplies 16 x 16 by 16 x 8 elements with one instruction, on tensor cores.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float16 or bfloat16, summed in float32
+// tensor_core: a warp multiplies 16 x DEPTH by DEPTH x 8 elements with one instruction, on tensor cores.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32, or 8-bit integers
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
 // Shared    STAGES * BK * (BM + BN) * sizeof(T)          Barriers  1 per K step
-// Requires  WM and WN multiples of 16, BK one of 16; each thread as many vectors of a tile as another
+// Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
 // Tiles stay as the matrices lie: ldmatrix brings fragments from either order, transposed where neighbours in memory are
-// not neighbours along k. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+// not neighbours along k (bytes, which it cannot transpose, are kept along k). Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 
-constexpr int BLOCKS = TILEDMM_CP_ASYNC ? MIN_BLOCKS : 1;   // without it, what is copied takes registers
+constexpr int DEPTH = 32 / sizeof(T);                      // steps of k of an instruction
+constexpr bool SPILLS = !TILEDMM_CP_ASYNC || (sizeof(T) == 1 && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890));
+constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -903,7 +913,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 
     // mainloop
-    float acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
+    Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
     int stage = 0, refilled = STAGES - 1;
 #pragma unroll 1   // laid out several times, it would only cost registers
     for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
@@ -915,7 +925,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         commit_copies();
 #pragma unroll
-        for (int k = 0; k < BK; k += 16) {
+        for (int k = 0; k < BK; k += DEPTH) {
             unsigned frag_a[WM / 16][4], frag_b[WN / 8][2];
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) As[stage].read(frag_a[i], m0 + i * 16, k, lane, lane % 16 / 8, lane / 16);

@@ -99,7 +99,7 @@ def test_tensor_cores_before_cp_async():
 @pytest.mark.parametrize(
     ("a_dtype", "b_dtype", "dtype", "out_dtype"),
     [("float16", "float16", None, "float32"), ("int8", "float16", None, "float16"),
-     ("bfloat16", "bool", None, "float64"),
+     ("bfloat16", "bool", None, "float64"), ("int8", "int8", None, "int64"), ("bool", "uint8", None, "uint8"),
      ("float32", "float16", "float16", "float16"), ("float32", "float32", "bfloat16", "float32")],
 )  # fmt: skip
 def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):

@@ -75,10 +75,9 @@ __forceinline__ void exchange_words(unsigned low, unsigned high) {
 
 __forceinline__ float sum_of_products(float c, const double (&products)[8]) { return tensor_sum(c, products); }
 __forceinline__ float sum_of_products(float c, const double (&products)[16]) { return tensor_sum(c, products); }
-__forceinline__ int sum_of_products(int c, const int (&products)[32]) {
-    unsigned sum = static_cast<unsigned>(c);   // wraps
-    for (int product : products) sum += static_cast<unsigned>(product);
-    return static_cast<int>(sum);
+__forceinline__ unsigned sum_of_products(unsigned sum, const int (&products)[32]) {
+    for (int product : products) sum += static_cast<unsigned>(product);   // wraps
+    return sum;
 }
 
 template <class Elements, class Sum>
@@ -111,8 +110,8 @@ __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b
 TILEDMM_TWIN(mma_float16, Float16, float)
 TILEDMM_TWIN(mma_bfloat16, Bfloat16, float)
 TILEDMM_TWIN(mma_tf32, Tf32, float)
-TILEDMM_TWIN(mma_int8, Int8, int)
-TILEDMM_TWIN(mma_uint8, Uint8, int)
+TILEDMM_TWIN(mma_int8, Int8, unsigned)
+TILEDMM_TWIN(mma_uint8, Uint8, unsigned)
 #undef TILEDMM_TWIN
 
 __forceinline__ void mma_float64(double (&c)[2], double a, double b) {
