@@ -882,7 +882,7 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 
 constexpr int DEPTH = 32 / sizeof(T);                      // steps of k of an instruction
-constexpr bool SPILLS = !TILEDMM_CP_ASYNC || (sizeof(T) == 1 && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890));
+constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers
 constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
