@@ -29,12 +29,13 @@ from tiledmm.bench.records import (
     Size,
     expand,
     from_json,
+    multiplying,
     parse_size,
     to_json,
 )
 from tiledmm.codegen import specialize
 from tiledmm.elements import ELEMENTS, element
-from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError
+from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.inspection import Resources
 from tiledmm.ladder import kernel_variants
 from tiledmm.model import H100
@@ -57,6 +58,16 @@ def test_sizes(text: str, size: tuple[int, int, int]) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ConfigError, match="MxNxK"):
         parse_size(text)
+
+
+def test_rungs_for_a_type_are_those_that_multiply_it() -> None:
+    rungs = expand(["tensor_core", "naive", "auto"])
+    assert [rung.variant for rung in multiplying(rungs, "float16")] == ["naive", "tensor_core", "auto"]
+    assert [rung.variant for rung in multiplying(rungs, "float64")] == ["naive", "auto"]
+    with pytest.raises(UnsupportedTypeError, match="none of tensor_core 128 multiplies float32"):
+        multiplying(expand(["tensor_core"]), "float32")
+    with pytest.raises(UnsupportedTypeError, match="float24"):
+        multiplying(rungs, "float24")
 
 
 def test_rungs_are_every_variant_with_its_default_tile() -> None:

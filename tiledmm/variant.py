@@ -137,7 +137,7 @@ class Variant:
         """
         if not self.multiplies(element):
             raise UnsupportedTypeError(
-                f"variant {self.name!r} multiplies {' and '.join(dict(self.types))}, not {element.dtype_name}; "
+                f"variant {self.name!r} multiplies {', '.join(dict(self.types))}, not {element.dtype_name}; "
                 "'warp_tiled' multiplies every type"
             )
         return self._with(self._of_tile(tile, element), numbers, element) if numbers else self._of_tile(tile, element)
