@@ -14,6 +14,7 @@ from tiledmm import simulator
 from tiledmm.ladder import kernel_variants
 
 KERNELS = [(row.name, tile, dtype) for row in kernel_variants(None) for tile in row.tiles for dtype, _ in row.types]
+OF_FLOATS = [kernel for kernel in KERNELS if "float" in kernel[2]]  # integers wrap, and are exact
 
 
 @pytest.mark.parametrize("layout", ["".join(pair) for pair in itertools.product("NTG", repeat=2)])
@@ -44,7 +45,7 @@ def test_resources(variant: str, tile: int, dtype: str) -> None:
         assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
 
 
-@pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
+@pytest.mark.parametrize(("variant", "tile", "dtype"), OF_FLOATS)
 def test_random_sums(variant: str, tile: int, dtype: str) -> None:
     rng = np.random.default_rng(92)
     left, right = (rng.standard_normal(shape).astype(np_dtype(dtype)) for shape in ((200, 1000), (1000, 170)))
@@ -54,7 +55,7 @@ def test_random_sums(variant: str, tile: int, dtype: str) -> None:
     assert (abs(to_host(out) - x @ y) / (abs(x) @ abs(y))).max() < 1000 / 16 * 2.0**-22
 
 
-@pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
+@pytest.mark.parametrize(("variant", "tile", "dtype"), OF_FLOATS)
 def test_the_simulator_has_the_same_bits(variant: str, tile: int, dtype: str) -> None:
     rng = np.random.default_rng(93)
     left, right = (rng.standard_normal(shape).astype(np_dtype(dtype)) for shape in ((40, 100), (100, 30)))
