@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
@@ -31,35 +32,15 @@ def _of_report(render: Callable[[Report], str]) -> Callable[[str], str]:
     return lambda text: render(from_json(text))
 
 
-def _conflicts(text: str) -> str:
-    results = json.loads(text)
-    return f"{conflicts_table(results['kernels']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+def _with_machine(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
+    """Tables of parts of a run's results, by name, and the machine below."""
 
+    def render(text: str) -> str:
+        results = json.loads(text)
+        shown = [table(results[part]).markdown(title=False) for part, table in tables.items()]
+        return "\n\n".join([*shown, str(Machine(**results["machine"]))])
 
-def _agreement(text: str) -> str:
-    results = json.loads(text)
-    return f"{agreement_table(results['kernels']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
-
-
-def _warp_tiles(text: str) -> str:
-    results = json.loads(text)
-    return f"{trials_table(results['trials']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
-
-
-def _ceiling(text: str) -> str:
-    results = json.loads(text)
-    tables = (ceiling_table(results["loads"]), issue_table(results["kernels"]))
-    return "\n\n".join([*(each.markdown(title=False) for each in tables), str(Machine(**results["machine"]))])
-
-
-def _selection(text: str) -> str:
-    results = json.loads(text)
-    return f"{selection_table(results['products']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
-
-
-def _shapes(text: str) -> str:
-    results = json.loads(text)
-    return f"{shapes_table(results['shapes']).markdown(title=False)}\n\n{Machine(**results['machine'])}"
+    return render
 
 
 def _shapes_summary(text: str) -> str:
@@ -96,13 +77,13 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
     "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
-    "selection": ("selection", _selection),
-    "shapes": ("shapes", _shapes),
+    "selection": ("selection", _with_machine(products=selection_table)),
+    "shapes": ("shapes", _with_machine(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
-    "conflicts": ("bank_conflicts", _conflicts),
-    "agreement": ("agreement", _agreement),
-    "warp_tiles": ("warp_tiles", _warp_tiles),
-    "ceiling": ("ceiling", _ceiling),
+    "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
+    "agreement": ("agreement", _with_machine(kernels=agreement_table)),
+    "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),
+    "ceiling": ("ceiling", _with_machine(loads=ceiling_table, kernels=issue_table)),
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
