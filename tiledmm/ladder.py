@@ -131,6 +131,7 @@ VARIANTS: dict[str, Variant] = {
             block=lambda config: (config.threads, 1),
             shared_bytes=tilings.shared_tiny,
             rules=tilings.groups_of_threads,
+            small_products=True,
             tiles=(4, 8, 16),
             default_tile=8,
         ),

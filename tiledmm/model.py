@@ -149,12 +149,12 @@ class Model:
         """Every kernel that is considered for all of C."""
         turned = product.transposed() if product.problem.n < product.problem.m else product
         for each in CANDIDATES:
-            few_rows = find_variant(each.variant).few_rows
-            if few_rows and turned.problem.m > _FEW_ROWS:
+            variant = find_variant(each.variant)
+            if variant.few_rows and turned.problem.m > _FEW_ROWS:
                 continue
-            if each.variant == "tiny" and not _is_small_batch(product.problem):
+            if variant.small_products and not _is_small_batch(product.problem):
                 continue
-            choice = self._at_best(each, turned if few_rows else product)
+            choice = self._at_best(each, turned if variant.few_rows else product)
             if choice:
                 yield each, choice
 

@@ -96,6 +96,7 @@ class Variant:
         shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
         rules: ``(Config, element) -> [(holds, rule)]``: what its template needs of its numbers.
         few_rows: Whether it is for a C of few rows: a product with fewer columns than rows is computed transposed.
+        small_products: Whether it is for batches of many small products.
         tiles: What ``tile=`` may be; empty where the variant has no tile to choose.
         default_tile: The tile taken when none is given.
         simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
@@ -114,6 +115,7 @@ class Variant:
     shared_bytes: Callable[[Config, Element, str], int]
     rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
     few_rows: bool = False
+    small_products: bool = False
     tiles: tuple[int, ...] = ()
     default_tile: int = 0
     simulated: bool = True
