@@ -1,8 +1,8 @@
 // Tiles of narrow elements in shared memory, read by ldmatrix. Needs BK and THREADS.
 
-// A tile of a matrix (WIDTH, BK), as the matrix lies; of bytes along k, since ldmatrix transposes 16-bit elements only: lines of
-// LENGTH neighbours, in chunks of 16 bytes. Chunks change places within a
-// line, differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
+// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
+// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only. Chunks change places within a line,
+// differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
@@ -48,7 +48,7 @@ struct SwizzledCopies {
 #pragma unroll
                 for (int load = 0; load < LOADS; ++load) {
                     const Place at = place(load);
-                    Sum* const to = reinterpret_cast<Sum*>(tile.chunk(at.line, at.number));
+                    T* const to = tile.chunk(at.line, at.number);
                     if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
                         part.transposed().template copy_column_or_zero<CHUNK>(to, at.k, at.i);
                     else

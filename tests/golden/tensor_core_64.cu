@@ -598,10 +598,10 @@ struct View {
 
     // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+    __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
         const int left = rows - row;
         const int count = col < cols && left > 0 ? left < N ? left : N : 0;
-        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), count);
     }
 };
 
@@ -788,9 +788,9 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 #endif
 // Tiles of narrow elements in shared memory, read by ldmatrix. Needs BK and THREADS.
 
-// A tile of a matrix (WIDTH, BK), as the matrix lies; of bytes along k, since ldmatrix transposes 16-bit elements only: lines of
-// LENGTH neighbours, in chunks of 16 bytes. Chunks change places within a
-// line, differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
+// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
+// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only. Chunks change places within a line,
+// differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
@@ -836,7 +836,7 @@ struct SwizzledCopies {
 #pragma unroll
                 for (int load = 0; load < LOADS; ++load) {
                     const Place at = place(load);
-                    Sum* const to = reinterpret_cast<Sum*>(tile.chunk(at.line, at.number));
+                    T* const to = tile.chunk(at.line, at.number);
                     if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
                         part.transposed().template copy_column_or_zero<CHUNK>(to, at.k, at.i);
                     else
@@ -878,10 +878,11 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
 // Tiles stay as the matrices lie: ldmatrix brings fragments from either order, transposed where neighbours in memory are
-// not neighbours along k (bytes, which it cannot transpose, are kept along k). Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+// not neighbours along k. Bytes, which it cannot transpose, are kept along k. Sums stay in registers, spread over a warp's
+// lanes as tensor_cores.cuh says.
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 
-constexpr int DEPTH = 32 / sizeof(T);                      // steps of k of an instruction
+constexpr int DEPTH = 32 / sizeof(T);   // steps of k of an instruction
 constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers
 constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 

@@ -598,10 +598,10 @@ struct View {
 
     // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+    __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
         const int left = rows - row;
         const int count = col < cols && left > 0 ? left < N ? left : N : 0;
-        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), count);
     }
 };
 
@@ -846,14 +846,14 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 // time. The lanes of a warp lie LANES_M by LANES_N over its tile: 4 by 8 read 64 bytes of A and 128 of B at a time, without
 // a bank conflict. Shared memory answers such a read in two turns where every lane has a neighbour that reads the same
 // address, in lanes that differ in bit 0 or in bit 1 of their number, and in four where only others do. So lane 1 lies
-// below lane 0, not beside it: pairs share B, and pairs of pairs share A.
+// below lane 0, not beside it: 0 and 1 read the same of B, 0 and 2 the same of A.
 static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
 static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
 constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // successive lanes that lie below each other
 constexpr int LEAD = (STAGES - 1) * BK;     // steps of k that copies are ahead of products
-constexpr bool WIDE = TM < TN;   // a thread's sums are taken along their shorter side, row after row or column after column
+constexpr bool WIDE = TM < TN;              // sums are taken along their shorter side: a column of them at a time, else a row
 constexpr int FAST = WIDE ? TM : TN, SLOW = WIDE ? TN : TM;
 constexpr int SETTLE = BK - 1;              // the step of k before which elements that wait in registers are stored
 

@@ -598,10 +598,10 @@ struct View {
 
     // N elements of a column, from (row, col) on.
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(Accumulator<T>* shared, int row, int col) const {
+    __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
         const int left = rows - row;
         const int count = col < cols && left > 0 ? left < N ? left : N : 0;
-        copy_async<N>(reinterpret_cast<Stored*>(shared), address(row, col), count);
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), count);
     }
 };
 

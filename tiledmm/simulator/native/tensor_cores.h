@@ -1,4 +1,4 @@
-// The functions of cuda_src/tensor_cores.cuh, for a CPU: the same names, and results as an H100 gives them.
+// The functions of cuda_src/tensor_cores.cuh, for a CPU: the same names, and sums rounded as was seen on an H100.
 #pragma once
 
 namespace tiledmm_detail {
