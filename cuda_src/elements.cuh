@@ -201,6 +201,12 @@ constexpr bool SAME = false;
 template <class A>
 constexpr bool SAME<A, A> = true;
 
+// A value as a type, for a function to be compiled for each.
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
+
 // A stored element, taken as an element of type T, ready to be multiplied.
 template <class T, class Stored>
 __device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {

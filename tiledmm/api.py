@@ -190,7 +190,7 @@ def source(
     specialization = codegen.specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
-    return codegen.render(specialization)
+    return codegen.render(specialization.kernel)
 
 
 def kernel(
@@ -216,7 +216,7 @@ def kernel(
     specialization = codegen.specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
-    compiled: Kernel = device_module("compilation").compiled(specialization)
+    compiled: Kernel = device_module("compilation").compiled(specialization.kernel)
     return compiled
 
 
@@ -254,8 +254,10 @@ def precompile(
         for dtype in types
         for layout in pairs
     }
-    specializations = {spec for _, spec in named}
+    specializations = {spec.kernel for _, spec in named}
     for chosen, spec in named:
+        packs = (spec.config.pack_a, spec.config.pack_b)
+        specializations.update(geometry.packing(spec, operand) for operand in (0, 1) if packs[operand])
         if chosen == AUTO:  # which may pack operands, cut K into slices, few or many, and do half of a symmetric C
             if spec.config.wm and spec.config.bm == spec.config.bn:
                 half = replace(spec, config=replace(spec.config, triangle=1))

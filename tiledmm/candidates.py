@@ -51,14 +51,14 @@ CANDIDATES = (
     Candidate("tiled", 64, (0.66, 0.86), 24, {"float16": 27.1, "int8": 25.5}, along_k=1.0),
     Candidate("warp_tiled", 32, _ONE_WARP, 24, {
         "float32": 40, "int32": 30, "float16": 13, "int8": 13, "float64": 22.5, "complex64": 12.8,
-        "complex128": 6.5,
+        "complex128": 6.3,
     }, along_k=1.3),
     Candidate("warp_tiled", 64, (0.58, 0.78, 0.9, 0.97), 26, {"float32": 46, "int32": 31.2}),
     Candidate("warp_tiled", 64, (0.73, 0.95), 16, {"float64": 24.5, "complex64": 13.5}),
     Candidate("warp_tiled", 64, (), 16, {"complex128": 6.4}),
     Candidate("warp_tiled", 64, (0.45, 0.7, 0.9), 16, {"float16": 30.5, "int8": 26.5}),
     Candidate("warp_tiled", 128, (0.86,), 28, {"float32": 51.4, "float16": 38.0}),
-    Candidate("warp_tiled", 128, (), 24, {"float64": 26.4, "complex64": 13.5, "complex128": 6.5}),
+    Candidate("warp_tiled", 128, (), 24, {"float64": 26.4, "complex64": 13.5, "complex128": 6.25}),
     Candidate("warp_tiled", 256, (), 40, {"float32": 54, "int32": 33}),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
         "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,

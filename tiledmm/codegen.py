@@ -7,6 +7,7 @@ source.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -72,7 +73,7 @@ class Specialization:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.config.threads
+        return math.prod(self.block)
 
     @property
     def kernel(self) -> Specialization:
@@ -90,10 +91,21 @@ class Specialization:
             layout=("N" if config.pack_a else self.layout[0]) + ("N" if config.pack_b else self.layout[1]),
         )
 
+    def packing_unless(self, a_in_place: bool, b_in_place: bool) -> Specialization:
+        """The same, with what the copy engine cannot read in place packed first, if this kernel's operands come by it.
+
+        Packed operands are of the product's own type: what is stored as another type cannot be read in place.
+        """
+        if not self.variant.target:
+            return self
+        pack_a = self.config.pack_a or int(not (a_in_place and self.a == self.compute))
+        pack_b = self.config.pack_b or int(not (b_in_place and self.b == self.compute))
+        return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
+
     @property
-    def least_capability(self) -> tuple[int, int]:
-        """The least compute capability that it runs on."""
-        return self.variant.least_capability(self.compute)
+    def dynamic_shared_bytes(self) -> int:
+        """Bytes of it that have to be asked for at launch."""
+        return self.shared_bytes if self.variant.target else 0
 
     @property
     def shared_bytes(self) -> int:
@@ -135,7 +147,8 @@ def specialize(
     for source, target in ((a, compute), (b, compute), (compute, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
-    return Specialization(row, row.config(tile, compute, config), a, b, compute, c, layout)
+    spec = Specialization(row, row.config(tile, compute, config), a, b, compute, c, layout)
+    return spec.packing_unless(*("G" not in letter for letter in layout))
 
 
 def render(specialization: Specialization) -> str:

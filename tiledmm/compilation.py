@@ -65,12 +65,14 @@ def raw_kernel(specialization: Specialization) -> Any:
         with _lock:
             raw = _raw_kernels.get(specialization)
             if raw is None:
-                raw = cupy.RawKernel(render(specialization), specialization.symbol, options=COMPILE_OPTIONS)
+                raw = cupy.RawKernel(render(specialization), specialization.symbol, options=_options(specialization))
                 _raw_kernels[specialization] = raw
     try:
         _check_capability(specialization)
         with _lock:  # one thread compiles; the others find it done
             raw.compile()
+            if shared := specialization.dynamic_shared_bytes:
+                raw.max_dynamic_shared_size_bytes = shared
     except cupy.cuda.compiler.CompileException as error:
         raise CompilationError(f"{specialization.symbol} does not compile:\n{error}") from error
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -78,13 +80,20 @@ def raw_kernel(specialization: Specialization) -> Any:
     return raw
 
 
+def _options(specialization: Specialization) -> tuple[str, ...]:
+    target = specialization.variant.target
+    return (*COMPILE_OPTIONS, f"-arch={target}") if target else COMPILE_OPTIONS
+
+
 def _check_capability(specialization: Specialization) -> None:
-    least = specialization.least_capability
+    variant, compute = specialization.variant, specialization.compute
     has = str(cupy.cuda.Device().compute_capability)
-    if (int(has[:-1]), int(has[-1])) < least:
+    if not variant.runs_on((int(has[:-1]), int(has[-1])), compute):
+        major, minor = variant.least_capability(compute)
+        needed = f"{major}.{minor}" if variant.target else f"{major}.{minor} or newer"
         raise UnsupportedTypeError(
-            f"variant {specialization.variant.name!r} multiplies {specialization.compute.dtype_name} from compute "
-            f"capability {least[0]}.{least[1]} on, and this device has {has[:-1]}.{has[-1]}; 'warp_tiled' needs none"
+            f"variant {variant.name!r} multiplies {compute.dtype_name} on devices of compute capability {needed}, and "
+            f"this one has {has[:-1]}.{has[-1]}; 'warp_tiled' needs none"
         )
 
 
@@ -92,7 +101,8 @@ def compiled(specialization: Specialization) -> Kernel:
     """The kernel of a specialization with its resource use on the current device. Raises as ``raw_kernel`` does."""
     raw = raw_kernel(specialization)
     threads = specialization.threads
-    blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(raw.kernel.ptr, threads, 0)
+    shared = specialization.dynamic_shared_bytes
+    blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(raw.kernel.ptr, threads, shared)
     attributes = cupy.cuda.Device().attributes
     warps = blocks * -(-threads // attributes["WarpSize"])
     return Kernel(
@@ -101,7 +111,7 @@ def compiled(specialization: Specialization) -> Kernel:
         raw=raw,
         block=specialization.block,
         registers=raw.num_regs,
-        shared_bytes=raw.shared_size_bytes,
+        shared_bytes=raw.shared_size_bytes + shared,
         local_bytes=raw.local_size_bytes,
         blocks_per_sm=blocks,
         occupancy=warps * attributes["WarpSize"] / attributes["MaxThreadsPerMultiProcessor"],

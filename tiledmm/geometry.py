@@ -19,6 +19,7 @@ from tiledmm.elements import ELEMENTS, WORDS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.ladder import PACK, PACK_WORDS, SUM_SLICES
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
+from tiledmm.tensor_maps import TensorMap, map_of
 from tiledmm.variant import Config
 
 MAX_GRID_X = 2**31 - 1
@@ -47,6 +48,7 @@ class Launch:
         words: Its ``Problem`` (``cuda_src/matrices.cuh``), a word a member.
         operands: What its pointers are: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
         begins: Bytes from the first element of each to where the pointer points.
+        maps: How the copy engine finds A and B, for a kernel that has them copied so: these take the pointers' place.
     """
 
     specialization: Specialization
@@ -54,6 +56,7 @@ class Launch:
     words: np.ndarray[Any, np.dtype[np.int64]]
     operands: tuple[str, ...]
     begins: tuple[int, ...]
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
             scratch.append(memory)
             names[i] = memory.name
         problem = _in_words(specialization, problem, scratch)
-    slices, _ = slices_in(config.split_k, problem.k)
+    cut = slices_in(config.split_k, problem.k, config.bk if specialization.variant.target else SLICE_STEP)
+    slices, _ = cut
     every = tiles_of_c(config, problem) * _products(problem) * slices
     blocks = tiles(every, config.tiles_per_block)
     into, sums = problem, 0
@@ -127,7 +131,7 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
         from_sums = replace(problem, strides=(pitch, 1, *problem.strides[2:]))
         into_c = 0, problem.begins[2] * adding.c.itemsize
         grid = _grid(tiles(sums, adding.config.bn))
-        after.append(Launch(adding, grid, _words(config, from_sums, sums), (memory.name, "C"), into_c))
+        after.append(Launch(adding, grid, _words(config, from_sums, cut, sums), (memory.name, "C"), into_c))
         scratch.append(memory)
         names[2] = memory.name
         into = replace(
@@ -137,7 +141,10 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
     begins = tuple(begin * each.itemsize for begin, each in zip(into.begins, types, strict=True))
-    multiplying = Launch(kernel, _grid(blocks), _words(config, into, sums), tuple(names), begins)
+    maps: tuple[TensorMap, ...] = ()
+    if specialization.variant.target:
+        maps = map_of(into, 0, config, kernel.a), map_of(into, 1, config, kernel.b)
+    multiplying = Launch(kernel, _grid(blocks), _words(config, into, cut, sums), tuple(names), begins, maps)
     return Schedule((*before, multiplying, *after), tuple(scratch))
 
 
@@ -248,12 +255,15 @@ def _copying(problem: Problem, side: str, sizes: list[int], strides: list[int]) 
     return tuple(BatchDimension(size, getattr(dimension, side), 0, stride) for size, stride, dimension in rows)
 
 
-def slices_in(split: int, k: int) -> tuple[int, int]:
-    """How many slices K is cut into, and steps of k in each: ``split`` at most unless K is huge, and none empty."""
+def slices_in(split: int, k: int, step: int = SLICE_STEP) -> tuple[int, int]:
+    """How many slices K is cut into, and steps of k in each: ``split`` at most unless K is huge, and none empty.
+
+    Each begins at a multiple of ``step``: a kernel that is sent whole boxes would see the next slice behind its own.
+    """
     split = max(split, tiles(k, LONGEST_SLICE))
     if split == 1 or k == 0:
         return 1, k
-    steps = tiles(tiles(k, split), SLICE_STEP) * SLICE_STEP
+    steps = tiles(tiles(k, split), step) * step
     return tiles(k, steps), steps
 
 
@@ -290,15 +300,20 @@ def _grid(blocks: int) -> tuple[int, int]:
     return x, y
 
 
-def _words(config: Config, problem: Problem, slice_c: int = 0) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """``Problem``, a word a member; ``slice_c`` is how many elements the sums of a slice are."""
+def _words(
+    config: Config, problem: Problem, slices: tuple[int, int] | None = None, slice_c: int = 0
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """``Problem``, a word a member.
+
+    ``slices`` is how many K is cut into and the steps of k in each, ``slice_c`` how many elements the sums of one are.
+    """
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
     words = [
         problem.m, problem.n, problem.k,
         tiles(problem.m, config.bm), tiles(problem.n, config.bn), config.group,
-        *slices_in(config.split_k, problem.k), slice_c,
+        *(slices or (1, problem.k)), slice_c,
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),
         row_b, col_b, *(d.b for d in batch),

@@ -18,6 +18,7 @@ from tiledmm.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
 from tiledmm.geometry import Launch, schedule
 from tiledmm.model import Choice, Model
+from tiledmm.tensor_maps import ALIGNMENT, TensorMap
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
 cupy_matmul = _product.matmul
@@ -33,24 +34,53 @@ _ALIGNMENT = 512
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
 
-def _prepare(launch: Launch) -> tuple[Any, ...]:
-    """Kernel, grid, block and sizes."""
-    words = launch.words
-    kernel = raw_kernel(launch.specialization).kernel
-    return kernel, launch.grid, launch.specialization.block, _PreparedArgument(words.view(f"V{words.nbytes}"))
+def _by_value(array: Any) -> Any:
+    return _PreparedArgument(array.view(f"V{array.nbytes}"))
+
+
+class _Prepared:
+    """A launch of a plan: kernel, grid, block and sizes.
+
+    Attributes:
+        operands: Of each of its pointers, the array by name and how many bytes in.
+        maps: Of A and B, if the copy engine is to find them.
+    """
+
+    __slots__ = ("block", "function", "grid", "maps", "operands", "shared", "sizes")
+
+    def __init__(self, launch: Launch, operands: list[tuple[str, int]]) -> None:
+        specialization = launch.specialization
+        self.function = raw_kernel(specialization).kernel
+        self.grid: tuple[int, int] = launch.grid
+        if specialization.variant.target:  # its blocks stay, and take one tile after the other
+            blocks = min(launch.grid[0] * launch.grid[1], cupy.cuda.Device().attributes["MultiProcessorCount"])
+            self.grid = blocks, 1
+        self.block: tuple[int, int] = specialization.block
+        self.shared = specialization.dynamic_shared_bytes
+        self.sizes: Any = _by_value(launch.words)
+        self.operands = operands
+        self.maps: tuple[TensorMap, ...] = launch.maps
+
+    def __call__(self, arrays: dict[str, Any]) -> None:
+        """Launches it on arrays that begin there."""
+        pointers = [arrays[name] + begin for name, begin in self.operands]
+        for i, each in enumerate(self.maps):
+            pointers[i] = _by_value(each.encode(int(pointers[i])))
+        self.function(self.grid, self.block, (*pointers, self.sizes), self.shared)
 
 
 class Plan:
     """One product on one device, ready to be launched on any arrays that are described alike."""
 
-    __slots__ = ("alignment", "launches", "offsets", "product", "scratch_bytes")
+    __slots__ = ("alignment", "choice", "launches", "mapped", "product", "scratch_bytes")
 
     def __init__(self, choice: Choice) -> None:
+        self.choice = choice
         self.product = choice.product
         self.alignment = max(each.itemsize for each in (self.product.a, self.product.b, self.product.c)) - 1
-        # Of each its operands, by name and by how many bytes in; none if there is nothing to compute.
-        self.launches: list[tuple[list[tuple[Any, int]], tuple[Any, ...]]] = []
+        self.launches: list[_Prepared] = []  # none if there is nothing to compute
         self.scratch_bytes = 0
+        self.mapped = False  # whether the copy engine reads an operand in place
         if self.product.problem.is_empty:
             return
         for part in choice.parts:
@@ -65,7 +95,8 @@ class Plan:
                     ("scratch", offsets[name]) if name in offsets else (names.get(name, name), begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
-                self.launches.append((operands, _prepare(each)))
+                self.launches.append(_Prepared(each, operands))
+                self.mapped |= bool(each.maps) and not {"A", "B"}.isdisjoint(each.operands)
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         """Computes the product.
@@ -88,17 +119,19 @@ class Plan:
             return result
         if (x1.data.ptr | x2.data.ptr | result.data.ptr) & self.alignment:
             self._check_alignment(x1, x2, result)
+        if self.mapped and (x1.data.ptr | x2.data.ptr) % ALIGNMENT:
+            return Plan(self.choice.packed()).run(x1, x2, out)
         if product.problem.outer:
             for a, b, c in product.problem.outer_offsets():
                 steps = (b, a, c) if product.swapped else (a, b, c)
                 pairs = zip((x1, x2, result), steps, strict=True)
                 self._launch(*(x.data + step * x.dtype.itemsize for x, step in pairs))
-        elif len(self.launches) > 1:
+        elif len(self.launches) > 1 or self.launches[0].maps:
             self._launch(x1.data, x2.data, result.data)
         else:
             left, right = (x2, x1) if product.swapped else (x1, x2)
-            function, grid, block, sizes = self.launches[0][1]
-            function(grid, block, (left, right, result, sizes))
+            only = self.launches[0]
+            only.function(only.grid, only.block, (left, right, result, only.sizes))
         if out is not None and result is not out:
             out[...] = result
             return out
@@ -108,8 +141,8 @@ class Plan:
         """All kernels of a product, on memory that begins there."""
         with _borrowed(self.scratch_bytes) as scratch:
             arrays = {"x1": x1, "x2": x2, "C": out, "scratch": scratch}
-            for operands, (function, grid, block, sizes) in self.launches:
-                function(grid, block, (*[arrays[name] + begin for name, begin in operands], sizes))
+            for each in self.launches:
+                each(arrays)
 
     def _overlaps(self, x1: Any, x2: Any, out: Any) -> bool:
         """Whether ``out`` may share memory with an operand, judged by the stretch of memory that each spans."""

@@ -20,6 +20,7 @@ from tiledmm.geometry import slices_in, tiles, tiles_of_c
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
+from tiledmm.tensor_maps import can_be_mapped
 from tiledmm.variant import Config
 
 # What was measured on.
@@ -90,6 +91,12 @@ class Choice:
     def cut(self) -> tuple[int, int] | None:
         """Rows and columns of the first part; None if there are no others."""
         return (self.product.problem.m, self.product.problem.n) if self.others else None
+
+    def packed(self) -> Choice:
+        """The same kernels, with operands that are first copied to aligned rows."""
+        spec = self.specialization
+        spec = replace(spec, config=replace(spec.config, pack_a=1, pack_b=1))
+        return replace(self, specialization=spec, others=tuple(other.packed() for other in self.others))
 
     def __str__(self) -> str:
         if not self.others:
@@ -308,7 +315,9 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
 def specialization_of(name: str, config: Config, product: Product) -> Specialization:
     """The kernel of a variant for a product."""
     variant = find_variant(name)
-    return Specialization(variant, config, product.a, product.b, product.compute, product.c, product.problem.layout)
+    a, b, problem = product.a, product.b, product.problem
+    spec = Specialization(variant, config, a, b, product.compute, product.c, problem.layout)
+    return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
 
 
 def _footprint(problem: Problem, operand: int) -> int:

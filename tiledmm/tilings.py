@@ -324,6 +324,8 @@ _TINY_TILES = {
 def tiny(tile: int, element: Element) -> Config:
     """Square tiles of C, as many as 128 threads compute."""
     bk, tm, tn, min_blocks = _TINY_TILES[element.sum_bytes][tile]
+    if (element.dtype_name, tile) == ("bool", 16):
+        min_blocks = 3  # of four, NVRTC 13.0 spills one register on NT
     pad = tile if tile < 16 else 0  # two tiles of 16 do not meet in a wavefront
     config = Config(tile, tile, bk, tm, tn, pad=pad, stages=1, unroll=bk, min_blocks=min_blocks)
     return replace(config, tiles_per_block=128 // config.tile_threads)
@@ -369,3 +371,27 @@ def tensor_core(tile: int, element: Element) -> Config:
     wm, wn, stages = {64: (32, 32, 4), 128: (64, 32, 3)}[tile]
     bk = 64 // element.itemsize
     return Config(tile, tile, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=2, wm=wm, wn=wn, group=8)
+
+
+def warpgroups(config: Config, element: Element) -> list[Rule]:
+    """Of ``wgmma``."""
+    return [
+        (config.bm in (64, 128), "bm is 64 or 128"),
+        (config.bn in (64, 128, 256), "bn is 64, 128 or 256"),
+        ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
+         "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
+        (config.bk * element.itemsize == 128, "bk is 128 bytes"),
+        (config.stages >= 2, "stages is at least 2"),
+        (config.pad == config.triangle == 0 and config.lanes == 1, "pad and triangle are 0, lanes is 1"),
+    ]  # fmt: skip
+
+
+def shared_lines(config: Config, element: Element, layout: str) -> int:
+    """Tiles as the matrices lie, and two barriers a stage."""
+    return config.stages * (config.bk * (config.bm + config.bn) * element.itemsize + 2 * 8)
+
+
+def wgmma(tile: int, element: Element) -> Config:
+    """128 rows; as many stages as an SM's shared memory holds."""
+    bk, stages = 128 // element.itemsize, {64: 8, 128: 6, 256: 4}[tile]
+    return Config(128, tile, bk, 2, tile // 4, stages=stages, unroll=bk, wm=16, wn=tile, group=8)

@@ -9,8 +9,11 @@ from dataclasses import dataclass, fields, replace
 from tiledmm.elements import WORDS, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 
-# A block's static shared memory; more has to be asked for at launch, which no rung here needs.
+# A block's static shared memory; more has to be asked for at launch.
 STATIC_SHARED_BYTES = 48 * 1024
+
+# What a block of compute capability 9.0 may ask for.
+DYNAMIC_SHARED_BYTES = 227 * 1024
 
 # Bytes that a thread moves at a time, at most.
 VECTOR_BYTES = 16
@@ -103,6 +106,9 @@ class Variant:
         tensor_cores: Whether those multiply, and not the CUDA cores.
         types: The element types that products may be taken in, each with the least compute capability that can; empty
             for every type, everywhere.
+        target: What its instructions are compiled for, where that is one architecture only: ``"sm_90a"``. Such a kernel
+            asks for its shared memory at launch, runs as many blocks as there are SMs, each for one tile of C after the
+            other, and has its operands copied to it by the copy engine (see ``tensor_maps``).
         text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
         folder: Where that lies, and what it includes may lie.
     """
@@ -121,6 +127,7 @@ class Variant:
     simulated: bool = True
     tensor_cores: bool = False
     types: tuple[tuple[str, tuple[int, int]], ...] = ()
+    target: str = ""
     text: str | None = None
     folder: str = ""
 
@@ -157,6 +164,11 @@ class Variant:
         """The least compute capability of a device that multiplies elements of this type."""
         return dict(self.types).get(element.dtype_name, (0, 0))
 
+    def runs_on(self, capability: tuple[int, int], element: Element) -> bool:
+        """Whether a device of a compute capability multiplies elements of this type."""
+        least = self.least_capability(element)
+        return capability == least if self.target else capability >= least
+
     def _of_tile(self, tile: int | None, element: Element) -> Config:
         if tile is None:
             return self.configure(self.default_tile, element)
@@ -180,7 +192,7 @@ class Variant:
         one_tile = config.tiles_per_block == 1
         config = replace(config, **numbers)
         shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
-        limit = STATIC_SHARED_BYTES
+        limit = DYNAMIC_SHARED_BYTES if self.target else STATIC_SHARED_BYTES
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
         rules = [
             (whole, "bm and bn are multiples of tm and tn"),

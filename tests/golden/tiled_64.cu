@@ -378,6 +378,12 @@ constexpr bool SAME = false;
 template <class A>
 constexpr bool SAME<A, A> = true;
 
+// A value as a type, for a function to be compiled for each.
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
+
 // A stored element, taken as an element of type T, ready to be multiplied.
 template <class T, class Stored>
 __device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
@@ -459,15 +465,24 @@ __device__ __forceinline__ long long batch_offset(const Problem& p, const Stride
            (product - slow * p.batch[2]) * strides.batch[2];
 }
 
+// A product's place in each dimension of the batch, as an operand has it: 0 where it is broadcast.
+__device__ __forceinline__ void batch_coordinates(const Problem& p, const Strides& strides, long long product, int (&at)[3]) {
+    const long long slow = divide(product, p.batch[2]), i0 = divide(slow, p.batch[1]);
+    at[0] = strides.batch[0] ? static_cast<int>(i0) : 0;
+    at[1] = strides.batch[1] ? static_cast<int>(slow - i0 * p.batch[1]) : 0;
+    at[2] = strides.batch[2] ? static_cast<int>(product - slow * p.batch[2]) : 0;
+}
+
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
     bool exists;            // false for the blocks that fill up the grid's last row
+    long long product, k0;  // which product of the batch, and the first step of k
 
     // The tile on the other side of C's diagonal.
-    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists}; }
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists, product, k0}; }
 };
 
 // The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
@@ -487,12 +502,14 @@ __device__ __forceinline__ BlockTile locate_block(const Problem& p, long long nu
     if (p.slices > 1) {
         const long long part = product;
         product = divide(part, p.slices);
-        const long long slice = part - product * p.slices, k0 = slice * p.slice_k;
-        tile.k = p.k - k0 < p.slice_k ? p.k - k0 : p.slice_k;
-        tile.a0 = k0 * p.a.col;
-        tile.b0 = k0 * p.b.row;
+        const long long slice = part - product * p.slices;
+        tile.k0 = slice * p.slice_k;
+        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+        tile.a0 = tile.k0 * p.a.col;
+        tile.b0 = tile.k0 * p.b.row;
         tile.c0 = slice * p.slice_c;
     }
+    tile.product = product;
     tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
     if (product > 0) {
         tile.a0 += batch_offset(p, p.a, product);
@@ -654,22 +671,35 @@ struct ResultTile {
     // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
-        struct alignas(N * sizeof(Stored)) Neighbours {
-            Stored element[N];
-        };
-        Stored* const first = data + row * row_stride + col * col_stride;
+        const Stored* const first = data + row * row_stride + col * col_stride;
         if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % sizeof(Neighbours) == 0) {
-            Neighbours neighbours;
-#pragma unroll
-            for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
-            store(reinterpret_cast<Neighbours*>(first), neighbours);
+            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+            write_neighbours<N>(row, col, sums);
         } else {
 #pragma unroll
             for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
         }
     }
+
+    // The same where it is known that all of them are inside, side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_neighbours(int row, int col, const Accumulator<T>* sums) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours;
+#pragma unroll
+        for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
+        store(reinterpret_cast<Neighbours*>(data + row * row_stride + col), neighbours);
+    }
 };
+
+// So many elements and those behind them up to a multiple of 16 bytes.
+template <class Stored>
+__device__ __forceinline__ int whole_vectors(int count) {
+    constexpr int N = sizeof(Stored) < 16 ? 16 / sizeof(Stored) : 1;
+    return (count + N - 1) / N * N;
+}
 
 // Block's tile of (height, width) elements of C.
 template <class T, class Stored>

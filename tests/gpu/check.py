@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PATHS = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 SANITIZE = Path(__file__).with_name("sanitize.py")
 # The tools, and in how many times as many processes each has to run to end with the others.
 TOOLS = {"memcheck": 1, "racecheck": 1, "initcheck": 3, "synccheck": 1}
@@ -71,7 +72,7 @@ def execute(command: list[str], limit: float, environment: dict[str, str] | None
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        env={**os.environ, "PYTHONPATH": PATHS, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

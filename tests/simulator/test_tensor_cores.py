@@ -59,6 +59,15 @@ def test_sums_are_cut_off_25_bits_below_the_largest() -> None:
         assert out[0, 0] == 1 + np.floor(left * 2**23) / 2**23
 
 
+def test_products_are_lined_up_by_the_exponents_of_their_factors() -> None:
+    # As if 1.5 * 1.5 were below 2: what is cut off lies 25 bits below 1.
+    a, b = np.full((1, 16), 2.0**-12, "f2"), np.full((16, 1), 2.0**-13, "f2")
+    a[0, 0] = b[0, 0] = 1.5
+    out = np.zeros((1, 1), "f4")
+    simulator.matmul(a, b, out=out, variant="tensor_core")
+    assert out[0, 0] == 2.25 + 2.0**-22  # of 15 times 2^-25, rounded toward zero
+
+
 def test_tf32_ignores_13_bits() -> None:
     a, b = np.full((1, 1), 1 + 2.0**-10 + 2.0**-11, "f4"), np.ones((1, 1), "f4")
     assert simulator.matmul(a, b, variant="fragments")[0, 0] == 1 + 2.0**-10

@@ -219,10 +219,10 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     product = resolve(describe(a), describe(b))
     choice = _choice(AUTO, None, product)
     raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
-    ((_, (_, grid, block, sizes)),) = Plan(choice).launches
+    (prepared,) = Plan(choice).launches
 
     def launch(i: int) -> None:
-        raw(grid, block, (a, b, cupy.empty(shape, kind), sizes))
+        raw(prepared.grid, prepared.block, (a, b, cupy.empty(shape, kind), prepared.sizes))
 
     rivals: dict[str, timing.Call] = {
         "tiledmm.matmul": lambda i: matmul(a, b),

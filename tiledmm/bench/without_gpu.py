@@ -51,7 +51,7 @@ class Compiled:
         """How much of an SM it fills."""
         if self.resources is None:
             return None
-        shared = self.resources.shared_bytes
+        shared = self.resources.shared_bytes + self.spec.dynamic_shared_bytes
         return occupancy(TARGETS[self.target], self.spec.threads, self.resources.registers, shared)
 
 
@@ -66,7 +66,7 @@ def specializations(rungs: Iterable[Rung], dtype: str, layout: str) -> list[Spec
         TiledmmError: As ``tiledmm.source`` does.
     """
     return [
-        specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout)
+        specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
         for r in multiplying(rungs, dtype)
         if r.variant != "auto"
     ]
@@ -92,7 +92,7 @@ def compile_all(
     def one(job: tuple[Specialization, str]) -> Compiled:
         spec, target = job
         try:
-            return Compiled(spec, target, compile_for(render(spec), spec.symbol, target))
+            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.target or target))
         except CompilationError as error:
             return Compiled(spec, target, None, error=str(error))
         except ConfigError:
@@ -101,7 +101,9 @@ def compile_all(
             done()
 
     found = [find_target(target) for target in targets]
-    jobs = [(spec, each.name) for spec in specs for each in found if each.capability >= spec.least_capability]
+    jobs = [
+        (spec, each.name) for spec in specs for each in found if spec.variant.runs_on(each.capability, spec.compute)
+    ]
     pool = ThreadPoolExecutor(_cores())
     try:
         return list(pool.map(one, jobs))
@@ -146,7 +148,7 @@ def _resource_cells(kernel: Compiled) -> tuple[str, ...]:
     return (
         *head,
         count(resources.registers),
-        count(resources.shared_bytes),
+        count(resources.shared_bytes + spec.dynamic_shared_bytes),
         count(kernel.spilled),
         count(filled.blocks),
         percent(filled.fraction),

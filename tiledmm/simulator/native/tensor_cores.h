@@ -9,22 +9,33 @@ __forceinline__ double power_of_two(int exponent) {
     return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
 }
 
+// Of a number that is not zero, the power of two of its first bit.
+__forceinline__ int exponent_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 52 & 0x7ff) - 1023; }
+
+// A product of two floats, exact, and the power of two that it is lined up by: that of its factors, not its own.
+struct Product {
+    double value;
+    int exponent;
+};
+__forceinline__ Product multiplied(double a, double b) { return {a * b, exponent_of(a) + exponent_of(b)}; }
+__forceinline__ int multiplied(int a, int b) { return a * b; }
+
 // c and the products of words of A and of B, as a tensor core adds them up: all at once, lined up with the largest and cut
-// off 25 bits below its leading one; the sum is rounded toward zero.
+// off 25 bits below its power of two; the sum is rounded toward zero.
 template <int COUNT>
-__forceinline__ float tensor_sum(float c, const double (&products)[COUNT]) {
-    double largest = 0, plain = c;
-    for (int i = 0; i <= COUNT; ++i) {
-        const double term = i < COUNT ? products[i] : c;
-        if (i < COUNT) plain += term;
-        if (__builtin_fabs(term) > largest) largest = __builtin_fabs(term);
+__forceinline__ float sum_of_products(float c, const Product (&products)[COUNT]) {
+    constexpr int NONE = -10000;
+    double plain = c;
+    int largest = c == 0 ? NONE : exponent_of(c);
+    for (const Product& product : products) {
+        plain += product.value;
+        if (product.value != 0 && product.exponent > largest) largest = product.exponent;
     }
     if (!(__builtin_fabs(plain) <= 0x1p1000)) return plain == plain ? static_cast<float>(plain) : __uint_as_float(0x7fffffffu);
-    if (largest == 0) return plain;
-    const int unit = static_cast<int>(__double_as_longlong(largest) >> 52) - 1023 - 25;   // exponent of the last bit kept
-    long long sum = 0;
-    for (int i = 0; i <= COUNT; ++i)
-        sum += static_cast<long long>((i < COUNT ? products[i] : c) * power_of_two(-unit));   // cut off
+    if (largest == NONE) return plain;
+    const int unit = largest - 25;   // exponent of the last bit kept
+    long long sum = static_cast<long long>(c * power_of_two(-unit));   // cut off
+    for (const Product& product : products) sum += static_cast<long long>(product.value * power_of_two(-unit));
     if (sum == 0) return 0;
     unsigned long long size = sum < 0 ? -static_cast<unsigned long long>(sum) : sum;
     int drop = 63 - __builtin_clzll(size) - 23;   // float32 has 24 bits, down to multiples of 2^-149
@@ -32,6 +43,10 @@ __forceinline__ float tensor_sum(float c, const double (&products)[COUNT]) {
     if (drop > 0) size = drop > 63 ? 0 : size >> drop << drop;
     const double rounded = static_cast<double>(static_cast<long long>(size)) * power_of_two(unit);
     return static_cast<float>(sum < 0 ? -rounded : rounded);
+}
+__forceinline__ unsigned sum_of_products(unsigned sum, const int (&products)[32]) {
+    for (int product : products) sum += static_cast<unsigned>(product);   // wraps
+    return sum;
 }
 
 // Elements in words: how many, and each as a number.
@@ -73,13 +88,6 @@ __forceinline__ void exchange_words(unsigned low, unsigned high) {
     tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low);
 }
 
-__forceinline__ float sum_of_products(float c, const double (&products)[8]) { return tensor_sum(c, products); }
-__forceinline__ float sum_of_products(float c, const double (&products)[16]) { return tensor_sum(c, products); }
-__forceinline__ unsigned sum_of_products(unsigned sum, const int (&products)[32]) {
-    for (int product : products) sum += static_cast<unsigned>(product);   // wraps
-    return sum;
-}
-
 template <class Elements, class Sum>
 __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     constexpr int K = 8 * Elements::COUNT;
@@ -92,10 +100,10 @@ __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b
     exchange_words(b[0], b[1]);
     for (int j = 0; j < 2; ++j) cols[j] = exchanged_line(2 * quad + j);
     for (int i = 0; i < 4; ++i) {
-        decltype(Elements::at(0u, 0)) products[K];
+        decltype(multiplied(Elements::at(0u, 0), Elements::at(0u, 0))) products[K];
         for (int k = 0; k < K; ++k)
-            products[k] = Elements::at(rows[i / 2].word[k / Elements::COUNT], k % Elements::COUNT) *
-                          Elements::at(cols[i % 2].word[k / Elements::COUNT], k % Elements::COUNT);
+            products[k] = multiplied(Elements::at(rows[i / 2].word[k / Elements::COUNT], k % Elements::COUNT),
+                                     Elements::at(cols[i % 2].word[k / Elements::COUNT], k % Elements::COUNT));
         c[i] = sum_of_products(c[i], products);
     }
     TILEDMM_COUNT_FLOPS(2 * 4 * K);

@@ -1,0 +1,115 @@
+"""How Hopper's copy engine (TMA) is told where a matrix lies: a map of it, which the driver encodes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.elements import Element
+from tiledmm.errors import DeviceError
+from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, Problem
+from tiledmm.variant import Config
+
+#: What an address, and every step from a row to the next, has to be a multiple of.
+ALIGNMENT = 16
+
+# Bytes of a line of a box: as wide as the swizzle.
+_LINE = 128
+
+# Members of the driver's enumerations: unsigned types by bytes, no interleaving, swizzle and L2 promotion of 128 bytes.
+_UNSIGNED = {1: 0, 2: 1, 4: 2, 8: 4}
+_NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS = 0, 3, 2, 0
+
+_LARGEST_SIZE, _LARGEST_STRIDE = 2**31, 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A batch of matrices as the copy engine sees it, and the boxes that it copies.
+
+    Attributes:
+        itemsize: Bytes of an element.
+        sizes: Neighbours in memory, then lines of a matrix, then the batch, fastest first: five in all.
+        strides: Bytes from one to the next in each dimension but the first.
+        box: Neighbours and lines of what is copied at a time.
+    """
+
+    itemsize: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, int]
+
+    def encode(self, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
+        """The map of the matrices that begin at an address: 128 bytes, for a kernel to take by value.
+
+        Raises:
+            DeviceError: If the driver refuses.
+        """
+        return _encode(self, pointer)
+
+
+def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
+    """Whether the copy engine can read A (0) or B (1) in place, if it begins at a multiple of 16 bytes."""
+    if problem.layout[operand] == "G":
+        return False
+    _, lines, step = _lines(problem, operand)
+    steps = [step if lines > 1 else 0, problem.begins[operand]]
+    steps += [(d.a, d.b)[operand] for d in (*problem.batch, *problem.outer) if d.size > 1]
+    small = max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), 0) < _LARGEST_SIZE
+    return small and all(
+        0 <= step * element.itemsize < _LARGEST_STRIDE and step * element.itemsize % ALIGNMENT == 0 for step in steps
+    )
+
+
+def map_of(problem: Problem, operand: int, config: Config, element: Element) -> TensorMap:
+    """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k."""
+    neighbours, lines, step = _lines(problem, operand)
+    along_k = problem.layout[operand] == "NT"[operand]
+    box = _LINE // element.itemsize, (config.bm, config.bn)[operand] if along_k else config.bk
+    sizes, strides = [max(neighbours, 1), max(lines, 1)], [_stride(step, lines, element)]
+    dimensions = [(1, 0)] * (KERNEL_BATCH_DIMENSIONS - len(problem.batch))
+    dimensions += [(d.size, (d.a, d.b)[operand]) for d in problem.batch]
+    for size, step in reversed(dimensions):
+        sizes.append(size if step else 1)
+        strides.append(_stride(step, sizes[-1], element))
+    return TensorMap(element.itemsize, tuple(sizes), tuple(strides), box)
+
+
+def _lines(problem: Problem, operand: int) -> tuple[int, int, int]:
+    """Of an operand: neighbours in memory, how many lines of them, and the step from one to the next."""
+    rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+    row, col = problem.strides[2 * operand : 2 * operand + 2]
+    return (cols, rows, row) if problem.layout[operand] == "N" else (rows, cols, col)
+
+
+def _stride(step: int, size: int, element: Element) -> int:
+    """Bytes; where nothing follows, any that the driver takes."""
+    return step * element.itemsize if size > 1 else _LINE
+
+
+@functools.lru_cache(maxsize=256)
+def _encode(described: TensorMap, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
+    memory = np.zeros(128 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    encoded = memory[start : start + 128]
+    rank = len(described.sizes)
+    box = (*described.box, *[1] * (rank - 2))
+    status = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(encoded.ctypes.data), _UNSIGNED[described.itemsize], rank, ctypes.c_void_p(pointer),
+        (ctypes.c_uint64 * rank)(*described.sizes), (ctypes.c_uint64 * (rank - 1))(*described.strides),
+        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
+        _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
+    )  # fmt: skip
+    if status:
+        raise DeviceError(f"the driver encodes no tensor map of {described} at {pointer:#x}: CUDA error {status}")
+    return encoded.view("V128")
+
+
+@functools.cache
+def _driver() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
