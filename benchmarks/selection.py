@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 
-TYPES = ("float32", "float64", "complex64", "complex128", "float16", "int8", "bool", "int32", "int64")
+TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int8", "bool", "int32", "int64")
 PRODUCTS = (
     *((Size(n, n, n), "NN") for n in (32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
     *((Size(n, n, n), "NT") for n in (256, 1024, 4096)),
@@ -36,7 +37,7 @@ PRODUCTS = (
 _HOPELESS = 4.0
 
 
-def measure(seconds: float) -> list[dict[str, Any]]:
+def measure(types: Sequence[str], seconds: float) -> list[dict[str, Any]]:
     """A row a type and product: what each kernel was expected to take, and took."""
     import cupy
 
@@ -46,7 +47,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     from tiledmm.operands import describe, resolve
 
     rows = []
-    for dtype in TYPES:
+    for dtype in types:
         for size, layout in PRODUCTS:
             print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
             sets = operand_sets(size, dtype, layout)
@@ -116,6 +117,7 @@ def main() -> int:
     """Measures, prints the table, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES, help="those of the products, if not all")
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and product")
     options = parser.parse_args()
     reason = missing_gpu()
@@ -126,7 +128,7 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
-    rows = measure(options.seconds)
+    rows = measure(options.types, options.seconds)
     Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
     options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": rows}, indent=1) + "\n")
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1

@@ -60,6 +60,21 @@ __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Bar
         : "memory");
 }
 
+// Copies a row from shared to global memory: a multiple of 16 bytes, to a multiple of 16. Lanes send one after the other.
+__device__ __forceinline__ void send_row(void* global, const void* shared, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)), "r"(bytes)
+                 : "memory");
+}
+
+// What this thread sent since the last call is a group.
+__device__ __forceinline__ void commit_rows() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until all that this thread sent was read from shared memory.
+__device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// What this thread wrote to shared memory is there for the copy engine, once threads have met.
+__device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 __device__ __forceinline__ void prefetch(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

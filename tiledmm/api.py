@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiledmm import codegen, geometry
 from tiledmm.candidates import AUTO_KERNELS
-from tiledmm.elements import ELEMENTS, WORDS
+from tiledmm.elements import ELEMENTS, WORDS, element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
@@ -250,8 +250,8 @@ def precompile(
     named = {
         (chosen, codegen.specialize(name, tile=tile, dtype=dtype, layout=layout))
         for chosen in names
-        for name, tile in (_kernels_of_auto(sizes) if chosen == AUTO else _kernels_of(chosen, sizes))
         for dtype in types
+        for name, tile in (_kernels_of_auto(sizes, dtype) if chosen == AUTO else _kernels_of(chosen, sizes))
         for layout in pairs
     }
     specializations = {spec.kernel for _, spec in named}
@@ -284,8 +284,16 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
     return [(name, tile) for tile in (has if tiles is None else tiles)]
 
 
-def _kernels_of_auto(tiles: list[int] | None) -> list[tuple[str, int]]:
-    return [(name, tile) for name, tile in AUTO_KERNELS if tiles is None or tile in tiles]
+def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
+    """What ``auto`` chooses from for a type, on the current device."""
+    compute, capability = element(dtype), device_module("launch").device_model().gpu.arch.capability
+    return [
+        (name, tile)
+        for name, tile in AUTO_KERNELS
+        if (tiles is None or tile in tiles)
+        and find_variant(name).multiplies(compute)
+        and find_variant(name).runs_on(capability, compute)
+    ]
 
 
 class _Baseline:

@@ -60,6 +60,9 @@ CANDIDATES = (
     Candidate("warp_tiled", 128, (0.86,), 28, {"float32": 51.4, "float16": 38.0}),
     Candidate("warp_tiled", 128, (), 24, {"float64": 26.4, "complex64": 13.5, "complex128": 6.25}),
     Candidate("warp_tiled", 256, (), 40, {"float32": 54, "int32": 33}),
+    Candidate("wgmma", 64, (), 400, {"float16": 420}),
+    Candidate("wgmma", 128, (), 300, {"float16": 640}),
+    Candidate("wgmma", 256, (), 200, {"float16": 720}),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
         "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,
         "complex128": 3.7,

@@ -26,8 +26,8 @@ from tiledmm.variant import Config
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]
 
-# Terabytes a second of an H100's memory and of its L2 cache.
-_MEMORY, _L2 = 2.75, 5.5
+# Terabytes a second of an H100's memory, of its L2 cache, and of that where the copy engine asks.
+_MEMORY, _L2, _L2_COPIED = 2.75, 5.5, 9.0
 
 # Microseconds: of a launch, and of what the second kernel of a product in slices takes besides.
 _LAUNCH, _SECOND_LAUNCH = 2.2, 3.3
@@ -156,7 +156,9 @@ class Model:
         """Every kernel that is considered for all of C."""
         turned = product.transposed() if product.problem.n < product.problem.m else product
         for each in CANDIDATES:
-            variant = find_variant(each.variant)
+            variant, compute = find_variant(each.variant), product.compute
+            if not variant.multiplies(compute) or not variant.runs_on(self.gpu.arch.capability, compute):
+                continue
             if variant.few_rows and turned.problem.m > _FEW_ROWS:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
@@ -232,14 +234,11 @@ class Model:
             launches += 2 * _LAUNCH
             packing = (a_bytes + b_bytes) / _PACKING_WORDS
             k, letters = tiles(k, WORDS[compute.dtype_name].per_word), "TN"
-        elif "pack_b" in packs:
-            launches += _LAUNCH
-            packing = 2 * b_bytes / _PACKING
-            letters = f"{letters[0]}N"
-        elif "pack_a" in packs:
-            launches += _LAUNCH
-            packing = 2 * a_bytes / _PACKING
-            letters = f"N{letters[1]}"
+        elif packs:
+            launches += len(packs) * _LAUNCH
+            packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
+            packing = 2 * packed / _PACKING
+            letters = ("N" if "pack_a" in packs else letters[0]) + ("N" if "pack_b" in packs else letters[1])
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW
         elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
@@ -256,8 +255,9 @@ class Model:
         moving += c_bytes * (slices - 1) / _MEMORY
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
         half = 0.5 if config.triangle else 1.0
+        cache = _L2_COPIED if find_variant(candidate.variant).target else _L2
         time = launches + packing / self._memory / 1e6
-        time += max(working, moving / self._memory, half * asked / _L2 / self._l2) / 1e6
+        time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
         if slices > 1:
             adding = c_bytes * (slices + 1) / _SUMMING / self._memory / 1e6
             time += _SECOND_LAUNCH + adding + slices / 32 * _SLICES_IN_TURN
@@ -304,6 +304,12 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
     if candidate.variant == "dot_products":  # its lanes read along k
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
+    elif find_variant(candidate.variant).target:  # its operands come by the copy engine
+        stored = product.a, product.b
+        yield tuple(
+            name for i, name in enumerate(("pack_a", "pack_b"))
+            if stored[i] != compute or not can_be_mapped(problem, i, compute)
+        )  # fmt: skip
     elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
         yield ("pack_b",)
         if candidate.tile < 256:  # which takes too long over single elements

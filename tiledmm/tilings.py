@@ -387,11 +387,12 @@ def warpgroups(config: Config, element: Element) -> list[Rule]:
 
 
 def shared_lines(config: Config, element: Element, layout: str) -> int:
-    """Tiles as the matrices lie, and two barriers a stage."""
-    return config.stages * (config.bk * (config.bm + config.bn) * element.itemsize + 2 * 8)
+    """Tiles as the matrices lie, rows of C on their way out, and two barriers a stage."""
+    rows = config.bm * (2 * config.bn + 8 * 16)  # of complex128: others take less
+    return config.stages * (config.bk * (config.bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
 def wgmma(tile: int, element: Element) -> Config:
     """128 rows; as many stages as an SM's shared memory holds."""
-    bk, stages = 128 // element.itemsize, {64: 8, 128: 6, 256: 4}[tile]
+    bk, stages = 128 // element.itemsize, {64: 8, 128: 5, 256: 3}[tile]
     return Config(128, tile, bk, 2, tile // 4, stages=stages, unroll=bk, wm=16, wn=tile, group=8)

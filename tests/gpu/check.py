@@ -192,6 +192,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=min(12, cores), help="processes that run tests")
     parser.add_argument("--shards", type=int, default=max(1, min(4, cores // 4)), help="processes a sanitizer tool")
     parser.add_argument("--only", choices=("tests", "sanitizer"), help="leave the other out")
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="the sanitizer's, if not all")
     parser.add_argument("--kernels", default="", help="what the sanitizer watches: variants whose names begin so")
     parser.add_argument("--limit", type=float, default=420, help="seconds that a step may take")
     options, arguments = parser.parse_known_args()
@@ -222,13 +223,10 @@ def main() -> int:
             every = functools.partial(every_kernel, kernels=options.kernels)
             report(every("uninstrumented", shards=cores, run=lambda part: execute([*plain, *part], options.limit)))
             with ThreadPoolExecutor(2 * len(TOOLS) + 1) as pool:
-                steps = [pool.submit(planted, tool, options.limit) for tool in TOOLS]
-                steps += [
-                    pool.submit(
-                        every, tool, shards=more * options.shards, run=functools.partial(sanitizer, tool, options.limit)
-                    )
-                    for tool, more in TOOLS.items()
-                ]
+                steps = [pool.submit(planted, tool, options.limit) for tool in options.tools]
+                for tool in options.tools:
+                    run = functools.partial(sanitizer, tool, options.limit)
+                    steps.append(pool.submit(every, tool, shards=TOOLS[tool] * options.shards, run=run))
                 for step in steps:
                     report(step.result())
     if options.only is None:
