@@ -109,9 +109,7 @@ template <>
 struct Cast<bfloat16> {
     template <class Number>
     static __device__ __forceinline__ bfloat16 from(Number x) {
-        const uint32 bits = __float_as_uint(Cast<float32>::from(x));
-        if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16>((bits >> 16) | 0x40u)};   // NaN stays NaN
-        return {static_cast<uint16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+        return {float_to_bfloat(Cast<float32>::from(x))};
     }
 };
 template <class Real>

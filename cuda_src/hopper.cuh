@@ -27,6 +27,14 @@ struct Barrier {
     __device__ __forceinline__ void arrive() {   // without .release.cluster: that would be a full fence every step
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
     }
+    __device__ __forceinline__ void arrive_in(int block) {   // at the barrier of a block of the cluster in this place
+        asm volatile(
+            "{\n .reg .b32 there;\n"
+            " mapa.shared::cluster.u32 there, %0, %1;\n"
+            " mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(this)),
+            "r"(block)
+            : "memory");
+    }
     __device__ __forceinline__ void arrive_and_expect(int bytes) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes) : "memory");
     }
@@ -75,8 +83,22 @@ __device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wa
 // What this thread wrote to shared memory is there for the copy engine, once threads have met.
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-__device__ __forceinline__ void prefetch(const TensorMap& map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
+__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
+        :
+        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
+        : "memory");
+}
+
+// ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+
+// Every thread of every block of the cluster is here.
+__device__ __forceinline__ void meet_in_cluster() {
+    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 // ---- registers that warpgroups pass on to each other ----

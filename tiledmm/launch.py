@@ -53,8 +53,9 @@ class _Prepared:
         self.function = raw_kernel(specialization).kernel
         self.grid: tuple[int, int] = launch.grid
         if specialization.variant.target:  # its blocks stay, and take one tile after the other
-            blocks = min(launch.grid[0] * launch.grid[1], cupy.cuda.Device().attributes["MultiProcessorCount"])
-            self.grid = blocks, 1
+            together = specialization.config.cluster
+            room = cupy.cuda.Device().attributes["MultiProcessorCount"] // together
+            self.grid = min(launch.grid[0] * launch.grid[1], room) * together, 1
         self.block: tuple[int, int] = specialization.block
         self.shared = specialization.dynamic_shared_bytes
         self.sizes: Any = _by_value(launch.words)

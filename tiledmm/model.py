@@ -245,10 +245,10 @@ class Model:
             rate *= _THIN_ALONG_K
         slices, steps = slices_in(split, k)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * slices, config.tiles_per_block)
-        full, rest = divmod(tiles(blocks, self.gpu.sms), len(candidate.few) + 1)
+        full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(candidate.few) + 1)
         rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
         flops = 2 * config.bm * config.bn * (steps + candidate.start) * config.tiles_per_block
-        working = rounds * flops * _H100.sms / rate
+        working = rounds * flops / config.cluster * _H100.sms / rate
         speed = {"N": candidate.along_k, "T": candidate.across_k, "G": min(candidate.across_k, candidate.along_k)}
         writing = _MEMORY if problem.strides[5] == 1 else _SCATTERED
         moving = a_bytes / speed[letters[0]] + b_bytes / speed[letters[1].translate(TRANSPOSED)] + c_bytes / writing

@@ -70,7 +70,8 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
     """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k."""
     neighbours, lines, step = _lines(problem, operand)
     along_k = problem.layout[operand] == "NT"[operand]
-    box = _LINE // element.itemsize, (config.bm, config.bn)[operand] if along_k else config.bk
+    across = (config.bm, config.bn)[operand] // config.cluster
+    box = _LINE // element.itemsize, across if along_k else config.bk
     sizes, strides = [max(neighbours, 1), max(lines, 1)], [_stride(step, lines, element)]
     dimensions = [(1, 0)] * (KERNEL_BATCH_DIMENSIONS - len(problem.batch))
     dimensions += [(d.size, (d.a, d.b)[operand]) for d in problem.batch]

@@ -376,7 +376,9 @@ def tensor_core(tile: int, element: Element) -> Config:
 def warpgroups(config: Config, element: Element) -> list[Rule]:
     """Of ``wgmma``."""
     return [
-        (config.bm in (64, 128), "bm is 64 or 128"),
+        (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
+        (config.cluster in (1, 2, 4) and config.bn % (64 * config.cluster) == 0,
+         "cluster is 1, 2 or 4, and bn a multiple of 64 times that"),
         (config.bn in (64, 128, 256), "bn is 64, 128 or 256"),
         ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
          "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
@@ -388,11 +390,15 @@ def warpgroups(config: Config, element: Element) -> list[Rule]:
 
 def shared_lines(config: Config, element: Element, layout: str) -> int:
     """Tiles as the matrices lie, rows of C on their way out, and two barriers a stage."""
-    rows = config.bm * (2 * config.bn + 8 * 16)  # of complex128: others take less
-    return config.stages * (config.bk * (config.bm + config.bn) * element.itemsize + 2 * 8) + rows
+    bm = config.bm // config.cluster
+    rows = bm * (2 * config.bn + 8 * 16)  # of complex128: others take less
+    return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """128 rows; as many stages as an SM's shared memory holds."""
-    bk, stages = 128 // element.itemsize, {64: 8, 128: 5, 256: 3}[tile]
-    return Config(128, tile, bk, 2, tile // 4, stages=stages, unroll=bk, wm=16, wn=tile, group=8)
+    """128 rows a block; as many stages as an SM's shared memory holds."""
+    bk, (cluster, stages) = 128 // element.itemsize, {64: (1, 8), 128: (1, 5), 256: (2, 3)}[tile]
+    return Config(
+        128 * cluster, tile, bk, 2, tile // 4,
+        stages=stages, unroll=bk, wm=16, wn=tile, group=8, cluster=cluster,
+    )  # fmt: skip

@@ -49,6 +49,7 @@ class Config:
         pack_a, pack_b: 1 if an operand is first copied to rows that begin at multiples of 16 bytes, else 0.
         group: Columns of blocks that are numbered together, so that those that run at a time share what they read.
         tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
+        cluster: Blocks that compute a tile of bm x bn together, and share what they copy.
     """
 
     bm: int
@@ -70,6 +71,7 @@ class Config:
     pack_words: int = 0
     group: int = 1
     tiles_per_block: int = 1
+    cluster: int = 1
 
     @property
     def tile_threads(self) -> int:
@@ -79,7 +81,7 @@ class Config:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.tile_threads * self.tiles_per_block
+        return self.tile_threads * self.tiles_per_block // self.cluster
 
 
 # Whether something holds, and what.
@@ -201,6 +203,7 @@ class Variant:
                 "triangle is 0, or 1 where blocks have warp tiles and bm is bn",
             ),
             (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
+            (config.cluster == 1 or bool(self.target), "cluster is 1"),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),

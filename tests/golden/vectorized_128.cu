@@ -1,5 +1,5 @@
 // tiledmm_vectorized_f32_128x128x8_nt
-// Rendered by tiledmm 0.1.0 from vectorized.cu.j2: bm=128 bn=128 bk=8 tm=8 tn=8 pad=4 stages=1 unroll=8 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1
+// Rendered by tiledmm 0.1.0 from vectorized.cu.j2: bm=128 bn=128 bk=8 tm=8 tn=8 pad=4 stages=1 unroll=8 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -35,6 +35,18 @@ __device__ __forceinline__ unsigned short float_to_half(float value) {
     unsigned short bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
+}
+
+__device__ __forceinline__ unsigned short float_to_bfloat(float value) {
+#if __CUDA_ARCH__ >= 800
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+#else
+    const unsigned bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;   // NaN
+    return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 __device__ __forceinline__ unsigned short double_to_half(double value) {
@@ -286,9 +298,7 @@ template <>
 struct Cast<bfloat16> {
     template <class Number>
     static __device__ __forceinline__ bfloat16 from(Number x) {
-        const uint32 bits = __float_as_uint(Cast<float32>::from(x));
-        if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16>((bits >> 16) | 0x40u)};   // NaN stays NaN
-        return {static_cast<uint16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+        return {float_to_bfloat(Cast<float32>::from(x))};
     }
 };
 template <class Real>

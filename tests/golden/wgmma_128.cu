@@ -1,5 +1,5 @@
 // tiledmm_wgmma_f16_128x128x64_nt
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=128 bk=64 tm=2 tn=32 pad=0 stages=6 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=128 bk=64 tm=2 tn=32 pad=0 stages=5 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -35,6 +35,18 @@ __device__ __forceinline__ unsigned short float_to_half(float value) {
     unsigned short bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
+}
+
+__device__ __forceinline__ unsigned short float_to_bfloat(float value) {
+#if __CUDA_ARCH__ >= 800
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+#else
+    const unsigned bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;   // NaN
+    return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 __device__ __forceinline__ unsigned short double_to_half(double value) {
@@ -286,9 +298,7 @@ template <>
 struct Cast<bfloat16> {
     template <class Number>
     static __device__ __forceinline__ bfloat16 from(Number x) {
-        const uint32 bits = __float_as_uint(Cast<float32>::from(x));
-        if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16>((bits >> 16) | 0x40u)};   // NaN stays NaN
-        return {static_cast<uint16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+        return {float_to_bfloat(Cast<float32>::from(x))};
     }
 };
 template <class Real>
@@ -717,11 +727,13 @@ using T = float16;        // what A's and B's elements are taken as when they ar
 using Sum = Accumulator<T>;   // what their products are summed in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
-constexpr int BM = 128;   // rows of C a block computes
-constexpr int BN = 128;   // columns of C a block computes
+constexpr int BM = 128;   // rows of C a cluster computes
+constexpr int BN = 128;   // columns of C a cluster computes
 constexpr int BK = 64;   // step along K: a line of 128 bytes
-constexpr int STAGES = 6;   // tiles of A and of B in shared memory: one is multiplied while the others are on their way
-constexpr int CONSUMERS = BM / 64;   // warpgroups that multiply, 64 rows each; one more sends for tiles
+constexpr int STAGES = 5;   // tiles of A and of B in shared memory: one is multiplied while the others are on their way
+constexpr int CLUSTER = 1;   // blocks that share tiles of B, one below the other
+constexpr int ROWS = BM / CLUSTER;       // of C that a block computes
+constexpr int CONSUMERS = ROWS / 64;     // warpgroups that multiply, 64 rows each; one more sends for tiles
 constexpr int THREADS = (CONSUMERS + 1) * 128;
 // clang-format on
 
@@ -753,6 +765,14 @@ struct Barrier {
     }
     __device__ __forceinline__ void arrive() {   // without .release.cluster: that would be a full fence every step
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
+    }
+    __device__ __forceinline__ void arrive_in(int block) {   // at the barrier of a block of the cluster in this place
+        asm volatile(
+            "{\n .reg .b32 there;\n"
+            " mapa.shared::cluster.u32 there, %0, %1;\n"
+            " mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(this)),
+            "r"(block)
+            : "memory");
     }
     __device__ __forceinline__ void arrive_and_expect(int bytes) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes) : "memory");
@@ -787,8 +807,37 @@ __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Bar
         : "memory");
 }
 
-__device__ __forceinline__ void prefetch(const TensorMap& map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+// Copies a row from shared to global memory: a multiple of 16 bytes, to a multiple of 16. Lanes send one after the other.
+__device__ __forceinline__ void send_row(void* global, const void* shared, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)), "r"(bytes)
+                 : "memory");
+}
+
+// What this thread sent since the last call is a group.
+__device__ __forceinline__ void commit_rows() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until all that this thread sent was read from shared memory.
+__device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// What this thread wrote to shared memory is there for the copy engine, once threads have met.
+__device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
+__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
+        :
+        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
+        : "memory");
+}
+
+// ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+
+// Every thread of every block of the cluster is here.
+__device__ __forceinline__ void meet_in_cluster() {
+    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 // ---- registers that warpgroups pass on to each other ----
@@ -829,9 +878,10 @@ __device__ __forceinline__ unsigned long long tile_at(const void* shared) {
            MODE << 62;
 }
 // wgmma: Hopper's tensor cores. One warpgroup sends for tiles, the others multiply them, each at its own pace.
+// Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32
-// Launch    as many blocks of THREADS threads as there are SMs: each computes one (BM, BN) tile of C after the other
-// Shared    STAGES * BK * (BM + BN) * sizeof(T), dynamic          Barriers  two of 8 bytes a stage
+// Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
+// Shared    STAGES * BK * (BM + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 //
@@ -840,13 +890,24 @@ __device__ __forceinline__ unsigned long long tile_at(const void* shared) {
 constexpr bool A_ALONG_K = ORDER_A == Order::ROWS, B_ALONG_K = ORDER_B == Order::COLUMNS;
 constexpr int LINE = SWIZZLED / sizeof(T);             // elements
 constexpr int SLAB = BK * LINE;                        // elements
+constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
 constexpr int DEPTH = 32 / sizeof(T);                  // steps of k of an instruction
 constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 static_assert(BK == LINE, "a step along K is a line");
+static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
+
+constexpr int PASSES = sizeof(TC) / 2, PART = BN / PASSES;   // a row of C leaves in parts of as many bytes as BN 16-bit floats are
+struct alignas(2 * sizeof(TC)) Pair {
+    TC left, right;
+};
+struct alignas(16) Row {
+    Pair pair[PART / 2 + 4];   // 4 more: 8 rows, or 4 of wider elements, lie in 32 different banks
+};
 
 struct Tiles {
-    T a[STAGES][BM * BK];
+    T a[STAGES][ROWS * BK];
     T b[STAGES][BN * BK];
+    Row c[CONSUMERS * 4][16];
     Barrier full[STAGES];    // its tiles are there
     Barrier empty[STAGES];   // they were multiplied
 };
@@ -989,6 +1050,21 @@ __device__ __forceinline__ void multiply(float (&sums)[BN / 2], unsigned long lo
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
 
+// A row of C on its way out.
+struct Sending {
+    TC* to;
+    const Row* from;
+    int bytes;
+
+    __device__ __forceinline__ void send() {   // unless it has been sent
+        if (bytes > 0) {
+            send_row(to, from, bytes);
+            commit_rows();
+        }
+        bytes = 0;
+    }
+};
+
 // A stage and how often it came round: the parity of its barriers' phases.
 struct Turn {
     int stage;
@@ -999,102 +1075,117 @@ struct Turn {
     }
 };
 
-// Sends for a tile of one operand: `across` is its first row of A or column of B.
-template <bool ALONG_K, int WIDTH>
-__device__ __forceinline__ void send_for(T* tile, const TensorMap& map, Barrier& barrier, int across, int k, const int (&product)[3]) {
-    if constexpr (ALONG_K) {
-        copy_box(tile, map, barrier, {k, across, product[2], product[1], product[0]});
-    } else {
+// Sends for a part of a tile, WIDTH rows of A or columns of B from `across` on, for all of the cluster's blocks or for this one.
+template <bool ALONG_K, int WIDTH, int BLOCKS>
+__device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&product)[3]) {
 #pragma unroll
-        for (int slab = 0; slab < WIDTH / LINE; ++slab)
-            copy_box(tile + slab * SLAB, map, barrier, {across + slab * LINE, k, product[2], product[1], product[0]});
+    for (int slab = 0; slab < (ALONG_K ? 1 : WIDTH / LINE); ++slab) {
+        const int line = static_cast<int>(across) + slab * LINE, step = static_cast<int>(k);
+        const int at[5] = {ALONG_K ? step : line, ALONG_K ? line : step, product[2], product[1], product[0]};
+        if constexpr (BLOCKS == 1) copy_box(part + slab * SLAB, map, barrier, at);
+        else copy_box_to((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,
            const __grid_constant__ Problem p) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
+    const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             tiles.full[stage].init(1);
-            tiles.empty[stage].init(CONSUMERS * 4);   // a lane a warp
+            tiles.empty[stage].init(CLUSTER * CONSUMERS * 4);   // a lane a warp, of every block
         }
         fence_barriers();
     }
-    __syncthreads();
+    meet_in_cluster();
 
     Turn turn = {0, 0};
-    const long long blocks = static_cast<long long>(gridDim.x) * gridDim.y;
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
-        if (thread > 0) return;
-        for (long long number = block_number();; number += blocks) {
+        for (long long number = blockIdx.x / CLUSTER; thread == 0; number += gridDim.x / CLUSTER) {
             const BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
-            if (!tile.exists) return;
+            if (!tile.exists) break;
             int in_a[3], in_b[3];
             batch_coordinates(p, p.a, tile.product, in_a);
             batch_coordinates(p, p.b, tile.product, in_b);
             for (int k = 0; k < tile.k; k += BK, turn.next()) {
                 Barrier& full = tiles.full[turn.stage];
                 tiles.empty[turn.stage].wait(turn.parity ^ 1);   // the first time round it is
-                full.arrive_and_expect((BM + BN) * BK * sizeof(T));
-                send_for<A_ALONG_K, BM>(tiles.a[turn.stage], a_map, full, static_cast<int>(tile.row0), static_cast<int>(tile.k0) + k, in_a);
-                send_for<B_ALONG_K, BN>(tiles.b[turn.stage], b_map, full, static_cast<int>(tile.col0), static_cast<int>(tile.k0) + k, in_b);
+                full.arrive_and_expect((ROWS + BN) * BK * sizeof(T));
+                send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage], a_map, full, tile.row0 + place * ROWS, tile.k0 + k, in_a);
+                send_for<B_ALONG_K, PART_B, CLUSTER>(tiles.b[turn.stage] + place * PART_B * BK, b_map, full, tile.col0 + place * PART_B,
+                                                     tile.k0 + k, in_b);
             }
         }
-    }
+    } else {
+        take_registers<REGISTERS>();
+        const int warp = threadIdx.x / 32, lane = thread % 32;
+        Sending row = {};   // that this lane has yet to send
+        for (long long number = blockIdx.x / CLUSTER;; number += gridDim.x / CLUSTER) {
+            BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
+            if (!tile.exists) break;
+            tile.row0 += place * ROWS;
 
-    take_registers<REGISTERS>();
-    const int lane = thread % 32, row = warpgroup * 64 + thread / 32 * 16 + lane / 4;
-    const bool odd = lane % 2;
-    const int col = odd * 8 + lane % 4 / 2 * 4;   // where it writes four elements of every 16
-    for (long long number = block_number();; number += blocks) {
-        const BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
-        if (!tile.exists) return;
+            // mainloop
+            float sums[BN / 2] = {};
+            int last = -1;   // the stage that is multiplied while the next one is started
+            for (int k = 0; k < tile.k; k += BK, turn.next()) {
+                tiles.full[turn.stage].wait(turn.parity);
+                const T* const a = tiles.a[turn.stage] + warpgroup * (A_ALONG_K ? 64 * LINE : SLAB);
+                const T* const b = tiles.b[turn.stage];
+                wgmma_fence();
+#pragma unroll
+                for (int kk = 0; kk < BK; kk += DEPTH)
+                    multiply(sums, tile_at<SLAB * sizeof(T)>(a + (A_ALONG_K ? kk : kk * LINE)),
+                             tile_at<SLAB * sizeof(T)>(b + (B_ALONG_K ? kk : kk * LINE)));
+                wgmma_commit();
+                if (k / BK == lane) row.send();   // of the last tile: one a step, or copies would wait behind all at once
+                wgmma_wait<1>(sums);
+                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_in(lane);
+                last = turn.stage;
+            }
+            wgmma_wait<0>(sums);
+            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_in(lane);
 
-        // mainloop
-        float sums[BN / 2] = {};
-        int last = -1;   // the stage that is multiplied while the next one is started
-        for (int k = 0; k < tile.k; k += BK, turn.next()) {
-            tiles.full[turn.stage].wait(turn.parity);
-            const T* const a = tiles.a[turn.stage] + warpgroup * (A_ALONG_K ? 64 * LINE : SLAB);
-            const T* const b = tiles.b[turn.stage];
-            wgmma_fence();
+            // epilogue: a warp's 16 rows of C gather in shared memory, and leave from there while the next tile is multiplied
+            const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
+            row.send();
+            if (c_tile.is_aligned(16) && c_tile.cols * sizeof(TC) % 16 == 0) {
+                Row* const rows = tiles.c[warp];
 #pragma unroll
-            for (int kk = 0; kk < BK; kk += DEPTH)
-                multiply(sums, tile_at<SLAB * sizeof(T)>(a + (A_ALONG_K ? kk : kk * LINE)),
-                         tile_at<SLAB * sizeof(T)>(b + (B_ALONG_K ? kk : kk * LINE)));
-            wgmma_commit();
-            wgmma_wait<1>(sums);
-            if (last >= 0 && lane == 0) tiles.empty[last].arrive();
-            last = turn.stage;
-        }
-        wgmma_wait<0>(sums);
-        if (last >= 0 && lane == 0) tiles.empty[last].arrive();
-
-        // epilogue: neighbouring lanes exchange pairs, so that each has four elements side by side
-        const auto c_tile = result_tile<T>(c, p, tile, BM, BN);   // (BM, BN)
-        const auto write = [&](auto whole) {   // whether all of it is inside, and may be written four elements at a time
+                for (int pass = 0; pass < PASSES; ++pass) {
+                    wait_for_rows();
+                    __syncwarp();   // the last rows have left
 #pragma unroll
-            for (int j = 0; j < BN / 8; j += 2)
+                    for (int j = 0; j < PART / 8; ++j)
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    float four[4];
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        const float left = sums[j * 4 + half * 2 + i], right = sums[j * 4 + 4 + half * 2 + i];
-                        const float other = __shfl_xor_sync(0xffffffff, odd ? left : right, 1);
-                        four[i] = odd ? other : left;
-                        four[i + 2] = odd ? right : other;
-                    }
-                    if constexpr (decltype(whole)::value) c_tile.template write_neighbours<4>(row + half * 8, j * 8 + col, four);
-                    else c_tile.template write_row<4>(row + half * 8, j * 8 + col, four);
+                        for (int half = 0; half < 2; ++half) {
+                            const float* const pair = &sums[(pass * PART / 8 + j) * 4 + half * 2];
+                            rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
+                                                                               from_accumulator<T, TC>(pair[1])};
+                        }
+                    fence_shared();
+                    __syncwarp();   // these rows are complete
+                    const int i = warp * 16 + lane, width = c_tile.cols - pass * PART;
+                    if (lane < 16 && i < c_tile.rows && width > 0)
+                        row = {c_tile.data + i * c_tile.row_stride + pass * PART, &rows[lane],
+                               (width < PART ? width : PART) * static_cast<int>(sizeof(TC))};
+                    if (pass + 1 < PASSES) row.send();
                 }
-        };
-        if (c_tile.rows == BM && c_tile.cols == BN && c_tile.is_aligned(4 * sizeof(TC))) write(Constant<true>{});
-        else write(Constant<false>{});
+            } else {
+#pragma unroll
+                for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+                    for (int half = 0; half < 2; ++half)
+                        c_tile.template write_row<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
+            }
+        }
+        row.send();
+        wait_for_rows();   // shared memory is theirs until then
     }
+    meet_in_cluster();   // nobody sends to a block that has left
 }

@@ -50,6 +50,12 @@ __forceinline__ unsigned short float_to_half(float value) {
     return tiledmm_detail::round_to_half(sign, fraction | 0x800000u, static_cast<int>(exponent) - 150);
 }
 
+__forceinline__ unsigned short float_to_bfloat(float value) {
+    const unsigned bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;   // NaN
+    return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
 __forceinline__ unsigned short double_to_half(double value) {
     const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(value));
     const unsigned short sign = bits >> 48 & 0x8000;
