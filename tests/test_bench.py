@@ -553,6 +553,14 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
     assert not without_gpu.resource_table(kernels, "sm_90").bad
 
 
+def test_a_target_that_a_kernel_is_not_for_has_an_empty_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(without_gpu, "compile_for", lambda source, symbol, target: resources(target))
+    specs = [specialize(name, dtype="float64") for name in ("tensor_core", "tiled")]
+    table = without_gpu.matrix_table(without_gpu.compile_all(specs, ["sm_90", "sm_75"]))
+    assert table.columns[2:] == ("sm_75", "sm_90")
+    assert [row[2] for row in table.rows] == [without_gpu.NONE, "32  100% W"]
+
+
 def test_bounds_table() -> None:
     specs = without_gpu.specializations(expand(["coalesced", "auto"]), "float32", "NN")
     table = without_gpu.bounds_table(specs, Size(4096, 4096, 4096), "sm_90")
