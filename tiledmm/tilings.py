@@ -372,8 +372,8 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
-# Rows of a block's tile, of a warp's, columns of a warp's, stages, blocks an SM: by bytes of an operand's word and by
-# columns of the block's tile. Sums fill the registers, stages the static shared memory.
+# Columns of a block's tile, rows and columns of a warp's, stages, blocks an SM: by bytes of an operand's word and by rows
+# of the block's tile. Sums fill the registers, stages the static shared memory.
 _TENSOR_TILES = {
     4: {64: (64, 32, 32, 4, 2), 128: (128, 64, 32, 3, 2)},
     8: {64: (64, 32, 32, 4, 3), 128: (128, 64, 32, 3, 1)},
@@ -382,9 +382,9 @@ _TENSOR_TILES = {
 
 
 def tensor_core(tile: int, element: Element) -> Config:
-    """Tiles of ``tile`` columns, square but for complex128's of 128."""
-    bm, wm, wn, stages, min_blocks = _TENSOR_TILES[_word_bytes(element)][tile]
+    """Tiles of ``tile`` rows, square but for complex128's of 128."""
+    bn, wm, wn, stages, min_blocks = _TENSOR_TILES[_word_bytes(element)][tile]
     bk = max(64, 8 * _word_bytes(element)) // element.itemsize
     return Config(
-        bm, tile, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=8
+        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=8
     )
