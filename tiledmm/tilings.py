@@ -372,8 +372,8 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
-# Columns of a block's tile, rows and columns of a warp's, stages, blocks an SM: by bytes of an operand's word and by rows
-# of the block's tile. Sums fill the registers, stages the static shared memory.
+# Columns of a block's tile, rows and columns of a warp's, stages, blocks an SM: by bytes of an operand's word and by
+# rows of the block's tile. Sums fill the registers, stages the static shared memory.
 _TENSOR_TILES = {
     4: {64: (64, 32, 32, 4, 2), 128: (128, 64, 32, 3, 2)},
     8: {64: (64, 32, 32, 4, 3), 128: (128, 64, 32, 3, 1)},

@@ -864,7 +864,8 @@ struct alignas(128) SwizzledTile {
 
     T element[LINES * LENGTH];
 
-    // What the numbers of a line's chunks change by. It is the same again 8 lines on, or 4 where lines are successive k.
+    // What the numbers of a line's chunks change by: the same again 8 lines on, or 4 where chunks stay TOGETHER and lines are
+    // successive k.
     static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
 
     __device__ __forceinline__ T* chunk(int line, int number) { return &element[line * LENGTH + (number ^ turn(line)) * CHUNK]; }
