@@ -16,8 +16,8 @@ constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instru
 // in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
 //
 // Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
-// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words of 8 or 16 bytes they are those of 16 or 8 lanes,
-// four along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
+// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words of 8 or 16 bytes they are what 16 or 8 lanes
+// ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
@@ -33,10 +33,12 @@ struct alignas(128) SwizzledTile {
     // successive k.
     static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
 
-    __device__ __forceinline__ T* chunk(int line, int number) { return &element[line * LENGTH + (number ^ turn(line)) * CHUNK]; }
+    __device__ __forceinline__ T* chunk(int line, int number) {
+        return &element[line * LENGTH + (number ^ turn(line)) * CHUNK];
+    }
 
     // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
-    // instructions, of 8 rows each: B's columns. i is a multiple of 16, `down` of 8 and k of an instruction's.
+    // instructions, of 8 rows each: B's columns. i is a multiple of 16.
     //
     // Narrow elements come by ldmatrix, four matrices of 8 by 16 bytes at a time: each lane points into one of them.
     __device__ __forceinline__ void read_a(unsigned (&words)[4], int i, int down, int k, int lane) {
@@ -54,17 +56,16 @@ struct alignas(128) SwizzledTile {
     }
 
     // Others come one by one.
-    template <int WORDS>
-    __device__ __forceinline__ void read_a(T (&words)[WORDS], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(T (&words)[4], int i, int down, int k, int lane) {
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = word(i, down + w % 2 * 8, k + w / 2 * 4, lane);
+        for (int w = 0; w < 4; ++w) words[w] = word(i, down + w % 2 * 8, k + w / 2 * 4, lane);
     }
-    template <int COUNT, int WORDS>
-    __device__ __forceinline__ void read_b(T (&words)[COUNT][WORDS], int i, int k, int lane) {
+    template <int COUNT>
+    __device__ __forceinline__ void read_b(T (&words)[COUNT][2], int i, int k, int lane) {
 #pragma unroll
         for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-            for (int w = 0; w < WORDS; ++w) words[n][w] = word(i, n * 8, k + w * 4, lane);
+            for (int w = 0; w < 2; ++w) words[n][w] = word(i, n * 8, k + w * 4, lane);
     }
 
 private:
@@ -72,25 +73,27 @@ private:
         load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
     }
 
-    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice where
-    // it begins, and then adds a constant for each word.
+    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
+    // where it begins, and then adds a constant for each word.
     __device__ __forceinline__ T word(int i, int down, int k, int lane) {
         const int line = ALONG_K ? lane / 4 : lane % 4, place = ALONG_K ? lane % 4 : lane / 4;
         const int first = (ALONG_K ? k : down) / CHUNK, own = place / CHUNK ^ turn(line);
-        const T* const begin = &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
+        const T* const begin =
+            &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
         return begin[(ALONG_K ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as they
-// are kept, and lines begin at multiples of that; else element by element.
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as
+// they are kept, and lines begin at multiples of that; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
     static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
-    static constexpr int STEP = THREADS / Tile::CHUNKS;   // successive threads copy successive chunks: so many lines at a time
-    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0, "even shares, in whole chunks and lines");
+    static constexpr int STEP = THREADS / Tile::CHUNKS;   // lines from one of a thread's chunks to its next
+    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
+                  "even shares, in whole chunks and lines");
 
     View<T, Stored, ORDER> view;   // seen from this thread's first element
     bool wide;                     // 16 bytes are copied at once
@@ -121,7 +124,8 @@ struct SwizzledCopies {
                 T* const to = tile.chunk(line + load * STEP, number);
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e) : part.read_or_zero(e, load * STEP));
+                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e)
+                                                        : part.read_or_zero(e, load * STEP));
             }
         }
         view.move(0, BK);
@@ -143,6 +147,7 @@ private:
 };
 
 template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread) {
+__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile,
+                                                                                int thread) {
     return {tile, thread};
 }

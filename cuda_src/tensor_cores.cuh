@@ -52,8 +52,8 @@ __device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 
-// Of float64, COUNT times 4 steps of k. The larger shapes came with compute capability 9.0: there they are one instruction
-// each, before it 2 * COUNT of the one shape there was, for 8 rows and 4 steps.
+// Of float64, COUNT times 4 steps of k: one instruction from compute capability 9.0 on, before it 2 * COUNT of the one shape
+// there was, for 8 rows and 4 steps.
 template <int COUNT>
 __device__ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
     static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "4, 8 or 16 steps of k");
@@ -109,7 +109,8 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 
 // Of complex128: four products of real matrices.
 template <int COUNT>
-__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT], const complex128 (&b)[COUNT]) {
+__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT],
+                                               const complex128 (&b)[COUNT]) {
     double a_re[2 * COUNT], a_im[2 * COUNT], minus_a_im[2 * COUNT], b_re[COUNT], b_im[COUNT], re[4], im[4];
 #pragma unroll
     for (int i = 0; i < 2 * COUNT; ++i) a_re[i] = a[i].re, a_im[i] = a[i].im, minus_a_im[i] = -a[i].im;

@@ -759,8 +759,8 @@ __device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 
-// Of float64, COUNT times 4 steps of k. The larger shapes came with compute capability 9.0: there they are one instruction
-// each, before it 2 * COUNT of the one shape there was, for 8 rows and 4 steps.
+// Of float64, COUNT times 4 steps of k: one instruction from compute capability 9.0 on, before it 2 * COUNT of the one shape
+// there was, for 8 rows and 4 steps.
 template <int COUNT>
 __device__ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
     static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "4, 8 or 16 steps of k");
@@ -816,7 +816,8 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 
 // Of complex128: four products of real matrices.
 template <int COUNT>
-__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT], const complex128 (&b)[COUNT]) {
+__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT],
+                                               const complex128 (&b)[COUNT]) {
     double a_re[2 * COUNT], a_im[2 * COUNT], minus_a_im[2 * COUNT], b_re[COUNT], b_im[COUNT], re[4], im[4];
 #pragma unroll
     for (int i = 0; i < 2 * COUNT; ++i) a_re[i] = a[i].re, a_im[i] = a[i].im, minus_a_im[i] = -a[i].im;
@@ -851,8 +852,8 @@ constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instru
 // in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
 //
 // Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
-// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words of 8 or 16 bytes they are those of 16 or 8 lanes,
-// four along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
+// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words of 8 or 16 bytes they are what 16 or 8 lanes
+// ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
@@ -868,10 +869,12 @@ struct alignas(128) SwizzledTile {
     // successive k.
     static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
 
-    __device__ __forceinline__ T* chunk(int line, int number) { return &element[line * LENGTH + (number ^ turn(line)) * CHUNK]; }
+    __device__ __forceinline__ T* chunk(int line, int number) {
+        return &element[line * LENGTH + (number ^ turn(line)) * CHUNK];
+    }
 
     // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
-    // instructions, of 8 rows each: B's columns. i is a multiple of 16, `down` of 8 and k of an instruction's.
+    // instructions, of 8 rows each: B's columns. i is a multiple of 16.
     //
     // Narrow elements come by ldmatrix, four matrices of 8 by 16 bytes at a time: each lane points into one of them.
     __device__ __forceinline__ void read_a(unsigned (&words)[4], int i, int down, int k, int lane) {
@@ -889,17 +892,16 @@ struct alignas(128) SwizzledTile {
     }
 
     // Others come one by one.
-    template <int WORDS>
-    __device__ __forceinline__ void read_a(T (&words)[WORDS], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(T (&words)[4], int i, int down, int k, int lane) {
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = word(i, down + w % 2 * 8, k + w / 2 * 4, lane);
+        for (int w = 0; w < 4; ++w) words[w] = word(i, down + w % 2 * 8, k + w / 2 * 4, lane);
     }
-    template <int COUNT, int WORDS>
-    __device__ __forceinline__ void read_b(T (&words)[COUNT][WORDS], int i, int k, int lane) {
+    template <int COUNT>
+    __device__ __forceinline__ void read_b(T (&words)[COUNT][2], int i, int k, int lane) {
 #pragma unroll
         for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-            for (int w = 0; w < WORDS; ++w) words[n][w] = word(i, n * 8, k + w * 4, lane);
+            for (int w = 0; w < 2; ++w) words[n][w] = word(i, n * 8, k + w * 4, lane);
     }
 
 private:
@@ -907,25 +909,27 @@ private:
         load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
     }
 
-    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice where
-    // it begins, and then adds a constant for each word.
+    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
+    // where it begins, and then adds a constant for each word.
     __device__ __forceinline__ T word(int i, int down, int k, int lane) {
         const int line = ALONG_K ? lane / 4 : lane % 4, place = ALONG_K ? lane % 4 : lane / 4;
         const int first = (ALONG_K ? k : down) / CHUNK, own = place / CHUNK ^ turn(line);
-        const T* const begin = &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
+        const T* const begin =
+            &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
         return begin[(ALONG_K ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as they
-// are kept, and lines begin at multiples of that; else element by element.
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as
+// they are kept, and lines begin at multiples of that; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
     static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
-    static constexpr int STEP = THREADS / Tile::CHUNKS;   // successive threads copy successive chunks: so many lines at a time
-    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0, "even shares, in whole chunks and lines");
+    static constexpr int STEP = THREADS / Tile::CHUNKS;   // lines from one of a thread's chunks to its next
+    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
+                  "even shares, in whole chunks and lines");
 
     View<T, Stored, ORDER> view;   // seen from this thread's first element
     bool wide;                     // 16 bytes are copied at once
@@ -956,7 +960,8 @@ struct SwizzledCopies {
                 T* const to = tile.chunk(line + load * STEP, number);
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e) : part.read_or_zero(e, load * STEP));
+                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e)
+                                                        : part.read_or_zero(e, load * STEP));
             }
         }
         view.move(0, BK);
@@ -978,7 +983,8 @@ private:
 };
 
 template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread) {
+__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile,
+                                                                                int thread) {
     return {tile, thread};
 }
 // tensor_core: a warp multiplies 16 x DEPTH by DEPTH x 8 elements with one instruction, on tensor cores.
@@ -989,9 +995,9 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 // Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
-// Tiles stay as the matrices lie. Of 16-bit elements ldmatrix brings fragments from either order, transposed where neighbours
-// in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k. Wider elements are read one by
-// one. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+// Tiles stay as the matrices lie. Of 16-bit elements ldmatrix brings fragments from either order, transposed where
+// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k. Wider elements are
+// read one by one. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
 //
 // While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
 // warps pass a barrier together: so its fragments are read a step AHEAD, each row of A's as soon as that row of the step
