@@ -1054,12 +1054,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 if (!AHEAD) As[stage].read_a(frag_a[i], m0, i * 16, k, lane);
-                if (k == 0 && i == WM / 32) {   // amid products, which tensor cores are busy with meanwhile
-                    if (unsent > 0) {
-                        a_copies.fetch(As[refilled], unsent);
-                        b_copies.fetch(Bs[refilled], unsent);
-                    }
-                    commit_copies();
+                if (k == 0 && unsent > 0) {   // amid products, which tensor cores are busy with meanwhile
+                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(As[refilled], unsent);
+                    if (i == WM / 32) b_copies.fetch(Bs[refilled], unsent);
                 }
                 multiply_row(i);
                 if (AHEAD) As[stage].read_a(frag_a[i], m0, i * 16, k, lane);
@@ -1070,6 +1067,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
                     for (int w = 0; w < 2; ++w) frag_b[j][w] = next_b[j][w];
         }
+        commit_copies();
         refilled = stage;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
