@@ -102,3 +102,5 @@ def test_no_bank_conflicts(dtype: str, tile: int) -> None:
         report.check()
         assert report.source.shared_load.requests > 0
         assert report.source.shared_load.bank_conflicts == 0
+        assert report.source.copy_store.requests > 0
+        assert report.source.copy_store.bank_conflicts == 0
