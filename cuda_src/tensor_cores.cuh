@@ -2,15 +2,14 @@
 // PTX stands in this file and in ptx.cuh only.
 //
 // A is (16, K), B (K, 8), C (16, 8), and K is 8 words of 32 bits: 8 float32, 16 float16 or bfloat16, 32 bytes, neighbours along
-// k, the first in the lowest bits. With row = lane / 4 and quad = lane % 4, a lane holds
+// k, the first in the lowest bits. Of float64 and complex128 a word is an element, and K is 4, 8 or 16 of them. With
+// row = lane / 4 and quad = lane % 4, a lane holds
 //
 //   a[i]   word quad + i / 2 * 4 of row `row` + i % 2 * 8 of A
 //   b[i]   word quad + i * 4 of column `row` of B
 //   c[i]   element (row + i / 2 * 8, 2 * quad + i % 2) of C
 //
-// Of float64, A is (8, 4), B (4, 8), C (8, 8): a is (row, quad), b is (quad, row), c[i] is (row, 2 * quad + i).
-//
-// Products are exact. Sums of floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
+// Products are exact. Sums of narrow floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
 // Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "ldmatrix".
 
 #ifndef TILEDMM_SIMULATOR
@@ -53,10 +52,36 @@ __device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 
-__device__ __forceinline__ void mma_float64(double (&c)[2], double a, double b) {
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
-        : "+d"(c[0]), "+d"(c[1])
-        : "d"(a), "d"(b));
+// Of float64, COUNT times 4 steps of k: one instruction from compute capability 9.0 on, before it 2 * COUNT of the one shape
+// there was, for 8 rows and 4 steps.
+template <int COUNT>
+__device__ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
+    static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "4, 8 or 16 steps of k");
+#if __CUDA_ARCH__ >= 900
+    if constexpr (COUNT == 1)
+        asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+    else if constexpr (COUNT == 2)
+        asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "
+            "{ %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7, %8, %9, %10, %11 }, "
+            "{ %12, %13, %14, %15 }, { %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
+              "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
+                : "+d"(c[2 * half]), "+d"(c[2 * half + 1])
+                : "d"(a[2 * k + half]), "d"(b[k]));
+#endif
 }
 
 #endif
@@ -76,6 +101,29 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
                      : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                      : "r"(from)
                      : "memory");
+}
+
+#endif
+
+#if __CUDA_ARCH__ >= 800
+
+// Of complex128: four products of real matrices.
+template <int COUNT>
+__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT],
+                                               const complex128 (&b)[COUNT]) {
+    double a_re[2 * COUNT], a_im[2 * COUNT], minus_a_im[2 * COUNT], b_re[COUNT], b_im[COUNT], re[4], im[4];
+#pragma unroll
+    for (int i = 0; i < 2 * COUNT; ++i) a_re[i] = a[i].re, a_im[i] = a[i].im, minus_a_im[i] = -a[i].im;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) b_re[i] = b[i].re, b_im[i] = b[i].im;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) re[i] = c[i].re, im[i] = c[i].im;
+    mma_float64(re, a_re, b_re);
+    mma_float64(im, a_re, b_im);
+    mma_float64(re, minus_a_im, b_im);
+    mma_float64(im, a_im, b_re);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] = {re[i], im[i]};
 }
 
 #endif

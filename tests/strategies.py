@@ -50,6 +50,34 @@ def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any,
     return values.astype(dtype)
 
 
+def random_matrix(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Normal numbers, as ``dtype``: a floating or complex type."""
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    return values.astype(np_dtype(dtype))
+
+
+def sums_type(dtype: str) -> str:
+    """The type that tensor cores sum products of floats in."""
+    return dtype if dtype in ("float64", "complex128") else "float32"
+
+
+def componentwise_error(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
+    """The largest |c - a @ b| / (|a| @ |b|); NaN where c is."""
+    wide = np.clongdouble if np.iscomplexobj(a) else np.longdouble
+    x, y = a.astype(wide), b.astype(wide)
+    return float((abs(c - x @ y) / (abs(x) @ abs(y))).max())
+
+
+def bound_of_sums(dtype: str, k: int) -> float:
+    """What that is below for sums of k products on tensor cores.
+
+    Narrow floats are cut off 16 products at a time. Others are rounded each time, complex numbers in four products.
+    """
+    return k / 16 * 2.0**-22 if sums_type(dtype) == "float32" else k * 2.0**-52
+
+
 def any_bits(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Integers or booleans over the whole range of their type, so that products wrap."""
     dtype = np.dtype(dtype)

@@ -119,6 +119,11 @@ def test_peak_is_that_of_the_data_sheet(target, dtype, tflops):
     assert REFERENCE_GPUS[target].peak_flops(dtype) == pytest.approx(tflops * 1e12, rel=0.02)
 
 
+def test_tensor_cores_peak_is_that_of_the_data_sheet():
+    assert REFERENCE_GPUS["sm_80"].tensor_flops(8) == pytest.approx(19.5e12, rel=0.02)
+    assert REFERENCE_GPUS["sm_90"].tensor_flops(8) == pytest.approx(67e12, rel=0.02)
+
+
 def test_peaks_of_types_without_a_unit_of_their_own():
     h100 = REFERENCE_GPUS["sm_90"]
     assert h100.peak_flops("int32") == pytest.approx(33.5e12, rel=0.01)

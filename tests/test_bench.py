@@ -63,7 +63,7 @@ def test_what_is_no_size(text: str) -> None:
 def test_rungs_for_a_type_are_those_that_multiply_it() -> None:
     rungs = expand(["tensor_core", "naive", "auto"])
     assert [rung.variant for rung in multiplying(rungs, "float16")] == ["naive", "tensor_core", "auto"]
-    assert [rung.variant for rung in multiplying(rungs, "float64")] == ["naive", "auto"]
+    assert [rung.variant for rung in multiplying(rungs, "float32")] == ["naive", "auto"]
     with pytest.raises(UnsupportedTypeError, match="none of tensor_core 128 multiplies float32"):
         multiplying(expand(["tensor_core"]), "float32")
     with pytest.raises(UnsupportedTypeError, match="float24"):
@@ -551,6 +551,14 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
     for target, last in (("sm_75", "does not compile"), ("sm_120", "target unknown to this compiler")):
         assert without_gpu.resource_table(kernels, target).rows[0][-1] == last
     assert not without_gpu.resource_table(kernels, "sm_90").bad
+
+
+def test_a_target_that_a_kernel_is_not_for_has_an_empty_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(without_gpu, "compile_for", lambda source, symbol, target: resources(target))
+    specs = [specialize(name, dtype="float64") for name in ("tensor_core", "tiled")]
+    table = without_gpu.matrix_table(without_gpu.compile_all(specs, ["sm_90", "sm_75"]))
+    assert table.columns[2:] == ("sm_75", "sm_90")
+    assert [row[2] for row in table.rows] == [without_gpu.NONE, "32  100% W"]
 
 
 def test_bounds_table() -> None:

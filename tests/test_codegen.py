@@ -104,7 +104,7 @@ def test_an_undefined_name_in_a_template_is_an_error():
 
 def test_a_variant_for_some_types_says_which():
     assert "tiledmm_tensor_core_f16_" in tiledmm.source("tensor_core")
-    with pytest.raises(UnsupportedTypeError, match="multiplies float16, bfloat16, int8, uint8, not float32"):
+    with pytest.raises(UnsupportedTypeError, match=r"multiplies float16, .*, complex128, not float32"):
         tiledmm.source("tensor_core", dtype="float32")
     assert "tensor_core" not in {row.name for row in kernel_variants()}
     assert "tensor_core" in {row.name for row in kernel_variants("int8")}

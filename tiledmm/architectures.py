@@ -48,7 +48,8 @@ class Architecture:
         reserved_shared_bytes: Shared memory that the driver takes from that for every resident block.
         shared_unit: A block's shared memory is allocated in multiples of this.
         float32_lanes, float64_lanes, int32_lanes: Multiply-adds on CUDA cores (no tensor cores).
-        half_lanes, byte_lanes: On tensor cores, of 16-bit floats, summed in float32, and of 8-bit integers.
+        half_lanes, byte_lanes, double_lanes: On tensor cores, of 16-bit floats, summed in float32, of 8-bit integers
+            and of float64.
         load_bytes: Most that shared memory and L1 together deliver.
         max_threads_per_block: Threads of a block.
         max_registers: 32-bit registers of a thread.
@@ -67,6 +68,7 @@ class Architecture:
     float64_lanes: int
     half_lanes: int
     byte_lanes: int
+    double_lanes: int = 2
     int32_lanes: int = 64
     reserved_shared_bytes: int = 1024
     shared_unit: int = 128
@@ -120,12 +122,22 @@ TARGETS: dict[str, Architecture] = {
             float64_lanes=2,
             half_lanes=512,
             byte_lanes=1024,
+            double_lanes=0,
             reserved_shared_bytes=0,
             shared_unit=256,
             load_bytes=64,
         ),
         Architecture(
-            "sm_80", (8, 0), 64, 32, _kib(164), float32_lanes=64, float64_lanes=32, half_lanes=1024, byte_lanes=2048
+            "sm_80",
+            (8, 0),
+            64,
+            32,
+            _kib(164),
+            float32_lanes=64,
+            float64_lanes=32,
+            half_lanes=1024,
+            byte_lanes=2048,
+            double_lanes=64,
         ),
         Architecture(
             "sm_86", (8, 6), 48, 16, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
@@ -134,10 +146,28 @@ TARGETS: dict[str, Architecture] = {
             "sm_89", (8, 9), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
         ),
         Architecture(
-            "sm_90", (9, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64, half_lanes=2048, byte_lanes=4096
+            "sm_90",
+            (9, 0),
+            64,
+            32,
+            _kib(228),
+            float32_lanes=128,
+            float64_lanes=64,
+            half_lanes=2048,
+            byte_lanes=4096,
+            double_lanes=128,
         ),
         Architecture(
-            "sm_100", (10, 0), 64, 32, _kib(228), float32_lanes=128, float64_lanes=64, half_lanes=4096, byte_lanes=8192
+            "sm_100",
+            (10, 0),
+            64,
+            32,
+            _kib(228),
+            float32_lanes=128,
+            float64_lanes=64,
+            half_lanes=4096,
+            byte_lanes=8192,
+            double_lanes=64,
         ),
         Architecture(
             "sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
@@ -275,9 +305,13 @@ class Gpu:
         )
 
     def tensor_flops(self, itemsize: int) -> float:
-        """The same on tensor cores, of 16-bit floats, summed in float32, or of 8-bit integers; no zeros left out."""
-        lanes = self.arch.half_lanes if itemsize == 2 else self.arch.byte_lanes
-        return 2 * lanes * self.sms * self.clock
+        """The same on tensor cores, of elements of so many bytes: 8-bit integers, 16-bit floats, float64, complex128.
+
+        16-bit floats are summed in float32. No zeros are left out.
+        """
+        arch = self.arch
+        lanes = {1: arch.byte_lanes, 2: arch.half_lanes, 8: arch.double_lanes, 16: arch.double_lanes / 4}
+        return 2 * lanes[itemsize] * self.sms * self.clock
 
     @property
     def load_bandwidth(self) -> float:

@@ -138,7 +138,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             name="tensor_core",
             template="tensor_core.cu.j2",
-            summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 narrow elements with one instruction",
+            summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements of 16 bits with one instruction",
             configure=tilings.tensor_core,
             block=lambda config: (config.threads, 1),
             shared_bytes=tilings.shared_swizzled,
@@ -146,7 +146,10 @@ VARIANTS: dict[str, Variant] = {
             tiles=(64, 128),
             default_tile=128,
             tensor_cores=True,
-            types=(("float16", (7, 5)), ("bfloat16", (8, 0)), ("int8", (8, 0)), ("uint8", (8, 0))),
+            types=(
+                ("float16", (7, 5)),
+                *((name, (8, 0)) for name in ("bfloat16", "int8", "uint8", "float64", "complex128")),
+            ),
         ),
         Variant(
             name="wgmma",

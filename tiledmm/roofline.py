@@ -181,10 +181,10 @@ def _fragment_wavefronts(spec: Specialization) -> float:
 
 
 def _matrix_wavefronts(spec: Specialization) -> float:
-    """Reads of matrices of 16 rows of 32 bytes by ldmatrix, swizzled, for one multiply-add of the warp."""
+    """Reads of a warp's rows and columns, swizzled so that no bank is met twice, for one multiply-add."""
     config = spec.config
-    reads = (config.wm + config.wn) * 32 / WAVEFRONT_BYTES
-    return reads / (config.wm * config.wn * 32 / spec.compute.itemsize / WARP_SIZE)
+    reads = (config.wm + config.wn) * spec.compute.itemsize / WAVEFRONT_BYTES
+    return reads / (config.wm * config.wn / WARP_SIZE)
 
 
 def _shared_k_wavefronts(spec: Specialization) -> float:

@@ -344,18 +344,26 @@ def sum_slices(slices: int, element: Element) -> Config:
     return Config(bm=groups, bn=256 // groups * tn, tn=tn)
 
 
+def _word_bytes(element: Element) -> int:
+    """Of what ``tensor_core``'s operands come in: several narrow elements, or one."""
+    return max(4, element.itemsize)
+
+
 def matrix_fragments(config: Config, element: Element) -> list[Rule]:
     """Of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
+    lines = [size for size in (32, 64, 128) if size >= 8 * _word_bytes(element)]
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % 16 or config.wn % 16)
     return [
         (whole, "wm and wn are multiples of 16"),
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
         (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
-        (config.bk * element.itemsize in (32, 64, 128), "bk is 32, 64 or 128 bytes"),
+        (config.bk * element.itemsize in lines, f"bk is {' or '.join(map(str, lines))} bytes"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
          f"threads copy even shares of both tiles, in {chunk} at a time"),
+        (not any(config.threads % max(size // chunk, 1) for size in (config.bm, config.bn, config.bk)),
+         f"threads copy whole rows and columns of bm, bn and bk elements, in {chunk} at a time"),
         (config.stages >= 2, "stages is at least 2"),
         (config.pad == config.triangle == 0 and config.lanes == 1, "pad and triangle are 0, lanes is 1"),
     ]  # fmt: skip
@@ -366,11 +374,22 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
+# Columns of a block's tile, rows and columns of a warp's, stages, blocks an SM: by bytes of an operand's word and by
+# rows of the block's tile. Sums fill the registers, stages the static shared memory.
+_TENSOR_TILES = {
+    4: {64: (64, 32, 32, 4, 2), 128: (128, 64, 32, 3, 2)},
+    8: {64: (64, 32, 32, 4, 3), 128: (128, 64, 32, 3, 1)},
+    16: {64: (64, 32, 32, 3, 2), 128: (64, 32, 32, 2, 1)},
+}
+
+
 def tensor_core(tile: int, element: Element) -> Config:
-    """Square tiles; three stages fill the static shared memory."""
-    wm, wn, stages = {64: (32, 32, 4), 128: (64, 32, 3)}[tile]
-    bk = 64 // element.itemsize
-    return Config(tile, tile, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=2, wm=wm, wn=wn, group=8)
+    """Tiles of ``tile`` rows, square but for complex128's of 128."""
+    bn, wm, wn, stages, min_blocks = _TENSOR_TILES[_word_bytes(element)][tile]
+    bk = max(64, 8 * _word_bytes(element)) // element.itemsize
+    return Config(
+        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=8
+    )
 
 
 def warpgroups(config: Config, element: Element) -> list[Rule]:

@@ -749,15 +749,14 @@ constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds regis
 // PTX stands in this file and in ptx.cuh only.
 //
 // A is (16, K), B (K, 8), C (16, 8), and K is 8 words of 32 bits: 8 float32, 16 float16 or bfloat16, 32 bytes, neighbours along
-// k, the first in the lowest bits. With row = lane / 4 and quad = lane % 4, a lane holds
+// k, the first in the lowest bits. Of float64 and complex128 a word is an element, and K is 4, 8 or 16 of them. With
+// row = lane / 4 and quad = lane % 4, a lane holds
 //
 //   a[i]   word quad + i / 2 * 4 of row `row` + i % 2 * 8 of A
 //   b[i]   word quad + i * 4 of column `row` of B
 //   c[i]   element (row + i / 2 * 8, 2 * quad + i % 2) of C
 //
-// Of float64, A is (8, 4), B (4, 8), C (8, 8): a is (row, quad), b is (quad, row), c[i] is (row, 2 * quad + i).
-//
-// Products are exact. Sums of floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
+// Products are exact. Sums of narrow floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
 // Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "ldmatrix".
 
 #ifndef TILEDMM_SIMULATOR
@@ -800,10 +799,36 @@ __device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 
-__device__ __forceinline__ void mma_float64(double (&c)[2], double a, double b) {
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
-        : "+d"(c[0]), "+d"(c[1])
-        : "d"(a), "d"(b));
+// Of float64, COUNT times 4 steps of k: one instruction from compute capability 9.0 on, before it 2 * COUNT of the one shape
+// there was, for 8 rows and 4 steps.
+template <int COUNT>
+__device__ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
+    static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "4, 8 or 16 steps of k");
+#if __CUDA_ARCH__ >= 900
+    if constexpr (COUNT == 1)
+        asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+    else if constexpr (COUNT == 2)
+        asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "
+            "{ %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7, %8, %9, %10, %11 }, "
+            "{ %12, %13, %14, %15 }, { %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
+              "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
+                : "+d"(c[2 * half]), "+d"(c[2 * half + 1])
+                : "d"(a[2 * k + half]), "d"(b[k]));
+#endif
 }
 
 #endif
@@ -826,103 +851,200 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 }
 
 #endif
-// Tiles of narrow elements in shared memory, read by ldmatrix. Needs BK and THREADS.
+
+#if __CUDA_ARCH__ >= 800
+
+// Of complex128: four products of real matrices.
+template <int COUNT>
+__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT],
+                                               const complex128 (&b)[COUNT]) {
+    double a_re[2 * COUNT], a_im[2 * COUNT], minus_a_im[2 * COUNT], b_re[COUNT], b_im[COUNT], re[4], im[4];
+#pragma unroll
+    for (int i = 0; i < 2 * COUNT; ++i) a_re[i] = a[i].re, a_im[i] = a[i].im, minus_a_im[i] = -a[i].im;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) b_re[i] = b[i].re, b_im[i] = b[i].im;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) re[i] = c[i].re, im[i] = c[i].im;
+    mma_float64(re, a_re, b_re);
+    mma_float64(im, a_re, b_im);
+    mma_float64(re, minus_a_im, b_im);
+    mma_float64(im, a_im, b_re);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] = {re[i], im[i]};
+}
+
+#endif
+// Tiles in shared memory from which tensor cores' operands are read. Needs BK and THREADS.
+
+// What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
+// called).
+__device__ float64 word_type(float64);
+__device__ complex128 word_type(complex128);
+template <class Narrow>
+__device__ unsigned word_type(Narrow);
+
+using Word = decltype(word_type(T{}));
+constexpr bool NARROW = !SAME<Word, T>;
+
+constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
 
 // A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
-// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only. Chunks change places within a line,
-// differently from line to line, so that the same chunks of 8 lines lie in 32 different banks.
+// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
+//
+// Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
+// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words of 8 or 16 bytes they are what 16 or 8 lanes
+// ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
     static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
     static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
     static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
-    static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0, "whole turns");
+    static constexpr int TOGETHER = NARROW ? 1 : ALONG_K ? 4 * sizeof(T) / 16 : 2;
+    static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0 && TURN % TOGETHER == 0, "whole turns");
 
     T element[LINES * LENGTH];
 
+    // What the numbers of a line's chunks change by: the same again 8 lines on, or 4 where chunks stay TOGETHER and lines are
+    // successive k.
+    static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
+
     __device__ __forceinline__ T* chunk(int line, int number) {
-        return &element[line * LENGTH + (number ^ (line * TURN / 8 % TURN)) * CHUNK];
+        return &element[line * LENGTH + (number ^ turn(line)) * CHUNK];
     }
 
-    // Reads four matrices of 8 by 16 bytes from (i, k) on. This lane points into the one that is `down` along i and `across`
-    // along k, 0 or 1.
-    __device__ __forceinline__ void read(unsigned (&words)[4], int i, int k, int lane, int down, int across) {
-        i += down * 8;
-        k += across * CHUNK;
+    // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
+    // instructions, of 8 rows each: B's columns. i is a multiple of 16.
+    //
+    // Narrow elements come by ldmatrix, four matrices of 8 by 16 bytes at a time: each lane points into one of them.
+    __device__ __forceinline__ void read_a(unsigned (&words)[4], int i, int down, int k, int lane) {
+        read_matrices(words, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void read_b(unsigned (&words)[COUNT][2], int i, int k, int lane) {
+#pragma unroll
+        for (int n = 0; n < COUNT; n += 2) {
+            unsigned both[4];
+            read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
+#pragma unroll
+            for (int w = 0; w < 4; ++w) words[n + w / 2][w % 2] = both[w];
+        }
+    }
+
+    // Others come one by one.
+    __device__ __forceinline__ void read_a(T (&words)[4], int i, int down, int k, int lane) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w) words[w] = word(i, down + w % 2 * 8, k + w / 2 * 4, lane);
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void read_b(T (&words)[COUNT][2], int i, int k, int lane) {
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n)
+#pragma unroll
+            for (int w = 0; w < 2; ++w) words[n][w] = word(i, n * 8, k + w * 4, lane);
+    }
+
+private:
+    __device__ __forceinline__ void read_matrices(unsigned (&words)[4], int i, int k, int lane) {
         load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    }
+
+    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
+    // where it begins, and then adds a constant for each word.
+    __device__ __forceinline__ T word(int i, int down, int k, int lane) {
+        const int line = ALONG_K ? lane / 4 : lane % 4, place = ALONG_K ? lane % 4 : lane / 4;
+        const int first = (ALONG_K ? k : down) / CHUNK, own = place / CHUNK ^ turn(line);
+        const T* const begin =
+            &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
+        return begin[(ALONG_K ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as they
-// are kept, and lines begin at multiples of that; else element by element.
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as
+// they are kept, and lines begin at multiples of that; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
     static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
-    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0, "even shares, in whole chunks");
+    static constexpr int STEP = THREADS / Tile::CHUNKS;   // lines from one of a thread's chunks to its next
+    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
+                  "even shares, in whole chunks and lines");
 
-    View<T, Stored, ORDER> view;
-    bool wide;   // 16 bytes are copied at once
-    int thread;
+    View<T, Stored, ORDER> view;   // seen from this thread's first element
+    bool wide;                     // 16 bytes are copied at once
+    bool whole;                    // and all of the tile's WIDTH is inside
+    int line, number;              // this thread's first chunk
+
+    __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
+        : view(tile), line(thread / Tile::CHUNKS), number(thread % Tile::CHUNKS) {
+        wide = AS_IT_LIES && tile.is_aligned(16);
+        whole = wide && tile.rows >= WIDTH;
+        view = tile.from(Tile::ALONG_K ? line : number * CHUNK, first_k());
+    }
+
+    __device__ __forceinline__ int first_k() const { return Tile::ALONG_K ? number * CHUNK : line; }
 
     // Sends for the next tile, with `left` steps of k still to come.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
-        part.cols = left < BK ? left : BK;
-        if (wide) {
-            if constexpr (AS_IT_LIES) {
-#pragma unroll
-                for (int load = 0; load < LOADS; ++load) {
-                    const Place at = place(load);
-                    T* const to = tile.chunk(at.line, at.number);
-                    if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
-                        part.transposed().template copy_column_or_zero<CHUNK>(to, at.k, at.i);
-                    else
-                        part.template copy_column_or_zero<CHUNK>(to, at.i, at.k);
-                }
-            }
+        part.cols = (left < BK ? left : BK) - first_k();
+        if (whole && left >= BK) {
+            part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
+            copy(tile, part);
+        } else if (wide) {
+            copy(tile, part);
         } else {
 #pragma unroll 1   // laid out, it would take the registers of the sums
             for (int load = 0; load < LOADS; ++load) {
-                const Place at = place(load);
-                T* const to = tile.chunk(at.line, at.number);
+                T* const to = tile.chunk(line + load * STEP, number);
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(at.i, at.k + e) : part.read_or_zero(at.i + e, at.k));
+                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e)
+                                                        : part.read_or_zero(e, load * STEP));
             }
         }
         view.move(0, BK);
     }
 
-    // One of this thread's chunks: where it lies in the tile, and its first element.
-    struct Place {
-        int line, number, i, k;
-    };
-    __device__ __forceinline__ Place place(int load) const {
-        const int index = thread + load * THREADS, line = index / Tile::CHUNKS, number = index % Tile::CHUNKS;
-        return {line, number, Tile::ALONG_K ? line : number * CHUNK, Tile::ALONG_K ? number * CHUNK : line};
+private:
+    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
+        if constexpr (AS_IT_LIES) {
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load) {
+                T* const to = tile.chunk(line + load * STEP, number);
+                if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
+                    part.transposed().template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+                else
+                    part.template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+            }
+        }
     }
 };
 
 template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread) {
-    return {tile, SwizzledCopies<WIDTH, Stored, ORDER>::AS_IT_LIES && tile.is_aligned(16), thread};
+__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile,
+                                                                                int thread) {
+    return {tile, thread};
 }
 // tensor_core: a warp multiplies 16 x DEPTH by DEPTH x 8 elements with one instruction, on tensor cores.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32, or 8-bit integers
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32, 8-bit integers, or float64 and
+//           complex128
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
 // Shared    STAGES * BK * (BM + BN) * sizeof(T)          Barriers  1 per K step
 // Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
-// Tiles stay as the matrices lie: ldmatrix brings fragments from either order, transposed where neighbours in memory are
-// not neighbours along k. Bytes, which it cannot transpose, are kept along k. Sums stay in registers, spread over a warp's
-// lanes as tensor_cores.cuh says.
+// Tiles stay as the matrices lie. Of 16-bit elements ldmatrix brings fragments from either order, transposed where
+// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k. Wider elements are
+// read one by one. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+//
+// While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
+// warps pass a barrier together: so its fragments are read a step AHEAD, each row of A's as soon as that row of the step
+// before was multiplied. The first step multiplies zeros.
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 
-constexpr int DEPTH = 32 / sizeof(T);   // steps of k of an instruction
+constexpr bool AHEAD = SAME<T, float64>;   // complex128 has no registers left for it
 constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers
 constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 
@@ -937,7 +1059,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
 
-    const int thread = threadIdx.x;
+    const int thread = threadIdx.x % THREADS;   // no other number, but now the compiler knows that it is small
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
 
@@ -955,36 +1077,43 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
+    Word frag_a[WM / 16][4] = {}, frag_b[WN / 8][2] = {};
+    const auto multiply_row = [&](int i) {
+#pragma unroll
+        for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a[i], frag_b[j]);
+    };
     int stage = 0, refilled = STAGES - 1;
 #pragma unroll 1   // laid out several times, it would only cost registers
     for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
         wait_for_copies<STAGES - 2>();
         __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
-        if (unsent > 0) {
-            a_copies.fetch(As[refilled], unsent);
-            b_copies.fetch(Bs[refilled], unsent);
-        }
-        commit_copies();
 #pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
-            unsigned frag_a[WM / 16][4], frag_b[WN / 8][2];
+            Word next_b[WN / 8][2];
+            Bs[stage].read_b(AHEAD ? next_b : frag_b, n0, k, lane);
 #pragma unroll
-            for (int i = 0; i < WM / 16; ++i) As[stage].read(frag_a[i], m0 + i * 16, k, lane, lane % 16 / 8, lane / 16);
-#pragma unroll
-            for (int j = 0; j < WN / 8; j += 2) {   // two neighbours at a time
-                unsigned both[4];
-                Bs[stage].read(both, n0 + j * 8, k, lane, lane / 16, lane % 16 / 8);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) frag_b[j + i / 2][i % 2] = both[i];
+            for (int i = 0; i < WM / 16; ++i) {
+                if (!AHEAD) As[stage].read_a(frag_a[i], m0, i * 16, k, lane);
+                if (k == 0 && unsent > 0) {   // amid products, which tensor cores are busy with meanwhile
+                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(As[refilled], unsent);
+                    if (i == WM / 32) b_copies.fetch(Bs[refilled], unsent);
+                }
+                multiply_row(i);
+                if (AHEAD) As[stage].read_a(frag_a[i], m0, i * 16, k, lane);
             }
+            if (AHEAD)
 #pragma unroll
-            for (int i = 0; i < WM / 16; ++i)
+                for (int j = 0; j < WN / 8; ++j)
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a[i], frag_b[j]);
+                    for (int w = 0; w < 2; ++w) frag_b[j][w] = next_b[j][w];
         }
+        commit_copies();
         refilled = stage;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
+    if (AHEAD)
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i) multiply_row(i);
 
     // epilogue
 #pragma unroll

@@ -9,12 +9,21 @@ import pytest
 
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
-from tests.strategies import np_dtype, plain, small_integers
+from tests.strategies import (
+    INEXACT,
+    bound_of_sums,
+    componentwise_error,
+    np_dtype,
+    plain,
+    random_matrix,
+    small_integers,
+    sums_type,
+)
 from tiledmm import simulator
 from tiledmm.ladder import find_variant, kernel_variants
 
 KERNELS = [(row.name, tile, dtype) for row in kernel_variants(None) for tile in row.tiles for dtype, _ in row.types]
-OF_FLOATS = [kernel for kernel in KERNELS if "float" in kernel[2]]  # integers wrap, and are exact
+OF_FLOATS = [kernel for kernel in KERNELS if kernel[2] in INEXACT]  # integers wrap, and are exact
 SIMULATED = [kernel for kernel in OF_FLOATS if find_variant(kernel[0]).simulated]
 
 
@@ -49,19 +58,18 @@ def test_resources(variant: str, tile: int, dtype: str) -> None:
 @pytest.mark.parametrize(("variant", "tile", "dtype"), OF_FLOATS)
 def test_random_sums(variant: str, tile: int, dtype: str) -> None:
     rng = np.random.default_rng(92)
-    left, right = (rng.standard_normal(shape).astype(np_dtype(dtype)) for shape in ((200, 1000), (1000, 170)))
-    out = to_device(np.full((200, 170), np.nan, "f4"))
+    left, right = (random_matrix(rng, shape, dtype) for shape in ((200, 1000), (1000, 170)))
+    out = to_device(np.full((200, 170), np.nan, sums_type(dtype)))
     tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile)
-    x, y = left.astype("f8"), right.astype("f8")
-    assert (abs(to_host(out) - x @ y) / (abs(x) @ abs(y))).max() < 1000 / 16 * 2.0**-22
+    assert componentwise_error(to_host(out), left, right) < bound_of_sums(dtype, 1000)
 
 
 @pytest.mark.parametrize(("variant", "tile", "dtype"), SIMULATED)
 def test_the_simulator_has_the_same_bits(variant: str, tile: int, dtype: str) -> None:
     rng = np.random.default_rng(93)
-    left, right = (rng.standard_normal(shape).astype(np_dtype(dtype)) for shape in ((40, 100), (100, 30)))
-    out = to_device(np.full((40, 30), np.nan, "f4"))
+    left, right = (random_matrix(rng, shape, dtype) for shape in ((40, 100), (100, 30)))
+    out = to_device(np.full((40, 30), np.nan, sums_type(dtype)))
     tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile)
-    expected = np.zeros((40, 30), "f4")
+    expected = np.zeros((40, 30), sums_type(dtype))
     simulator.matmul(left, right, out=expected, variant=variant, tile=tile)
     np.testing.assert_array_equal(to_host(out), expected)

@@ -100,7 +100,9 @@ def test_tensor_cores_before_cp_async():
     ("a_dtype", "b_dtype", "dtype", "out_dtype"),
     [("float16", "float16", None, "float32"), ("int8", "float16", None, "float16"),
      ("bfloat16", "bool", None, "float64"), ("int8", "int8", None, "int64"), ("bool", "uint8", None, "uint8"),
-     ("float32", "float16", "float16", "float16"), ("float32", "float32", "bfloat16", "float32")],
+     ("float32", "float16", "float16", "float16"), ("float32", "float32", "bfloat16", "float32"),
+     ("float64", "float32", None, "float64"), ("int64", "float64", None, "float32"),
+     ("complex64", "float64", None, "complex128"), ("complex128", "complex128", None, "complex64")],
 )  # fmt: skip
 def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
     rng = np.random.default_rng(0)
@@ -108,15 +110,25 @@ def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
     b = small_integers(rng, (21, 85), np_dtype(b_dtype), bound=2)
     out = np.zeros((69, 85), out_dtype)
     simulator.matmul(a, b, out=out, variant="tensor_core", tile=64, dtype=dtype and np_dtype(dtype), casting="unsafe")
-    np.testing.assert_array_equal(out, (a.astype("f8") @ b.astype("f8")).astype(out_dtype))
+    wide = "complex128" if out_dtype.startswith("complex") else "float64"
+    np.testing.assert_array_equal(out, (a.astype(wide) @ b.astype(wide)).astype(out_dtype))
 
 
-@pytest.mark.parametrize("numbers", [{"split_k": 3}, {"pack_a": 1, "pack_b": 1}, {"bk": 16}, {"bk": 64, "stages": 2}])
-def test_numbers_of_tensor_cores(numbers):
+@pytest.mark.parametrize(
+    ("dtype", "numbers"),
+    [
+        *((dtype, {"split_k": 3}) for dtype in ("f2", "f8", "c16")),
+        *((dtype, {"pack_a": 1, "pack_b": 1}) for dtype in ("f2", "f8", "c16")),
+        ("f2", {"bk": 16}), ("f2", {"bk": 64, "stages": 2}), ("f8", {"bk": 16, "stages": 2}),
+        ("f8", {"wm": 16, "tm": 2, "stages": 2}),
+    ],
+)  # fmt: skip
+def test_numbers_of_tensor_cores(dtype, numbers):
     rng = np.random.default_rng(1)
-    a, b = (small_integers(rng, shape, np.dtype("f2"), bound=1) for shape in ((70, 150), (150, 67)))
+    a, b = (small_integers(rng, shape, np.dtype(dtype), bound=1) for shape in ((70, 150), (150, 67)))
     result = simulator.matmul(a, b, variant="tensor_core", tile=64, config=numbers)
-    np.testing.assert_array_equal(result, (a.astype("f8") @ b.astype("f8")).astype("f2"))
+    wide = "c16" if dtype == "c16" else "f8"
+    np.testing.assert_array_equal(result, (a.astype(wide) @ b.astype(wide)).astype(dtype))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tests.strategies import np_dtype, small_integers
+from tests.strategies import (
+    bound_of_sums,
+    componentwise_error,
+    np_dtype,
+    random_matrix,
+    small_integers,
+    sums_type,
+)
 from tiledmm import simulator
 from tiledmm.codegen import render, specialize
 
@@ -18,7 +25,7 @@ pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core an
 from tiledmm.inspection import compile_for
 
 TEMPLATE = Path(__file__).parents[1] / "tensor_cores.cu.j2"
-TYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8")
+TYPES = ("float16", "bfloat16", "float32", "float64", "complex128", "int8", "uint8")
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +49,8 @@ def test_integers_are_exact(dtype: str, layout: str) -> None:
     for m, n, k in ((37, 50, 70), (3, 5, 1), (16, 32, 0)):
         a, b = (small_integers(rng, shape, np_dtype(dtype), bound=4) for shape in ((m, k), (k, n)))
         x, y = (np.asfortranarray(each) if layout == "TT" else each for each in (a, b))
-        expected = (a @ b) if a.dtype.kind in "iu" else (a.astype("f8") @ b.astype("f8")).astype(a.dtype)
+        exact = a.dtype.kind in "iuc"
+        expected = (a @ b) if exact else (a.astype("f8") @ b.astype("f8")).astype(a.dtype)
         np.testing.assert_array_equal(simulator.matmul(x, y, variant="fragments"), expected)
 
 
@@ -73,32 +81,35 @@ def test_tf32_ignores_13_bits() -> None:
     assert simulator.matmul(a, b, variant="fragments")[0, 0] == 1 + 2.0**-10
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_errors_are_those_of_float32_sums(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex128"])
+def test_errors_are_those_of_the_sums_type(dtype: str) -> None:
     rng = np.random.default_rng(1)
-    a, b = (rng.standard_normal(shape).astype(np_dtype(dtype)) for shape in ((70, 300), (300, 90)))
-    out = np.zeros((70, 90), "f4")
+    a, b = (random_matrix(rng, shape, dtype) for shape in ((70, 300), (300, 90)))
+    out = np.zeros((70, 90), sums_type(dtype))
     simulator.matmul(a, b, out=out, variant="tensor_core")
-    x, y = a.astype("f8"), b.astype("f8")
-    off = abs(out - x @ y) / (abs(x) @ abs(y))
-    assert 0 < off.max() < 300 / 16 * 2.0**-22
+    assert 0 < componentwise_error(out, a, b) < bound_of_sums(dtype, 300)
 
 
-def test_infinities_and_nans() -> None:
-    a = np.ones((3, 16), "f2")
+@pytest.mark.parametrize("dtype", ["f2", "f8"])
+def test_infinities_and_nans(dtype: str) -> None:
+    a = np.ones((3, 16), dtype)
     a[0, 3], a[1, 3], a[1, 4] = np.inf, np.inf, -np.inf
-    b = np.ones((16, 2), "f2")
+    b = np.ones((16, 2), dtype)
     b[5, 1] = np.nan
     expected = [[np.inf, np.nan], [np.nan, np.nan], [16, np.nan]]
-    np.testing.assert_array_equal(simulator.matmul(a, b, variant="tensor_core", tile=64), np.array(expected, "f2"))
+    np.testing.assert_array_equal(simulator.matmul(a, b, variant="tensor_core", tile=64), np.array(expected, dtype))
 
 
-def test_no_bank_conflicts() -> None:
+@pytest.mark.parametrize("tile", [64, 128])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "complex128"])
+def test_no_bank_conflicts(dtype: str, tile: int) -> None:
     rng = np.random.default_rng(2)
     for layout in ("NN", "NT", "TN", "TT"):
-        a, b = (rng.standard_normal((128, 128)).astype("f2") for _ in range(2))
+        a, b = (random_matrix(rng, (128, 128), dtype) for _ in range(2))
         x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
-        _, report = simulator.run(x, y, variant="tensor_core")
+        _, report = simulator.run(x, y, variant="tensor_core", tile=tile)
         report.check()
         assert report.source.shared_load.requests > 0
         assert report.source.shared_load.bank_conflicts == 0
+        assert report.source.copy_store.requests > 0
+        assert report.source.copy_store.bank_conflicts == 0

@@ -158,14 +158,14 @@ def _resource_cells(kernel: Compiled) -> tuple[str, ...]:
 
 def matrix_table(kernels: list[Compiled]) -> Table:
     """Registers and occupancy of each kernel on every target."""
-    targets = list(dict.fromkeys(kernel.target for kernel in kernels))
+    targets = [target for target in TARGETS if any(kernel.target == target for kernel in kernels)]
     by_symbol: dict[str, dict[str, Compiled]] = {}
     for kernel in kernels:
         by_symbol.setdefault(kernel.spec.symbol, {})[kernel.target] = kernel
     rows = []
     for found in by_symbol.values():
         spec = next(iter(found.values())).spec
-        rows.append((spec.variant.name, tile_name(spec), *(_matrix_cell(found[target]) for target in targets)))
+        rows.append((spec.variant.name, tile_name(spec), *(_matrix_cell(found.get(target)) for target in targets)))
     return Table(
         title=f"On every target: registers, occupancy and what limits it  {_kind(kernels)}",
         columns=("<variant", "tile", *targets),
@@ -175,7 +175,9 @@ def matrix_table(kernels: list[Compiled]) -> Table:
     )
 
 
-def _matrix_cell(kernel: Compiled) -> str:
+def _matrix_cell(kernel: Compiled | None) -> str:
+    if kernel is None:  # the target has not what it needs
+        return NONE
     if kernel.resources is None or kernel.occupancy is None:
         return "fails" if kernel.error else "unknown"
     limits = "".join(_LETTERS[limit] for limit in kernel.occupancy.limited_by.split(" and "))

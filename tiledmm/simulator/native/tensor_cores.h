@@ -88,6 +88,12 @@ __forceinline__ void exchange_words(unsigned low, unsigned high) {
     tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low);
 }
 
+// Of float64, 4 words along k: four lanes have one each.
+__forceinline__ void exchange_line(double (&all)[4], double own, int line) {
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(own)));
+    for (int quad = 0; quad < 4; ++quad) all[quad] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * line + quad)));
+}
+
 template <class Elements, class Sum>
 __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     constexpr int K = 8 * Elements::COUNT;
@@ -122,16 +128,18 @@ TILEDMM_TWIN(mma_int8, Int8, unsigned)
 TILEDMM_TWIN(mma_uint8, Uint8, unsigned)
 #undef TILEDMM_TWIN
 
-__forceinline__ void mma_float64(double (&c)[2], double a, double b) {
+// One twin for instructions of every shape: each element of C is a chain of fused multiply-adds along k.
+template <int COUNT>
+__forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
     using namespace tiledmm_detail;
-    const unsigned row = tiledmm_lane() / 4, quad = tiledmm_lane() % 4;
-    double row_of_a[4];
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(a)));
-    for (unsigned k = 0; k < 4; ++k) row_of_a[k] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * row + k)));
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(b)));
-    for (unsigned j = 0; j < 2; ++j)
-        for (unsigned k = 0; k < 4; ++k)
-            c[j] = fma(row_of_a[k], __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * (2 * quad + j) + k))), c[j]);
+    const int row = static_cast<int>(tiledmm_lane() / 4), quad = static_cast<int>(tiledmm_lane() % 4);
+    for (int step = 0; step < COUNT; ++step) {
+        double rows[2][4], cols[2][4];
+        for (int i = 0; i < 2; ++i) exchange_line(rows[i], a[2 * step + i], row);
+        for (int j = 0; j < 2; ++j) exchange_line(cols[j], b[step], 2 * quad + j);
+        for (int i = 0; i < 4; ++i)
+            for (int k = 0; k < 4; ++k) c[i] = fma(rows[i / 2][k], cols[i % 2][k], c[i]);
+    }
 }
 
 template <bool TRANSPOSED>
