@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -284,16 +284,15 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
     return [(name, tile) for tile in (has if tiles is None else tiles)]
 
 
-def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
+def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> Iterator[tuple[str, int]]:
     """What ``auto`` chooses from for a type, on the current device."""
-    compute, capability = element(dtype), device_module("launch").device_model().gpu.arch.capability
-    return [
-        (name, tile)
-        for name, tile in AUTO_KERNELS
-        if (tiles is None or tile in tiles)
-        and find_variant(name).multiplies(compute)
-        and find_variant(name).runs_on(capability, compute)
-    ]
+    compute = element(dtype)
+    for name, tile in AUTO_KERNELS:
+        variant = find_variant(name)
+        if (tiles is not None and tile not in tiles) or not variant.multiplies(compute):
+            continue
+        if not variant.types or variant.runs_on(device_module("launch").device_model().gpu.arch.capability, compute):
+            yield name, tile
 
 
 class _Baseline:

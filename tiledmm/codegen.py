@@ -88,8 +88,13 @@ class Specialization:
             config=bare,
             a=self.compute if config.pack_a else self.a,
             b=self.compute if config.pack_b else self.b,
-            layout=("N" if config.pack_a else self.layout[0]) + ("N" if config.pack_b else self.layout[1]),
+            layout=("N" if config.pack_a else self.layout[0]) + (self.packed_b if config.pack_b else self.layout[1]),
         )
+
+    @property
+    def packed_b(self) -> str:
+        """How B lies once it is packed: by rows, but for tensor cores of bytes, which take these along k only."""
+        return "T" if self.variant.tensor_cores and self.compute.itemsize == 1 else "N"
 
     def packing_unless(self, a_in_place: bool, b_in_place: bool) -> Specialization:
         """The same, with what the copy engine cannot read in place packed first, if this kernel's operands come by it.

@@ -161,35 +161,40 @@ def in_slices(specialization: Specialization, slices: int) -> tuple[Specializati
 
 
 def packing(specialization: Specialization, operand: int) -> Specialization:
-    """The kernel that packs A (0) or B (1): into rows, of the type that the product is taken in."""
+    """The kernel that packs A (0) or B (1), or B's transpose: into rows, of the type that the product is taken in."""
     compute = specialization.compute
     stored = (specialization.a, specialization.b)[operand]
     letter = specialization.layout[operand]
+    if operand and specialization.packed_b == "T":
+        letter = letter.translate(TRANSPOSED)
     return Specialization(PACK, PACK.configure(0, compute), stored, compute, compute, compute, f"{letter}N")
 
 
 def _packing(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch, Problem]:
-    """Packs A (0) or B (1).
+    """Packs A (0) or B (1), or B's transpose.
 
     Returns:
         The launch, the memory that it fills, and the problem as it is with that operand.
     """
     spec = packing(specialization, operand)
     side = "ab"[operand]
+    letter = "N" if operand == 0 else specialization.packed_b
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+    row, col = problem.strides[2 * operand : 2 * operand + 2]
+    if letter == "T":
+        rows, cols, row, col = cols, rows, col, row
     step = PACKED_ALIGNMENT // spec.c.itemsize
     pitch = tiles(cols, step) * step
     sizes, strides = _once(problem, side, rows * pitch)
-    row, col = problem.strides[2 * operand : 2 * operand + 2]
     batch = _copying(problem, side, sizes, strides)
     copied = Problem(rows, cols, 1, (row, col, 0, 0, pitch, 1), batch, spec.layout, ())
     blocks = tiles(rows, spec.config.bm) * tiles(cols, spec.config.bn) * _products(copied)
-    memory = Scratch(f"packed {'AB'[operand]}", (math.prod(sizes), rows, cols), pitch, spec.c)
+    memory = Scratch(f"packed {'AB'[operand]}", (math.prod(sizes), rows, _whole_vectors(cols, spec.c)), pitch, spec.c)
     begins = problem.begins[operand] * spec.a.itemsize, 0
     launch = Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name), begins)
     both = list(problem.strides)
-    both[2 * operand : 2 * operand + 2] = pitch, 1
-    layout = f"N{problem.layout[1]}" if operand == 0 else f"{problem.layout[0]}N"
+    both[2 * operand : 2 * operand + 2] = (pitch, 1) if letter == "N" else (1, pitch)
+    layout = f"{letter}{problem.layout[1]}" if operand == 0 else f"{problem.layout[0]}{letter}"
     batch = tuple(
         replace(dimension, **{side: stride}) for stride, dimension in zip(strides, problem.batch, strict=True)
     )
@@ -223,7 +228,8 @@ def _packing_words(specialization: Specialization, problem: Problem, operand: in
         _copying(problem, "ab"[operand], sizes, strides), spec.layout, (),
     )  # fmt: skip
     blocks = tiles(across, spec.config.bm) * tiles(words, spec.config.bn) * _products(copied)
-    memory = Scratch(f"words of {'AB'[operand]}", (math.prod(sizes), words, across), pitch, spec.c)
+    shape = math.prod(sizes), words, _whole_vectors(across, spec.c)
+    memory = Scratch(f"words of {'AB'[operand]}", shape, pitch, spec.c)
     begins = problem.begins[operand] * spec.a.itemsize, 0
     return Launch(spec, _grid(blocks), _words(spec.config, copied), ("AB"[operand], memory.name), begins), memory
 
@@ -276,6 +282,12 @@ def tiles_of_c(config: Config, problem: Problem) -> int:
 def tiles(size: int, tile: int) -> int:
     """How many tiles cover a size."""
     return -(-size // tile)
+
+
+def _whole_vectors(count: int, element: Element) -> int:
+    """So many elements and, up to a multiple of 16 bytes, the zeros that are packed behind them."""
+    step = max(16 // element.itemsize, 1)
+    return tiles(count, step) * step
 
 
 def _products(problem: Problem) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
@@ -36,8 +36,8 @@ _LAUNCH, _SECOND_LAUNCH = 2.2, 3.3
 # B one element at a time.
 _PACKING, _NARROW = 2.4, 0.93
 
-# Terabytes a second, read, at which narrow elements are packed to words.
-_PACKING_WORDS = 0.7
+# Terabytes a second, read, at which narrow elements are packed to words, and bytes to rows.
+_PACKING_WORDS, _PACKING_BYTES = 0.7, 0.4
 
 # Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
 # written where these are not neighbours.
@@ -114,10 +114,12 @@ class Model:
 
     Args:
         gpu: Its data sheet.
+        candidates: What it chooses from.
     """
 
-    def __init__(self, gpu: Gpu = _H100) -> None:
+    def __init__(self, gpu: Gpu = _H100, candidates: Sequence[Candidate] = CANDIDATES) -> None:
         self.gpu = gpu
+        self.candidates = candidates
         # How many times as fast as an H100: its memory, its L2 cache, and an SM's multiply-adds by type.
         self._memory = gpu.bandwidth / _H100.bandwidth
         self._l2 = gpu.sms * gpu.clock / (_H100.sms * _H100.clock)
@@ -155,7 +157,7 @@ class Model:
     def _in_one(self, product: Product) -> Iterator[tuple[Candidate, Choice]]:
         """Every kernel that is considered for all of C."""
         turned = product.transposed() if product.problem.n < product.problem.m else product
-        for each in CANDIDATES:
+        for each in self.candidates:
             variant, compute = find_variant(each.variant), product.compute
             if not variant.multiplies(compute) or not variant.runs_on(self.gpu.arch.capability, compute):
                 continue
@@ -237,7 +239,7 @@ class Model:
         elif packs:
             launches += len(packs) * _LAUNCH
             packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
-            packing = 2 * packed / _PACKING
+            packing = packed / _PACKING_BYTES if compute.itemsize == 1 else 2 * packed / _PACKING
             letters = ("N" if "pack_a" in packs else letters[0]) + ("N" if "pack_b" in packs else letters[1])
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW
@@ -304,11 +306,13 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
     if candidate.variant == "dot_products":  # its lanes read along k
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
-    elif find_variant(candidate.variant).target:  # its operands come by the copy engine
-        stored = product.a, product.b
+    elif find_variant(candidate.variant).tensor_cores:
+        # Operands are copied as they lie, 16 bytes at a time; bytes have to lie along k.
+        stored, along_k = (product.a, product.b), "NT"
         yield tuple(
             name for i, name in enumerate(("pack_a", "pack_b"))
             if stored[i] != compute or not can_be_mapped(problem, i, compute)
+            or (compute.itemsize == 1 and problem.layout[i] != along_k[i])
         )  # fmt: skip
     elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
         yield ("pack_b",)

@@ -13,9 +13,11 @@ import numpy as np
 
 from tiledmm import geometry
 from tiledmm.architectures import find_target
+from tiledmm.candidates import CANDIDATES
 from tiledmm.codegen import Specialization, render
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.model import Choice
+from tiledmm.ladder import find_variant
+from tiledmm.model import Choice, Model
 from tiledmm.operands import begin_together, describe, resolve
 from tiledmm.problem import Span
 from tiledmm.selection import select
@@ -149,8 +151,12 @@ def simulate(
             return done
         np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
         return replace(done, result=out)
-    choice = select(variant, tile, product, config)
+    choice = select(variant, tile, product, config, model=_MODEL)
     return _Run(choice, source, settings).on(x1, x2, out)
+
+
+# What ``auto`` takes here: of an H100's kernels, those that can be simulated.
+_MODEL = Model(candidates=tuple(each for each in CANDIDATES if find_variant(each.variant).simulated))
 
 
 class _Run:
