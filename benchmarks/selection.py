@@ -117,7 +117,9 @@ def main() -> int:
     """Measures, prints the table, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES, help="those of the products, if not all")
+    parser.add_argument(
+        "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep what there is of the others"
+    )
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and product")
     options = parser.parse_args()
     reason = missing_gpu()
@@ -129,8 +131,11 @@ def main() -> int:
     from tiledmm.bench.machine import this_machine
 
     rows = measure(options.types, options.seconds)
+    kept = json.loads(options.out.read_text())["products"] if options.out.exists() else []
     Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": rows}, indent=1) + "\n")
+    every = [row for row in kept if row["type"] not in options.types] + rows
+    every.sort(key=lambda row: TYPES.index(row["type"]))
+    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": every}, indent=1) + "\n")
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 
 

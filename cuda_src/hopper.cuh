@@ -1,6 +1,6 @@
 // Hopper's asynchronous units (compute capability 9.0): the copy engine for tiles (TMA), barriers in shared memory that count
-// bytes, and tensor cores that a warpgroup, four warps, starts and waits for. Inline PTX stands in this file, ptx.cuh and
-// tensor_cores.cuh only.
+// bytes, and tensor cores that a warpgroup, four warps, starts and waits for. Inline PTX stands in this file,
+// wgmma_multiply.cuh.j2, ptx.cuh and tensor_cores.cuh only.
 // Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier", "Asynchronous warpgroup level matrix instructions".
 
 constexpr int WARPGROUP = 128;    // threads that start a multiplication together
@@ -24,10 +24,8 @@ struct Barrier {
     __device__ __forceinline__ void init(int arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals));
     }
-    __device__ __forceinline__ void arrive() {   // without .release.cluster: that would be a full fence every step
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
-    }
-    __device__ __forceinline__ void arrive_in(int block) {   // at the barrier of a block of the cluster in this place
+    // At the barrier in this place of a block of the cluster. Without .release.cluster: that would be a full fence every step.
+    __device__ __forceinline__ void arrive_in(int block) {
         asm volatile(
             "{\n .reg .b32 there;\n"
             " mapa.shared::cluster.u32 there, %0, %1;\n"
@@ -68,6 +66,17 @@ __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Bar
         : "memory");
 }
 
+// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
+__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
+        :
+        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
+        : "memory");
+}
+
 // Copies a row from shared to global memory: a multiple of 16 bytes, to a multiple of 16. Lanes send one after the other.
 __device__ __forceinline__ void send_row(void* global, const void* shared, int bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)), "r"(bytes)
@@ -82,17 +91,6 @@ __device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wa
 
 // What this thread wrote to shared memory is there for the copy engine, once threads have met.
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
-__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
-    asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
-        :
-        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
-        : "memory");
-}
 
 // ---- clusters: blocks that run at the same time and reach each other's shared memory ----
 

@@ -312,7 +312,7 @@ def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
         ("A", "packed A"), ("B", "packed B"), ("packed A", "packed B", "C"),
     ]  # fmt: skip
     a, b = planned.scratch
-    assert (a.shape, a.pitch, b.shape, b.pitch) == ((4, 5, 33), 64, (1, 33, 7), 32)
+    assert (a.shape, a.pitch, b.shape, b.pitch) == ((4, 5, 36), 64, (1, 33, 8), 32), "zeros up to 16 bytes"
     assert planned.multiplying.specialization.layout == "NN"
     words = planned.multiplying.words.tolist()
     assert words[12:17] == [64, 1, 0, 0, 5 * 64], "A's strides are the packed one's"

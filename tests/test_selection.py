@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiledmm
-from tests.strategies import PROPERTY
+from tests.strategies import PROPERTY, np_dtype
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES
 from tiledmm.elements import ELEMENTS, element
@@ -20,7 +20,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.geometry import schedule
 from tiledmm.ladder import VARIANTS, find_variant, kernel_variants
 from tiledmm.model import H100, Choice, Model
-from tiledmm.operands import Array, Product, resolve
+from tiledmm.operands import Array, Product, describe, resolve
 from tiledmm.selection import AUTO, select
 from tiledmm.variant import STATIC_SHARED_BYTES, Config
 
@@ -114,6 +114,22 @@ def test_every_candidate_is_a_kernel() -> None:
         assert all(0 < part <= 1 for part in candidate.few)
     types = {"float32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64"}
     assert types == {name for candidate in CANDIDATES for name in candidate.rates}
+
+
+@pytest.mark.parametrize("size", [64, 513, 2048])
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str, size: int) -> None:
+    one = np.zeros(1, np_dtype(dtype))
+    x = np.lib.stride_tricks.as_strided(one, (size, size), (size * one.itemsize, one.itemsize))
+    described = describe(x)
+    for wanted in (resolve(described, describe(x.T), same_memory=True), resolve(described, described)):
+        for choice in H100.rank(wanted):
+            for part in choice.parts:
+                spec = part.specialization
+                numbers = asdict(spec.config)
+                fixed = spec.variant.config(None, spec.compute)
+                changed = {name: value for name, value in numbers.items() if value != getattr(fixed, name)}
+                assert spec.variant.config(None, spec.compute, changed) == spec.config, str(spec)
 
 
 def test_what_is_ranked_is_what_is_chosen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -224,7 +225,7 @@ def precompile(
     variants: str | Iterable[str] = AUTO,
     *,
     tiles: Iterable[int] | None = None,
-    dtypes: Any = ("float32",),
+    dtypes: Any = None,
     layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
     progress: Callable[[str], None] | None = None,
 ) -> int:
@@ -233,7 +234,7 @@ def precompile(
     Args:
         variants: A name or several; ``"auto"`` stands for all that ``auto`` chooses from, in slices of K or not.
         tiles: Tile sizes; None for all that each variant has.
-        dtypes: A type or several.
+        dtypes: A type or several; None for float32, or the first of a variant's own.
         layouts: Layouts of A and B, see ``source``.
         progress: Called with each kernel's name before it is compiled.
 
@@ -256,10 +257,12 @@ def precompile(
     }
     specializations = {spec.kernel for _, spec in named}
     for chosen, spec in named:
-        packs = (spec.config.pack_a, spec.config.pack_b)
-        specializations.update(geometry.packing(spec, operand) for operand in (0, 1) if packs[operand])
+        if spec.variant.target:  # which packs what the copy engine cannot read
+            ways = [spec.packing_unless(*in_place) for in_place in itertools.product((True, False), repeat=2)]
+            specializations.update(way.kernel for way in ways)
+            specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
         if chosen == AUTO:  # which may pack operands, cut K into slices, few or many, and do half of a symmetric C
-            if spec.config.wm and spec.config.bm == spec.config.bn:
+            if spec.variant.halves(spec.config):
                 half = replace(spec, config=replace(spec.config, triangle=1))
                 specializations.update((half.kernel, geometry.in_slices(half, SPLITS[-1])[0]))
             specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
@@ -286,7 +289,7 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> Iterator[tuple[str, int]]:
     """What ``auto`` chooses from for a type, on the current device."""
-    compute = element(dtype)
+    compute = element("float32" if dtype is None else dtype)
     for name, tile in AUTO_KERNELS:
         variant = find_variant(name)
         if (tiles is not None and tile not in tiles) or not variant.multiplies(compute):

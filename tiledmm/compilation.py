@@ -23,7 +23,8 @@ class Kernel:
     Attributes:
         specialization: What it was rendered from: variant, numbers, types, layout.
         source: Its CUDA C.
-        raw: The ``cupy.RawKernel``. Its arguments are three pointers and one ``Problem`` (see ``tiledmm.launch``).
+        raw: The ``cupy.RawKernel``. Its arguments are three pointers, or two tensor maps and a pointer, and one
+            ``Problem`` (see ``tiledmm.launch``).
         block: Threads of a block along x and y.
         registers: Registers a thread uses.
         shared_bytes: Bytes of shared memory of a block.
@@ -85,8 +86,24 @@ def _options(specialization: Specialization) -> tuple[str, ...]:
     return (*COMPILE_OPTIONS, f"-arch={target}") if target else COMPILE_OPTIONS
 
 
+#: NVRTC before this takes no second architecture, and CuPy adds its own behind any that it is given.
+FIRST_NVRTC_WITH_TARGETS = (12, 9)
+
+
+def knows_targets() -> bool:
+    """Whether kernels for one architecture only can be compiled."""
+    version: tuple[int, int] = cupy.cuda.nvrtc.getVersion()
+    return version >= FIRST_NVRTC_WITH_TARGETS
+
+
 def _check_capability(specialization: Specialization) -> None:
     variant, compute = specialization.variant, specialization.compute
+    if variant.target and not knows_targets():
+        has, least = (".".join(map(str, v)) for v in (cupy.cuda.nvrtc.getVersion(), FIRST_NVRTC_WITH_TARGETS))
+        raise CompilationError(
+            f"variant {variant.name!r} is compiled for {variant.target} by NVRTC {least} or newer, and this is {has}; "
+            f'get it with: pip install -U "nvidia-cuda-nvrtc-cu12>={least}"'
+        )
     has = str(cupy.cuda.Device().compute_capability)
     if not variant.runs_on((int(has[:-1]), int(has[-1])), compute):
         major, minor = variant.least_capability(compute)

@@ -20,7 +20,7 @@ from tiledmm.errors import ShapeError
 from tiledmm.ladder import PACK, PACK_WORDS, SUM_SLICES
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
 from tiledmm.tensor_maps import TensorMap, map_of
-from tiledmm.variant import Config
+from tiledmm.variant import Config, Variant
 
 MAX_GRID_X = 2**31 - 1
 MAX_GRID_Y = 65_535
@@ -117,7 +117,7 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
             scratch.append(memory)
             names[i] = memory.name
         problem = _in_words(specialization, problem, scratch)
-    cut = slices_in(config.split_k, problem.k, config.bk if specialization.variant.target else SLICE_STEP)
+    cut = slices_in(config.split_k, problem.k, slice_step(specialization.variant, config))
     slices, _ = cut
     every = tiles_of_c(config, problem) * _products(problem) * slices
     blocks = tiles(every, config.tiles_per_block)
@@ -259,6 +259,11 @@ def _copying(problem: Problem, side: str, sizes: list[int], strides: list[int]) 
     """The batch of a launch that copies an operand: A is read, C is written."""
     rows = zip(sizes, strides, problem.batch, strict=True)
     return tuple(BatchDimension(size, getattr(dimension, side), 0, stride) for size, stride, dimension in rows)
+
+
+def slice_step(variant: Variant, config: Config) -> int:
+    """What slices of K begin at multiples of."""
+    return config.bk if variant.target else SLICE_STEP
 
 
 def slices_in(split: int, k: int, step: int = SLICE_STEP) -> tuple[int, int]:

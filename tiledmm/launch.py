@@ -14,9 +14,11 @@ import cupy
 from cupy.linalg import _product
 
 from tiledmm.architectures import Gpu
-from tiledmm.compilation import raw_kernel
+from tiledmm.candidates import CANDIDATES
+from tiledmm.compilation import knows_targets, raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
 from tiledmm.geometry import Launch, schedule
+from tiledmm.ladder import find_variant
 from tiledmm.model import Choice, Model
 from tiledmm.tensor_maps import ALIGNMENT, TensorMap
 
@@ -54,7 +56,7 @@ class _Prepared:
         self.grid: tuple[int, int] = launch.grid
         if specialization.variant.target:  # its blocks stay, and take one tile after the other
             together = specialization.config.cluster
-            room = cupy.cuda.Device().attributes["MultiProcessorCount"] // together
+            room = device_model().gpu.sms // together
             self.grid = min(launch.grid[0] * launch.grid[1], room) * together, 1
         self.block: tuple[int, int] = specialization.block
         self.shared = specialization.dynamic_shared_bytes
@@ -65,6 +67,8 @@ class _Prepared:
     def __call__(self, arrays: dict[str, Any]) -> None:
         """Launches it on arrays that begin there."""
         pointers = [arrays[name] + begin for name, begin in self.operands]
+        if self.maps:  # the driver encodes in a context only, and a new thread has none yet
+            cupy.cuda.runtime.setDevice(current_device())
         for i, each in enumerate(self.maps):
             pointers[i] = _by_value(each.encode(int(pointers[i])))
         self.function(self.grid, self.block, (*pointers, self.sizes), self.shared)
@@ -73,16 +77,17 @@ class _Prepared:
 class Plan:
     """One product on one device, ready to be launched on any arrays that are described alike."""
 
-    __slots__ = ("alignment", "choice", "launches", "mapped", "product", "scratch_bytes")
+    __slots__ = ("_packing", "alignment", "choice", "launches", "mapped", "product", "scratch_bytes")
 
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
         self.product = choice.product
         self.alignment = max(each.itemsize for each in (self.product.a, self.product.b, self.product.c)) - 1
-        self.launches: list[_Prepared] = []  # none if there is nothing to compute
+        self.launches: list[_Prepared] = []  # none if there is nothing to multiply
         self.scratch_bytes = 0
-        self.mapped = False  # whether the copy engine reads an operand in place
-        if self.product.problem.is_empty:
+        self.mapped: set[str] = set()  # what the copy engine reads in place
+        self._packing: Plan | None = None
+        if self.product.problem.is_empty or (self.product.problem.k == 0 and choice.copies):
             return
         for part in choice.parts:
             planned = schedule(part.specialization, part.product.problem)
@@ -97,7 +102,7 @@ class Plan:
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
                 self.launches.append(_Prepared(each, operands))
-                self.mapped |= bool(each.maps) and not {"A", "B"}.isdisjoint(each.operands)
+                self.mapped.update(names[name] for name in ("A", "B") if each.maps and name in each.operands)
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         """Computes the product.
@@ -110,19 +115,21 @@ class Plan:
             ``out``, or the new array.
         """
         product = self.product
+        if self.mapped and any(x.data.ptr % ALIGNMENT for name, x in (("x1", x1), ("x2", x2)) if name in self.mapped):
+            return self._packed().run(x1, x2, out)
         if out is None:
             result = cupy.ndarray(product.shape, product.result_type, order=product.order)
         elif self.launches and self._overlaps(x1, x2, out):
             result = self._apart(out)
         else:
             result = out
-        if not self.launches:
+        if product.problem.is_empty:
             return result
         if (x1.data.ptr | x2.data.ptr | result.data.ptr) & self.alignment:
             self._check_alignment(x1, x2, result)
-        if self.mapped and (x1.data.ptr | x2.data.ptr) % ALIGNMENT:
-            return Plan(self.choice.packed()).run(x1, x2, out)
-        if product.problem.outer:
+        if not self.launches:
+            result.fill(0)  # sums of nothing
+        elif product.problem.outer:
             for a, b, c in product.problem.outer_offsets():
                 steps = (b, a, c) if product.swapped else (a, b, c)
                 pairs = zip((x1, x2, result), steps, strict=True)
@@ -137,6 +144,12 @@ class Plan:
             out[...] = result
             return out
         return result
+
+    def _packed(self) -> Plan:
+        """For operands that the copy engine cannot read where they begin: the same, but packed first."""
+        if self._packing is None:
+            self._packing = Plan(self.choice.packed())
+        return self._packing
 
     def _launch(self, x1: Any, x2: Any, out: Any) -> None:
         """All kernels of a product, on memory that begins there."""
@@ -195,7 +208,8 @@ def device_model() -> Model:
 
 @functools.lru_cache
 def _model_of(device: int) -> Model:
-    return Model(Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device)))
+    gpu = Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device))
+    return Model(gpu, [each for each in CANDIDATES if knows_targets() or not find_variant(each.variant).target])
 
 
 def check_array(x: Any, name: str) -> None:

@@ -16,11 +16,11 @@ from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES, Candidate
 from tiledmm.codegen import Specialization
 from tiledmm.elements import WORDS, Element
-from tiledmm.geometry import slices_in, tiles, tiles_of_c
+from tiledmm.geometry import slice_step, slices_in, tiles, tiles_of_c
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
-from tiledmm.tensor_maps import can_be_mapped
+from tiledmm.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.variant import Config
 
 # What was measured on.
@@ -92,10 +92,16 @@ class Choice:
         """Rows and columns of the first part; None if there are no others."""
         return (self.product.problem.m, self.product.problem.n) if self.others else None
 
+    @property
+    def copies(self) -> bool:
+        """Whether operands are packed or mapped before they are multiplied."""
+        specs = [part.specialization for part in self.parts]
+        packs = ("pack_a", "pack_b", "pack_words")
+        return any(spec.variant.target or any(getattr(spec.config, each) for each in packs) for spec in specs)
+
     def packed(self) -> Choice:
-        """The same kernels, with operands that are first copied to aligned rows."""
-        spec = self.specialization
-        spec = replace(spec, config=replace(spec.config, pack_a=1, pack_b=1))
+        """The same kernels, with operands packed first where the copy engine would read them in place."""
+        spec = self.specialization.packing_unless(False, False)
         return replace(self, specialization=spec, others=tuple(other.packed() for other in self.others))
 
     def __str__(self) -> str:
@@ -161,6 +167,8 @@ class Model:
             variant, compute = find_variant(each.variant), product.compute
             if not variant.multiplies(compute) or not variant.runs_on(self.gpu.arch.capability, compute):
                 continue
+            if variant.target and not has_coordinates(product.problem):
+                continue
             if variant.few_rows and turned.problem.m > _FEW_ROWS:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
@@ -172,7 +180,7 @@ class Model:
     def _at_best(self, candidate: Candidate, product: Product) -> Choice | None:
         """A kernel with the packing and the slices that suit it best; None if it is not for such products."""
         config = _config(candidate.variant, candidate.tile, product.compute)
-        if product.symmetric and config.wm and config.bm == config.bn:
+        if product.symmetric and find_variant(candidate.variant).halves(config):
             config = replace(config, triangle=1)
         ways = ((packs, split) for packs in _packings(candidate, product) for split in self._splits(config, product))
         times = {(packs, split): self._expected(candidate, config, product, packs, split) for packs, split in ways}
@@ -245,7 +253,7 @@ class Model:
             rate *= _NARROW
         elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
             rate *= _THIN_ALONG_K
-        slices, steps = slices_in(split, k)
+        slices, steps = slices_in(split, k, slice_step(find_variant(candidate.variant), config))
         blocks = tiles(tiles_of_c(config, problem) * problem.products * slices, config.tiles_per_block)
         full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(candidate.few) + 1)
         rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.elements import Element
-from tiledmm.errors import DeviceError
+from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, Problem
 from tiledmm.variant import Config
 
@@ -53,21 +53,33 @@ class TensorMap:
         return _encode(self, pointer)
 
 
+def has_coordinates(problem: Problem) -> bool:
+    """Whether the copy engine, whose coordinates have 31 bits, reaches all of a problem's operands."""
+    return max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), 0) < _LARGEST_SIZE
+
+
 def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
     """Whether the copy engine can read A (0) or B (1) in place, if it begins at a multiple of 16 bytes."""
     if problem.layout[operand] == "G":
         return False
     _, lines, step = _lines(problem, operand)
+    if lines > 1 and step <= 0:
+        return False
     steps = [step if lines > 1 else 0, problem.begins[operand]]
     steps += [(d.a, d.b)[operand] for d in (*problem.batch, *problem.outer) if d.size > 1]
-    small = max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), 0) < _LARGEST_SIZE
-    return small and all(
+    return all(
         0 <= step * element.itemsize < _LARGEST_STRIDE and step * element.itemsize % ALIGNMENT == 0 for step in steps
     )
 
 
 def map_of(problem: Problem, operand: int, config: Config, element: Element) -> TensorMap:
-    """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k."""
+    """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k.
+
+    Raises:
+        ShapeError: If a size does not fit the copy engine's coordinates.
+    """
+    if not has_coordinates(problem):
+        raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
     neighbours, lines, step = _lines(problem, operand)
     along_k = problem.layout[operand] == "NT"[operand]
     across = (config.bm, config.bn)[operand] // config.cluster
@@ -107,10 +119,13 @@ def _encode(described: TensorMap, pointer: int) -> np.ndarray[Any, np.dtype[np.v
         _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
     )  # fmt: skip
     if status:
-        raise DeviceError(f"the driver encodes no tensor map of {described} at {pointer:#x}: CUDA error {status}")
+        raise DeviceError(f"cuTensorMapEncodeTiled takes no {described} at {pointer:#x}: CUDA error {status}")
     return encoded.view("V128")
 
 
 @functools.cache
 def _driver() -> Any:
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    if not hasattr(driver, "cuTensorMapEncodeTiled"):
+        raise DeviceError("this driver encodes no tensor maps: variant 'wgmma' needs one for CUDA 12 or newer")
+    return driver

@@ -396,14 +396,15 @@ def warpgroups(config: Config, element: Element) -> list[Rule]:
     """Of ``wgmma``."""
     return [
         (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
-        (config.cluster in (1, 2, 4) and config.bn % (64 * config.cluster) == 0,
-         "cluster is 1, 2 or 4, and bn a multiple of 64 times that"),
+        (config.cluster in (1, 2) and config.bn % (64 * config.cluster) == 0,
+         "cluster is 1 or 2, and bn a multiple of 64 times that"),
         (config.bn in (64, 128, 256), "bn is 64, 128 or 256"),
         ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
          "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
-        (config.bk * element.itemsize == 128, "bk is 128 bytes"),
+        (config.bk * element.itemsize == 128 and config.unroll == config.bk, "bk is 128 bytes, and unroll the same"),
         (config.stages >= 2, "stages is at least 2"),
-        (config.pad == config.triangle == 0 and config.lanes == 1, "pad and triangle are 0, lanes is 1"),
+        (config.pad == config.triangle == 0 and config.lanes == config.min_blocks == 1,
+         "pad and triangle are 0, lanes and min_blocks are 1"),
     ]  # fmt: skip
 
 

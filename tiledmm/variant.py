@@ -33,7 +33,7 @@ class Config:
     """The numbers of one kernel, named as its template names them (there in capitals).
 
     Attributes:
-        bm, bn: Rows and columns of C that a block computes, or each of its tiles_per_block.
+        bm, bn: Rows and columns of C that a block computes, or each of its tiles_per_block, or a cluster of blocks.
         bk: Step along K; 1 where nothing is staged in shared memory.
         tm, tn: Rows and columns of C that a thread computes.
         pad: Elements added to each row of a shared tile; in blocks of several tiles, to each tile.
@@ -166,6 +166,10 @@ class Variant:
         """The least compute capability of a device that multiplies elements of this type."""
         return dict(self.types).get(element.dtype_name, (0, 0))
 
+    def halves(self, config: Config) -> bool:
+        """Whether, of a symmetric C, it can compute the tiles on and below the diagonal alone."""
+        return config.wm > 0 and config.bm == config.bn and not self.tensor_cores
+
     def runs_on(self, capability: tuple[int, int], element: Element) -> bool:
         """Whether a device of a compute capability multiplies elements of this type."""
         least = self.least_capability(element)
@@ -196,14 +200,15 @@ class Variant:
         shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
         limit = DYNAMIC_SHARED_BYTES if self.target else STATIC_SHARED_BYTES
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
+        alone = config.cluster == 1 or bool(self.target)
         rules = [
             (whole, "bm and bn are multiples of tm and tn"),
             (
-                config.triangle <= 1 and (config.triangle == 0 or (config.wm > 0 and config.bm == config.bn)),
-                "triangle is 0, or 1 where blocks have warp tiles and bm is bn",
+                config.triangle <= 1 and (config.triangle == 0 or self.halves(config)),
+                "triangle is 0, or 1 where blocks have warp tiles, without tensor cores, and bm is bn",
             ),
             (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
-            (config.cluster == 1 or bool(self.target), "cluster is 1"),
+            (alone, "cluster is 1"),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
@@ -211,7 +216,7 @@ class Variant:
             (not config.pack_words or not config.pack_a + config.pack_b, "pack_words packs both, once"),
             (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
             (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
-            *(self.rules(config, element) if whole else ()),
+            *(self.rules(config, element) if whole and alone else ()),
         ]
         broken = "; ".join(rule for holds, rule in rules if not holds)
         if broken:

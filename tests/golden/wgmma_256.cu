@@ -738,8 +738,8 @@ constexpr int THREADS = (CONSUMERS + 1) * 128;
 // clang-format on
 
 // Hopper's asynchronous units (compute capability 9.0): the copy engine for tiles (TMA), barriers in shared memory that count
-// bytes, and tensor cores that a warpgroup, four warps, starts and waits for. Inline PTX stands in this file, ptx.cuh and
-// tensor_cores.cuh only.
+// bytes, and tensor cores that a warpgroup, four warps, starts and waits for. Inline PTX stands in this file,
+// wgmma_multiply.cuh.j2, ptx.cuh and tensor_cores.cuh only.
 // Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier", "Asynchronous warpgroup level matrix instructions".
 
 constexpr int WARPGROUP = 128;    // threads that start a multiplication together
@@ -763,10 +763,8 @@ struct Barrier {
     __device__ __forceinline__ void init(int arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals));
     }
-    __device__ __forceinline__ void arrive() {   // without .release.cluster: that would be a full fence every step
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
-    }
-    __device__ __forceinline__ void arrive_in(int block) {   // at the barrier of a block of the cluster in this place
+    // At the barrier in this place of a block of the cluster. Without .release.cluster: that would be a full fence every step.
+    __device__ __forceinline__ void arrive_in(int block) {
         asm volatile(
             "{\n .reg .b32 there;\n"
             " mapa.shared::cluster.u32 there, %0, %1;\n"
@@ -807,6 +805,17 @@ __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Bar
         : "memory");
 }
 
+// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
+__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
+        :
+        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
+        : "memory");
+}
+
 // Copies a row from shared to global memory: a multiple of 16 bytes, to a multiple of 16. Lanes send one after the other.
 __device__ __forceinline__ void send_row(void* global, const void* shared, int bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)), "r"(bytes)
@@ -821,17 +830,6 @@ __device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wa
 
 // What this thread wrote to shared memory is there for the copy engine, once threads have met.
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
-__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
-    asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
-        :
-        : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-          "r"(at[3]), "r"(at[4]), "h"(static_cast<short>(blocks))
-        : "memory");
-}
 
 // ---- clusters: blocks that run at the same time and reach each other's shared memory ----
 
@@ -881,7 +879,7 @@ __device__ __forceinline__ unsigned long long tile_at(const void* shared) {
 // Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32
 // Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
-// Shared    STAGES * BK * (BM + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
+// Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 //
@@ -1177,7 +1175,6 @@ __device__ __forceinline__ void multiply(float (&sums)[BN / 2], unsigned long lo
         , "+f"(sums[127])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
-
 // A row of C on its way out.
 struct Sending {
     TC* to;

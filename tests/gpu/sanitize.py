@@ -154,6 +154,7 @@ def main() -> None:
     if options.planted:
         run_planted(options.planted)
         return
+    capability = divmod(int(cupy.cuda.Device().compute_capability), 10)
     shard, shards = (int(part) for part in options.shard.split("/"))
     every = [
         (*kernel, dtype, layout)
@@ -161,6 +162,7 @@ def main() -> None:
         for dtype in TYPES
         for layout in LAYOUTS
         if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(element(dtype))
+        if VARIANTS[kernel[0]].runs_on(capability, element(dtype))
         if (dtype in WORDS or "pack_words" not in kernel[2]) and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from typing import Any
 
+import cupy
 import numpy as np
 import pytest
 
@@ -20,9 +23,17 @@ from tests.strategies import (
     sums_type,
 )
 from tiledmm import simulator
+from tiledmm.elements import ELEMENTS
 from tiledmm.ladder import find_variant, kernel_variants
 
-KERNELS = [(row.name, tile, dtype) for row in kernel_variants(None) for tile in row.tiles for dtype, _ in row.types]
+CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
+KERNELS = [
+    (row.name, tile, dtype)
+    for row in kernel_variants(None)
+    for tile in row.tiles
+    for dtype, _ in row.types
+    if row.runs_on(CAPABILITY, ELEMENTS[dtype])
+]
 OF_FLOATS = [kernel for kernel in KERNELS if kernel[2] in INEXACT]  # integers wrap, and are exact
 SIMULATED = [kernel for kernel in OF_FLOATS if find_variant(kernel[0]).simulated]
 
@@ -72,4 +83,108 @@ def test_the_simulator_has_the_same_bits(variant: str, tile: int, dtype: str) ->
     tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile)
     expected = np.zeros((40, 30), sums_type(dtype))
     simulator.matmul(left, right, out=expected, variant=variant, tile=tile)
+    np.testing.assert_array_equal(to_host(out), expected)
+
+
+# ---- what the copy engine brings: operands it cannot read in place, tiles by the hundred, the way out of C ----
+
+COPIED = pytest.mark.skipif(not find_variant("wgmma").runs_on(CAPABILITY, ELEMENTS["float16"]), reason="needs Hopper")
+
+
+def halves(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return small_integers(rng, shape, np.dtype("f2"), bound=1)
+
+
+@COPIED
+@pytest.mark.parametrize("tile", find_variant("wgmma").tiles)
+def test_operands_that_begin_anywhere(tile: int) -> None:
+    rng = np.random.default_rng(94)
+    left, right = halves(rng, 100, 80), halves(rng, 80, 96)
+    for skip_a, skip_b in ((1, 0), (0, 1), (3, 5), (8, 8)):
+        x1, x2 = (
+            cupy.concatenate([cupy.zeros(skip, "f2"), to_device(x).ravel()])[skip:].reshape(x.shape)
+            for x, skip in ((left, skip_a), (right, skip_b))
+        )
+        for _ in range(2):  # the second time by the plan that the first one made
+            what = f"{tile}, {skip_a} and {skip_b} elements in"
+            check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, variant="wgmma", tile=tile)
+
+
+@COPIED
+def test_operands_without_steps() -> None:
+    rng = np.random.default_rng(95)
+    row, matrix = halves(rng, 64), halves(rng, 64, 72)
+    same = np.broadcast_to(row, (40, 64))
+    x1 = cupy.broadcast_to(to_device(row), (40, 64))
+    check_into(exact_product(same, matrix), matrix_layout("N"), x1, to_device(matrix), "rows", variant="wgmma")
+    empty = tiledmm.matmul(to_device(matrix)[:, :0], to_device(row)[:0].reshape(0, 1), variant="wgmma")
+    assert empty.shape == (64, 1)
+    assert not empty.any()
+    many = halves(rng, 2, 3, 2, 3, 16, 24)
+    x1 = to_device(many).transpose(3, 0, 2, 1, 4, 5)[::2]  # batch dimensions that cannot be merged
+    x2 = to_device(halves(rng, 24, 32))
+    expected = exact_product(to_host(x1), to_host(x2))
+    check_into(expected, plain(6), x1, x2, "batch", variant="wgmma", tile=64)
+
+
+@COPIED
+@pytest.mark.parametrize("numbers", [{}, {"cluster": 1, "bm": 128}, {"cluster": 2, "bm": 128}, {"stages": 2}])
+def test_more_tiles_than_blocks(numbers: dict[str, int]) -> None:
+    rng = np.random.default_rng(96)
+    left, right = halves(rng, 200, 260, 72), halves(rng, 72, 264)
+    x1, x2 = to_device(left), to_device(right)
+    check_into(exact_product(left, right), plain(3), x1, x2, str(numbers), variant="wgmma", tile=256, config=numbers)
+
+
+@COPIED
+@pytest.mark.parametrize("tile", find_variant("wgmma").tiles)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_wider_results(dtype: str, tile: int) -> None:
+    rng = np.random.default_rng(97)
+    left, right = halves(rng, 300, 100), halves(rng, 100, 272)
+    for columns in (272, 271):  # rows of C that leave by the copy engine, and others
+        expected = exact_product(left, right[:, :columns]).astype(dtype)
+        x1, x2 = to_device(left), to_device(right[:, :columns])
+        check_into(expected, plain(2), x1, x2, dtype, variant="wgmma", tile=tile)
+
+
+@COPIED
+def test_a_result_over_an_operand() -> None:
+    rng = np.random.default_rng(98)
+    left, right = halves(rng, 128, 128), halves(rng, 128, 128)
+    x1, x2 = to_device(left), to_device(right)
+    assert tiledmm.matmul(x1, x2, out=x1, variant="wgmma") is x1
+    np.testing.assert_array_equal(to_host(x1), exact_product(left, right))
+
+
+@COPIED
+def test_a_new_thread_and_a_captured_graph() -> None:
+    rng = np.random.default_rng(99)
+    left, right = halves(rng, 256, 128), halves(rng, 128, 256)
+    expected = exact_product(left, right)
+    tiledmm.matmul(to_device(left), to_device(right), variant="wgmma")  # plans
+    x1, x2, out = to_device(left), to_device(right), cupy.full((256, 256), cupy.nan, "f2")
+    cupy.cuda.runtime.deviceSynchronize()
+    failed: list[Any] = []
+
+    def multiply() -> None:
+        try:
+            tiledmm.matmul(x1, x2, out=out, variant="wgmma")
+            cupy.cuda.runtime.deviceSynchronize()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    thread.join()
+    assert not failed
+    np.testing.assert_array_equal(to_host(out), expected)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        tiledmm.matmul(x1, x2, out=out, variant="wgmma")
+        graph = stream.end_capture()
+        out.fill(0)
+        graph.launch(stream)
+    stream.synchronize()
     np.testing.assert_array_equal(to_host(out), expected)

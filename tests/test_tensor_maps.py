@@ -1,0 +1,112 @@
+"""What the copy engine is told: sizes, strides and boxes of operands; and which it cannot read where they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.strategies import np_dtype
+from tiledmm import tensor_maps
+from tiledmm.elements import element
+from tiledmm.errors import ShapeError
+from tiledmm.geometry import schedule
+from tiledmm.operands import Product, describe, resolve
+from tiledmm.selection import select
+from tiledmm.tensor_maps import TensorMap, can_be_mapped
+
+HALF = element("float16")
+
+
+def array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str = "float16") -> np.ndarray:
+    """An array of any extent, of a few bytes; strides in elements."""
+    one = np.zeros(1, np_dtype(dtype))
+    return np.lib.stride_tricks.as_strided(one, shape, tuple(step * one.itemsize for step in strides))
+
+
+def product(x1: np.ndarray, x2: np.ndarray) -> Product:
+    return resolve(describe(x1), describe(x2))
+
+
+@pytest.mark.parametrize(
+    ("layout", "maps"),
+    [
+        ("NN", (((200, 300, 1, 1, 1), 400, (64, 128)), ((512, 200, 1, 1, 1), 1024, (64, 64)))),
+        ("TT", (((300, 200, 1, 1, 1), 608, (64, 64)), ((200, 512, 1, 1, 1), 400, (64, 128)))),
+    ],
+)
+def test_maps_of_a_product(layout: str, maps: tuple) -> None:
+    x1 = array((300, 200), (200, 1)) if layout[0] == "N" else array((300, 200), (1, 304))
+    x2 = array((200, 512), (512, 1)) if layout[1] == "N" else array((200, 512), (1, 200))
+    choice = select("wgmma", 256, product(x1, x2))  # two blocks of 128 rows share 256 columns of B
+    found = schedule(choice.specialization, choice.product.problem).multiplying.maps
+    assert [(each.sizes, each.strides[0], each.box) for each in found] == list(maps)
+    assert all(each.itemsize == 2 for each in found)
+
+
+def test_what_is_broadcast_has_one_coordinate() -> None:
+    choice = select("wgmma", 64, product(array((3, 5, 64, 64), (0, 4096, 64, 1)), array((64, 64), (64, 1))))
+    a, b = schedule(choice.specialization, choice.product.problem).multiplying.maps
+    assert a.sizes == (64, 64, 5, 1, 1)
+    assert a.strides[1] == 4096 * 2
+    assert b.sizes == (64, 64, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("x", "reads"),
+    [
+        (array((64, 64), (64, 1)), True),
+        (array((64, 64), (1, 64)), True),
+        (array((64, 60), (64, 1)), True),
+        (array((64, 64), (65, 1)), False),  # rows begin anywhere
+        (array((64, 64), (128, 2)), False),
+        (array((64, 64), (-64, 1)), False),
+        (array((64, 64), (0, 1)), False),
+        (array((1, 64), (65, 1)), True),  # one row: its stride says nothing
+        (array((2, 64, 64), (4096, 64, 1)), True),
+        (array((2, 64, 64), (4097, 64, 1)), False),
+        (array((2, 64, 64), (-4096, 64, 1)), False),
+    ],
+)
+def test_what_can_be_read_in_place(x: np.ndarray, reads: bool) -> None:
+    problem = product(x, array((x.shape[-1], 64), (64, 1))).problem
+    assert can_be_mapped(problem, 0, HALF) == reads
+    chosen = select("wgmma", 128, product(x, array((x.shape[-1], 64), (64, 1)))).specialization
+    assert (chosen.config.pack_a, chosen.config.pack_b) == (int(not reads), 0)
+
+
+def test_what_is_stored_as_another_type_is_packed() -> None:
+    x1, x2 = array((64, 64), (64, 1), "int8"), array((64, 64), (64, 1))
+    config = select("wgmma", 128, product(x1, x2)).specialization.config
+    assert (config.pack_a, config.pack_b) == (1, 0)
+
+
+def test_a_part_that_begins_amid_16_bytes_cannot_be_read_in_place() -> None:
+    problem = product(array((64, 64), (64, 1)), array((64, 64), (64, 1))).problem
+    assert can_be_mapped(replace(problem, begins=(8, 0, 0)), 0, HALF)
+    assert not can_be_mapped(replace(problem, begins=(4, 0, 0)), 0, HALF)
+
+
+def test_sizes_beyond_its_coordinates() -> None:
+    wide = product(array((8, 8), (8, 1)), array((8, 2**31 + 8), (2**31 + 8, 1)))
+    choice = select("wgmma", 64, wide)
+    with pytest.raises(ShapeError, match="warp_tiled"):
+        schedule(choice.specialization, choice.product.problem)
+    assert select("auto", None, wide).specialization.variant.name != "wgmma"
+
+
+def test_slices_begin_where_steps_do() -> None:
+    choice = select("wgmma", 64, product(array((64, 1000), (1000, 1)), array((1000, 64), (64, 1))), {"split_k": 7})
+    words = schedule(choice.specialization, choice.product.problem).multiplying.words
+    slices, steps = words[6:8]
+    assert steps % 64 == 0
+    assert slices * steps >= 1000 > (slices - 1) * steps
+
+
+def test_a_driver_without_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_maps.ctypes, "CDLL", lambda name: object())
+    tensor_maps._driver.cache_clear()
+    with pytest.raises(tensor_maps.DeviceError, match="CUDA 12"):
+        TensorMap(2, (64, 64, 1, 1, 1), (128,) * 4, (64, 64)).encode(256)
+    tensor_maps._driver.cache_clear()
