@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks import bank_conflicts, ceiling, readme
 from tiledmm.bench import reference as ref
-from tiledmm.bench import tables, timing, without_gpu
+from tiledmm.bench import simulated, tables, timing, without_gpu
 from tiledmm.bench.records import (
     BASELINE,
     Call,
@@ -37,7 +37,7 @@ from tiledmm.codegen import specialize
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.inspection import Resources
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import find_variant, kernel_variants
 from tiledmm.model import H100
 
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
@@ -670,3 +670,19 @@ def test_issue_slots_are_parts_of_a_schedulers_cycles() -> None:
 def test_power_stands_beside_speed() -> None:
     (row,) = ceiling.ceiling_table([{"rival": "a", "product": "b", "tflops": 50.0, "watts": 625.0, "mhz": 1700.0}]).rows
     assert row[-1] == "0.0800"
+
+
+def test_what_no_simulator_runs_is_left_out_and_is_no_failure() -> None:
+    size = Size(8, 8, 8)
+    rows = simulated.simulate_all([Rung("wgmma", 64)], size, dtype="float16", layout="NN", target="sm_90")
+    assert [row.ok for row in rows] == [True]
+    table = simulated.simulated_table(rows, size, dtype="float16", layout="NN", target="sm_90")
+    assert table.rows[0][:3] == ("wgmma", "64", "on a GPU only")
+    assert not table.bad
+
+
+@pytest.mark.parametrize("name", ["warp_tiled", "wgmma", "tiny"])
+def test_a_kernel_is_named_by_its_tile(name: str) -> None:
+    for tile in find_variant(name).tiles:
+        assert without_gpu.tile_name(specialize(name, tile=tile)) == str(tile)
+    assert without_gpu.tile_name(specialize("warp_tiled", config={"pad": 0})) == "128x256"

@@ -155,6 +155,10 @@ def test_tensor_cores_have_bounds_of_their_own() -> None:
     doubles = roofline(specialize("tensor_core", dtype="float64"), H100, 4096, 4096, 4096)
     assert doubles.fma_bound == H100.tensor_flops(8) == 4 * H100.tensor_flops(16) == 2 * H100.peak_flops("float64")
     assert doubles.wavefronts == 4 * bounds.wavefronts
+    # 64 rows and 256 columns of 2 bytes, for 64 * 256 multiply-adds: shared memory is no limit.
+    hopper = roofline(specialize("wgmma", tile=256), H100, 4096, 4096, 4096)
+    assert hopper.wavefronts == (64 + 256) * 2 / 128 / (64 * 256 / 32)
+    assert hopper.limited_by == "multiply-adds"
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])

@@ -181,10 +181,11 @@ def _fragment_wavefronts(spec: Specialization) -> float:
 
 
 def _matrix_wavefronts(spec: Specialization) -> float:
-    """Reads of a warp's rows and columns, swizzled so that no bank is met twice, for one multiply-add."""
+    """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
     config = spec.config
-    reads = (config.wm + config.wn) * spec.compute.itemsize / WAVEFRONT_BYTES
-    return reads / (config.wm * config.wn / WARP_SIZE)
+    rows = 4 * config.wm if spec.variant.target else config.wm  # four warps share what one instruction reads
+    reads = (rows + config.wn) * spec.compute.itemsize / WAVEFRONT_BYTES
+    return reads / (rows * config.wn / WARP_SIZE)
 
 
 def _shared_k_wavefronts(spec: Specialization) -> float:

@@ -742,7 +742,7 @@ constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
 [[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
-constexpr bool FITS = 1 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // those would spill
+constexpr bool FITS = 1 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 1 : 1;   // that an SM must hold: bounds registers
 // clang-format on
 // Tiles in shared memory that are read 16 bytes at a time. Needs BK, PAD and THREADS.

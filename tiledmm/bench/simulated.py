@@ -15,6 +15,8 @@ from tiledmm.disassembly import nvdisasm
 from tiledmm.elements import element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.inspection import compile_for
+from tiledmm.ladder import find_variant
+from tiledmm.selection import AUTO
 from tiledmm.simulator import Report, run
 
 #: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.
@@ -30,8 +32,8 @@ class Simulated:
 
     Attributes:
         rung: The kernel.
-        report: What it did; None if it does not compile.
-        verdict: How far its result is off; None if it does not compile.
+        report: What it did; None if it was not run.
+        verdict: How far its result is off; None if it was not run.
         error: Why it does not compile, or empty.
     """
 
@@ -41,9 +43,14 @@ class Simulated:
     error: str = ""
 
     @property
+    def left_out(self) -> bool:
+        """Whether it is for GPUs only."""
+        return self.report is None and not self.error
+
+    @property
     def ok(self) -> bool:
-        """Whether the result is right and the simulator found nothing wrong."""
-        return bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
+        """Whether the result is right and the simulator found nothing wrong; or no simulator runs such kernels."""
+        return self.left_out or bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
 
 
 def sizes_to_simulate(sizes: Iterable[Size]) -> tuple[Size, ...]:
@@ -85,6 +92,9 @@ def simulate_all(
     expected = reference(a, b)
     found = []
     for rung in multiplying(rungs, dtype):
+        if rung.variant != AUTO and not find_variant(rung.variant).simulated:
+            found.append(Simulated(rung, None, None))
+            continue
         tell = None if progress is None else (lambda done, of, name=rung.label: progress(name, done, of))
         try:
             c, report = run(a, b, variant=rung.variant, tile=rung.tile, target=target, machine=machine, progress=tell)
@@ -135,7 +145,7 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
 def _cells(row: Simulated) -> tuple[str, ...]:
     head = (row.rung.variant, NONE if row.rung.tile is None else str(row.rung.tile))
     if row.report is None or row.verdict is None:
-        return (*head, "does not compile", *[NONE] * 8)
+        return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
     report, traffic = row.report, row.report.machine or row.report.source
     result = "right" if row.ok else "WRONG" if not row.verdict.ok else f"{len(report.findings)} FINDINGS"
     loads = traffic.global_load + traffic.copy_load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
 from tiledmm.bench.records import Rung, Size, multiplying
@@ -238,8 +238,12 @@ BOUNDS_NOTE = (
 
 
 def tile_name(spec: Specialization) -> str:
-    """The tile, where the variant has tiles."""
-    return str(spec.config.bm) if spec.variant.tiles else NONE
+    """The tile, where the variant has tiles: that whose numbers these are."""
+    config = spec.kernel.config
+    for tile in spec.variant.tiles:
+        if replace(spec.variant.configure(tile, spec.compute), group=1) == config:
+            return str(tile)
+    return f"{config.bm}x{config.bn}" if spec.variant.tiles else NONE
 
 
 def _kind(kernels: list[Compiled]) -> str:
