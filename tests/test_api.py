@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import tiledmm
 from tests.strategies import PROPERTY
 from tiledmm import api, codegen
+from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.candidates import AUTO_KERNELS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
@@ -32,6 +33,7 @@ from tiledmm.errors import (
     UnsupportedTypeError,
 )
 from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.model import H100, Model
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -486,6 +488,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     symbols: list[str] = []
     fake = SimpleNamespace(raw_kernel=lambda specialization: symbols.append(specialization.symbol))
     monkeypatch.setitem(sys.modules, "tiledmm.compilation", fake)
+    monkeypatch.setitem(sys.modules, "tiledmm.launch", SimpleNamespace(device_model=lambda: H100))
     return symbols
 
 
@@ -499,6 +502,19 @@ def test_precompile_for_auto(compiled: list[str]) -> None:
     names = {name for name, _ in AUTO_KERNELS} | {"sum_slices", "pack"}
     assert all(any(symbol.startswith(f"tiledmm_{name}_f32_") for name in names) for symbol in compiled)
     assert sum("sum_slices" in symbol for symbol in compiled) == 3, "for few slices and for many"
+
+
+def test_precompile_for_auto_compiles_what_the_device_runs(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiledmm.precompile(dtypes="float16", layouts=["NN"])
+    assert any("_wgmma_f16_" in symbol for symbol in compiled)
+    compiled.clear()
+    ampere = SimpleNamespace(device_model=lambda: Model(REFERENCE_GPUS["sm_80"]))
+    monkeypatch.setitem(sys.modules, "tiledmm.launch", ampere)
+    tiledmm.precompile(dtypes="float16", layouts=["NN"])
+    assert compiled
+    assert not any("_wgmma_" in symbol for symbol in compiled)
 
 
 @pytest.mark.parametrize(

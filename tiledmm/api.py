@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from tiledmm.elements import ELEMENTS, WORDS, element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
-from tiledmm.model import H100, SPLITS
+from tiledmm.model import H100, SPLITS, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
 from tiledmm.selection import AUTO, select
 from tiledmm.tuned import table_of
@@ -287,15 +287,11 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
     return [(name, tile) for tile in (has if tiles is None else tiles)]
 
 
-def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> Iterator[tuple[str, int]]:
+def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
     """What ``auto`` chooses from for a type, on the current device."""
-    compute = element("float32" if dtype is None else dtype)
-    for name, tile in AUTO_KERNELS:
-        variant = find_variant(name)
-        if (tiles is not None and tile not in tiles) or not variant.multiplies(compute):
-            continue
-        if not variant.types or variant.runs_on(device_module("launch").device_model().gpu.arch.capability, compute):
-            yield name, tile
+    model: Model = device_module("launch").device_model()
+    names = {each.name for each in model.kernels_for(element("float32" if dtype is None else dtype))}
+    return [(name, tile) for name, tile in AUTO_KERNELS if (name, tile) in names and (tiles is None or tile in tiles)]
 
 
 class _Baseline:

@@ -36,8 +36,8 @@ _LAUNCH, _SECOND_LAUNCH = 2.2, 3.3
 # B one element at a time.
 _PACKING, _NARROW = 2.4, 0.93
 
-# Terabytes a second, read, at which narrow elements are packed to words, and bytes to rows.
-_PACKING_WORDS, _PACKING_BYTES = 0.7, 0.4
+# Terabytes a second, read, at which narrow elements are packed to words.
+_PACKING_WORDS = 0.7
 
 # Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
 # written where these are not neighbours.
@@ -135,6 +135,13 @@ class Model:
         }
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
+    def kernels_for(self, compute: Element) -> Iterator[Candidate]:
+        """What it chooses from for a type."""
+        for each in self.candidates:
+            variant = find_variant(each.variant)
+            if variant.multiplies(compute) and variant.runs_on(self.gpu.arch.capability, compute):
+                yield each
+
     def rank(self, product: Product) -> Iterator[Choice]:
         """Every kernel to consider for a product, each with the packing and the slices that suit it best.
 
@@ -163,10 +170,8 @@ class Model:
     def _in_one(self, product: Product) -> Iterator[tuple[Candidate, Choice]]:
         """Every kernel that is considered for all of C."""
         turned = product.transposed() if product.problem.n < product.problem.m else product
-        for each in self.candidates:
-            variant, compute = find_variant(each.variant), product.compute
-            if not variant.multiplies(compute) or not variant.runs_on(self.gpu.arch.capability, compute):
-                continue
+        for each in self.kernels_for(product.compute):
+            variant = find_variant(each.variant)
             if variant.target and not has_coordinates(product.problem):
                 continue
             if variant.few_rows and turned.problem.m > _FEW_ROWS:
@@ -247,7 +252,7 @@ class Model:
         elif packs:
             launches += len(packs) * _LAUNCH
             packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
-            packing = packed / _PACKING_BYTES if compute.itemsize == 1 else 2 * packed / _PACKING
+            packing = 2 * packed / _PACKING
             letters = ("N" if "pack_a" in packs else letters[0]) + ("N" if "pack_b" in packs else letters[1])
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW
@@ -315,13 +320,14 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
     elif find_variant(candidate.variant).tensor_cores:
-        # Operands are copied as they lie, 16 bytes at a time; bytes have to lie along k.
-        stored, along_k = (product.a, product.b), "NT"
-        yield tuple(
-            name for i, name in enumerate(("pack_a", "pack_b"))
-            if stored[i] != compute or not can_be_mapped(problem, i, compute)
-            or (compute.itemsize == 1 and problem.layout[i] != along_k[i])
+        # Operands are copied as they lie, 16 bytes at a time. Bytes that do not lie along k are left to packed words.
+        in_place = (
+            stored == compute and can_be_mapped(problem, i, compute)
+            for i, stored in enumerate((product.a, product.b))
         )  # fmt: skip
+        packs = tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
+        if compute.itemsize > 1 or (not packs and problem.layout == "NT"):
+            yield packs
     elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
         yield ("pack_b",)
         if candidate.tile < 256:  # which takes too long over single elements

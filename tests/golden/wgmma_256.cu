@@ -883,7 +883,7 @@ __device__ __forceinline__ unsigned long long tile_at(const void* shared) {
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 //
-// Tiles lie in shared memory as the matrices lie in memory, in lines of 128 bytes: where neighbours are successive k, BM or BN
+// Tiles lie in shared memory as the matrices lie in memory, in lines of 128 bytes: where neighbours are successive k, ROWS or BN
 // lines; where they are successive m or n, BK lines for every 64 of them (a slab). The copy engine swizzles them on the way.
 constexpr bool A_ALONG_K = ORDER_A == Order::ROWS, B_ALONG_K = ORDER_B == Order::COLUMNS;
 constexpr int LINE = SWIZZLED / sizeof(T);             // elements
