@@ -82,6 +82,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "shapes-summary": ("shapes", _shapes_summary),
     "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
     "agreement": ("agreement", _with_machine(kernels=agreement_table)),
+    "unrolling": ("unrolling", _with_machine(trials=trials_table)),
     "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),
     "ceiling": ("ceiling", _with_machine(loads=ceiling_table, kernels=issue_table)),
     "bugs": ("bugs", _bugs),

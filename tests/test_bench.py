@@ -467,7 +467,17 @@ def results(tmp_path: Path) -> Path:
     counted = dict.fromkeys(bank_conflicts.METRICS, 1) | {"variant": "tiled", "tile": 8, "layout": "NN"}
     counts = {"machine": asdict(MACHINE), "kernels": [counted]}
     (tmp_path / "results" / "bank_conflicts.json").write_text(json.dumps(counts), encoding="utf-8")
-    for run in ("agreement", "bugs", "ceiling", "mutation", "selection", "shapes", "simulator", "warp_tiles"):
+    for run in (
+        "agreement",
+        "bugs",
+        "ceiling",
+        "mutation",
+        "selection",
+        "shapes",
+        "simulator",
+        "unrolling",
+        "warp_tiles",
+    ):
         shutil.copy(readme.RESULTS / f"{run}.json", tmp_path / "results")
     return tmp_path / "results"
 

@@ -106,6 +106,12 @@ def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
     assert compile_for(render(spec), spec.symbol, "sm_90").warnings == ()
 
 
+@pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize(("variant", "tile", "dtype"), [case for case in SOME_TYPES if case[2] == "float16"])
+def test_kernel_of_wider_results(variant, tile, dtype, out_dtype):
+    check(variant, tile, dtype, "NN", "sm_90", out_dtype=out_dtype)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -895,7 +895,7 @@ static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
 
 constexpr int PASSES = sizeof(TC) / 2, PART = BN / PASSES;   // a row of C leaves in parts of as many bytes as BN 16-bit floats are
-struct alignas(2 * sizeof(TC)) Pair {
+struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
 struct alignas(16) Row {
