@@ -1,13 +1,14 @@
 """What is between a large product and what the card can do: ``python -m benchmarks.ceiling``, float32, on a GPU.
 
-``cupy.matmul``, ``auto`` and multiply-adds on registers, for some seconds each: TFLOP/s, and beside them the power that
-the card draws and the clock that it has left, by ``nvidia-smi``. And of one product of each, by Nsight Compute, in how
-many cycles an instruction was issued, and how many of the instructions multiply.
+``cupy.matmul``, ``auto`` with ``precision="ieee"``, and multiply-adds on registers, for some seconds each: TFLOP/s, and
+beside them the power that the card draws and the clock that it has left, by ``nvidia-smi``. And of one product of each,
+by Nsight Compute, in how many cycles an instruction was issued, and how many of the instructions multiply.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import subprocess
@@ -86,7 +87,13 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     for size, layout in CASES:
         a, b, c = operand_sets(Size(size, size, size), "float32", layout)[0]
         rivals.append((BASELINE, f"{size} {layout}", 2 * size**3, lambda a=a, b=b, c=c: cupy.matmul(a, b, out=c)))
-        rivals.append(("auto", f"{size} {layout}", 2 * size**3, lambda a=a, b=b, c=c: tiledmm.matmul(a, b, out=c)))
+        ours = functools.partial(tiledmm.matmul, a, b, out=c, precision="ieee")
+        rivals.append(("auto", f"{size} {layout}", 2 * size**3, ours))
+    return load_all(rivals, seconds)
+
+
+def load_all(rivals: Sequence[tuple[str, str, float, Callable[[], Any]]], seconds: float) -> list[dict[str, Any]]:
+    """A row each: name, product, floating-point operations of a call, and the call."""
     rows = []
     for name, product, flops, call in rivals:
         print(f"{name} {product} ...", file=sys.stderr, flush=True)
@@ -106,7 +113,7 @@ def launch_all() -> None:
     size, layout = PROFILED
     a, b, c = operand_sets(Size(size, size, size), "float32", layout)[0]
     cupy.matmul(a, b, out=c)
-    tiledmm.matmul(a, b, out=c)
+    tiledmm.matmul(a, b, out=c, precision="ieee")
     cupy.cuda.runtime.deviceSynchronize()
 
 

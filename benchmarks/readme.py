@@ -14,12 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import splits
 from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.ceiling import ceiling_table, issue_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
+from benchmarks.tensor_pipes import pipes_table
 from benchmarks.warp_tiles import trials_table
 from tiledmm.bench.records import Machine, Report, from_json
 from tiledmm.bench.tables import NONE, Table, calls_table, ladder_table, padding_table
@@ -82,6 +84,12 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "shapes-summary": ("shapes", _shapes_summary),
     "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
     "agreement": ("agreement", _with_machine(kernels=agreement_table)),
+    "splits-speed": ("splits", _with_machine(speed=splits.speed_table)),
+    "splits-loads": ("splits", _with_machine(loads=ceiling_table)),
+    "splits-accuracy": ("splits", _with_machine(accuracy=splits.accuracy_table)),
+    "shapes-float32-summary": ("shapes_float32", _shapes_summary),
+    "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),
+    "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
     "unrolling": ("unrolling", _with_machine(trials=trials_table)),
     "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),
     "ceiling": ("ceiling", _with_machine(loads=ceiling_table, kernels=issue_table)),

@@ -13,7 +13,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,11 @@ from tiledmm.bench.records import BASELINE
 from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
 
-RESULTS = Path(__file__).parent / "results" / "shapes.json"
+#: Where results go, by ``precision=``.
+RESULTS = {
+    "ieee": Path(__file__).parent / "results" / "shapes.json",
+    "float32": Path(__file__).parent / "results" / "shapes_float32.json",
+}
 
 #: Errors of ``auto``, at most: times the larger of cuBLAS's and a chain's, in the Frobenius norm and by elements.
 PROMISE = (1.05, 1.25)
@@ -128,8 +132,13 @@ def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
     return float(cupy.linalg.norm(apart.ravel())) / norm, float((abs(apart) / cupy.where(sizes == 0, 1, sizes)).max())
 
 
-def accuracy(a: Any, b: Any) -> dict[str, list[float]]:
-    """Errors of ``auto``, of cuBLAS and of a chain, of the first products of a batch."""
+def accuracy(
+    a: Any, b: Any, others: Mapping[str, Callable[[], Any]] | None = None, **keywords: Any
+) -> dict[str, list[float]]:
+    """Errors of ``auto`` (or of what the keywords name), of cuBLAS and of a chain, of the first products of a batch.
+
+    And of what others return for the same.
+    """
     import cupy
 
     import tiledmm
@@ -140,13 +149,14 @@ def accuracy(a: Any, b: Any) -> dict[str, list[float]]:
     sizes = cupy.matmul(abs(wide[0]), abs(wide[1]))
     del wide
     return {
-        "auto": [*errors(tiledmm.matmul(a, b, precision="ieee"), exact, sizes)],
+        "auto": [*errors(tiledmm.matmul(a, b, **keywords), exact, sizes)],
         "cublas": [*errors(cupy.matmul(a, b), exact, sizes)],
         "chain": [*errors(tiledmm.matmul(a, b, variant="coalesced"), exact, sizes)],
+        **{name: [*errors(product(), exact, sizes)] for name, product in (others or {}).items()},
     }
 
 
-def measure(seconds: float) -> list[dict[str, Any]]:
+def measure(seconds: float, precision: str) -> list[dict[str, Any]]:
     """A row a shape."""
     import cupy
 
@@ -158,12 +168,12 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     for shape in shapes():
         print(f"{shape.kind} {shape} {shape.layout} ...", file=sys.stderr, flush=True)
         sets = operand_sets(shape)
-        row: dict[str, Any] = asdict(shape) | {"errors": accuracy(*sets[0][:2])}
-        row["kernel"] = str(tiledmm.explain(*sets[0][:2]).choices[0])
+        row: dict[str, Any] = asdict(shape) | {"errors": accuracy(*sets[0][:2], precision=precision)}
+        row["kernel"] = str(tiledmm.explain(*sets[0][:2], precision=precision).choices[0])
 
         def ours(i: int, sets: list[Any] = sets) -> None:
             a, b, c = sets[i % len(sets)]
-            tiledmm.matmul(a, b, out=c, precision="ieee")
+            tiledmm.matmul(a, b, out=c, precision=precision)
 
         def theirs(i: int, sets: list[Any] = sets) -> None:
             a, b, c = sets[i % len(sets)]
@@ -289,7 +299,8 @@ def summary(results: dict[str, Any]) -> str:
 def main() -> int:
     """Measures, prints the table, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--precision", choices=RESULTS, default="float32", help="what float32 products may use")
+    parser.add_argument("--out", type=Path, help="where the results go, if not to benchmarks/results")
     parser.add_argument("--seconds", type=float, default=0.1, help="time for each rival, shape and clock")
     options = parser.parse_args()
     if reason := missing_gpu():
@@ -299,11 +310,12 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
-    results = {"machine": asdict(this_machine()), "ceilings": ceilings(), "shapes": measure(options.seconds)}
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
-    Console(width=None if sys.stdout.isatty() else 200).print(shapes_table(results["shapes"]).rich())
+    rows = measure(options.seconds, options.precision)
+    results = {"machine": asdict(this_machine()), "ceilings": ceilings(), "shapes": rows}
+    (options.out or RESULTS[options.precision]).write_text(json.dumps(results, indent=1) + "\n")
+    Console(width=None if sys.stdout.isatty() else 200).print(shapes_table(rows).rich())
     print(summary(results))
-    return 0 if all(map(keeps_promise, results["shapes"])) else 1
+    return 0 if all(map(keeps_promise, rows)) else 1
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from rich.console import Console
 import tiledmm
 from tiledmm import simulator
 from tiledmm.bench.tables import NONE, Table, significant
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 from tiledmm.simulator import toolchain
 
 RESULTS = Path(__file__).parent / "results" / "simulator.json"
@@ -57,7 +57,7 @@ def measure() -> dict[str, Any]:
     a, b = rng.standard_normal((2, SIZE, SIZE), dtype=np.float32)
     toolchain.build_runtime()
     kernels = []
-    for row in kernel_variants():
+    for row in general_variants():
         for tile in (16, 32) if row.tiles else (None,):
             found: dict[str, Any] = {"variant": row.name, "tile": tile}
             for mode, options in MODES.items():

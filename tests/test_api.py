@@ -32,7 +32,7 @@ from tiledmm.errors import (
     UnknownVariantError,
     UnsupportedTypeError,
 )
-from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.ladder import VARIANTS, general_variants
 from tiledmm.model import H100, Model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,7 +48,7 @@ def test_variants_are_the_ladder() -> None:
     assert "cublas" in names
 
 
-@pytest.mark.parametrize("variant", [row.name for row in kernel_variants()])
+@pytest.mark.parametrize("variant", [row.name for row in general_variants()])
 @pytest.mark.parametrize("dtype", ELEMENTS)
 def test_source_is_one_kernel_complete_in_itself(variant: str, dtype: str) -> None:
     for layout in ("NN", "TT", "GN", "NG"):
@@ -74,7 +74,7 @@ def test_source_is_the_same_each_time() -> None:
 def test_symbols_tell_all_specializations_apart() -> None:
     specializations = {
         codegen.specialize(row, tile=tile, dtype=dtype, layout=a + b)
-        for row in kernel_variants()
+        for row in general_variants()
         for tile in row.tiles or (None,)
         for dtype in ELEMENTS
         for a in "NTG"
@@ -309,9 +309,9 @@ def test_signature_is_cupys_and_what_names_a_kernel() -> None:
     assert parameters["variant"].default == "auto"
 
 
-@pytest.mark.parametrize("precision", ["ieee", "float32"])
+@pytest.mark.parametrize("precision", ["ieee", "float32", "fp16x3", "bf16x6"])
 def test_precision_is_one_of_a_few(precision: str) -> None:
-    with pytest.raises(ConfigError, match="precision is one of 'float32', 'ieee'; got 'tf32'"):
+    with pytest.raises(ConfigError, match=r"precision is one of 'float32', 'ieee', .*; got 'tf32'"):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="tf32")
     with pytest.raises((OperandTypeError, MissingDependencyError)):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision=precision)
@@ -488,7 +488,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     symbols: list[str] = []
     fake = SimpleNamespace(raw_kernel=lambda specialization: symbols.append(specialization.symbol))
     monkeypatch.setitem(sys.modules, "tiledmm.compilation", fake)
-    monkeypatch.setitem(sys.modules, "tiledmm.launch", SimpleNamespace(device_model=lambda: H100))
+    monkeypatch.setitem(sys.modules, "tiledmm.launch", SimpleNamespace(device_model=lambda splits=True: H100))
     return symbols
 
 
@@ -499,8 +499,11 @@ def test_precompile_takes_every_tile_and_plain_layout_of_a_variant(compiled: lis
 
 def test_precompile_for_auto(compiled: list[str]) -> None:
     assert tiledmm.precompile() > 0
-    names = {name for name, _ in AUTO_KERNELS} | {"sum_slices", "pack"}
-    assert all(any(symbol.startswith(f"tiledmm_{name}_f32_") for name in names) for symbol in compiled)
+    names = {name for name, _ in AUTO_KERNELS} | {"sum_slices", "pack", "split"}
+    assert all(
+        any(symbol.startswith((f"tiledmm_{name}_f32_", f"tiledmm_{name}_f16_")) for name in names)
+        for symbol in compiled
+    )
     assert sum("sum_slices" in symbol for symbol in compiled) == 3, "for few slices and for many"
 
 

@@ -11,7 +11,7 @@ from tiledmm import codegen
 from tiledmm.codegen import render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.ladder import VARIANTS, find_variant, kernel_variants
+from tiledmm.ladder import VARIANTS, find_variant, general_variants, kernel_variants
 
 GOLDEN = renderings()
 
@@ -19,7 +19,7 @@ GOLDEN = renderings()
 @pytest.mark.parametrize("name", GOLDEN)
 def test_rendering_is_the_golden_one(name):
     golden = (FOLDER / name).read_text(encoding="utf-8")
-    assert render(GOLDEN[name]) == golden, "a template changed: read the diff, then run 'make golden'"
+    assert render(GOLDEN[name].kernel) == golden, "a template changed: read the diff, then run 'make golden'"
 
 
 def test_there_are_no_other_golden_files():
@@ -28,12 +28,12 @@ def test_there_are_no_other_golden_files():
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_rendering_shows_no_trace_of_jinja_and_needs_no_header(name):
-    text = render(GOLDEN[name])
+    text = render(GOLDEN[name].kernel)
     assert not re.search(r"\{\{|\}\}|\{%|%\}|^\s*//%|#include", text, re.MULTILINE)
     assert text.count('extern "C" __global__') == 1
 
 
-@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
 def test_every_template_says_what_it_is(row):
     text = render(specialize(row))
     for heading in (
@@ -46,14 +46,14 @@ def test_every_template_says_what_it_is(row):
         assert heading in text, heading
 
 
-@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
 def test_every_barrier_says_why(row):
     for line in render(specialize(row)).splitlines():
         if re.search(r"__sync(?:threads|warp)\(\);", line):
             assert re.search(r"__sync(?:threads|warp)\(\);\s+// \S", line), line
 
 
-@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
 def test_inline_ptx_stands_in_one_header_only(row):
     headers = (codegen.template_folder() / "ptx.cuh").read_text()
     body = render(specialize(row)).replace(headers, "")
@@ -63,7 +63,7 @@ def test_inline_ptx_stands_in_one_header_only(row):
 def test_symbols_tell_kernels_apart():
     specializations = {
         specialize(row, tile=tile, dtype=dtype, layout=layout)
-        for row in kernel_variants()
+        for row in general_variants()
         for tile in row.tiles or (None,)
         for dtype in ELEMENTS
         for layout in ("NN", "NT", "GT")
@@ -106,11 +106,12 @@ def test_a_variant_for_some_types_says_which():
     assert "tiledmm_tensor_core_f16_" in tiledmm.source("tensor_core")
     with pytest.raises(UnsupportedTypeError, match=r"multiplies float16, .*, complex128, not float32"):
         tiledmm.source("tensor_core", dtype="float32")
-    assert "tensor_core" not in {row.name for row in kernel_variants()}
+    assert "tensor_core" not in {row.name for row in general_variants()}
     assert "tensor_core" in {row.name for row in kernel_variants("int8")}
 
 
 def test_names_in_the_ladder_are_in_order():
     expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled"]
-    expected += ["vectorized", "warp_tiled", "thin", "dot_products", "tiny", "tensor_core", "wgmma", "cublas"]
+    expected += ["vectorized", "warp_tiled", "thin", "dot_products", "tiny", "tensor_core", "wgmma"]
+    expected += ["split_float32", "cublas"]
     assert list(VARIANTS) == expected == list(tiledmm.variants())

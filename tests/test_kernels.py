@@ -7,18 +7,19 @@ import itertools
 import pytest
 
 from tiledmm.architectures import TARGETS, occupancy
-from tiledmm.codegen import ORDERS, render, specialize
-from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import find_variant, kernel_variants
+from tiledmm.codegen import ORDERS, Specialization, render, specialize
+from tiledmm.elements import ELEMENTS, PIECES
+from tiledmm.geometry import splitting, unsplit
+from tiledmm.ladder import find_variant, general_variants, kernel_variants
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
 from tiledmm.inspection import compile_for
 
-KERNELS = [(row.name, tile) for row in kernel_variants() for tile in row.tiles or (None,)]
+KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]
 TYPES = list(ELEMENTS)
 SOME_TYPES = [
-    (row.name, tile, dtype) for row in kernel_variants(None) for tile in row.tiles for dtype, _ in row.types
+    (row.name, tile, dtype) for row in kernel_variants() for tile in row.tiles for dtype, _ in row.types
 ]  # kernels that multiply some types only
 LAYOUTS = ["".join(pair) for pair in itertools.product(ORDERS, repeat=2)]
 
@@ -48,8 +49,10 @@ def test_the_covering_set_covers_all_pairs():
 
 
 def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, **types: str) -> None:
-    spec = specialize(variant, tile=tile, dtype=dtype, layout=layout, **types)
-    spec = spec.kernel
+    check_kernel(specialize(variant, tile=tile, dtype=dtype, layout=layout, **types).kernel, target)
+
+
+def check_kernel(spec: Specialization, target: str) -> None:
     resources = compile_for(render(spec), spec.symbol, spec.variant.target or target)
     assert resources.warnings == ()
     assert (resources.spill_store_bytes, resources.spill_load_bytes, resources.stack_bytes) == (0, 0, 0)
@@ -104,6 +107,14 @@ def test_kernel_elsewhere(variant, tile, dtype, layout, target):
 def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
     spec = specialize(variant, dtype=dtype, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype)
     assert compile_for(render(spec), spec.symbol, "sm_90").warnings == ()
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
+@pytest.mark.parametrize("products", PIECES)
+def test_kernels_of_operands_that_are_split(products, layout):
+    spec = specialize("split_float32", tile=128, layout=layout, config={"products": products, "stages": 2})
+    for each in (spec, splitting(spec, 0), splitting(spec, 1), unsplit(spec)):
+        check_kernel(each if each.condition == "finds" else each.kernel, "sm_90")
 
 
 @pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])

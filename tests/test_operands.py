@@ -138,7 +138,7 @@ def launch_on_numpy() -> Iterator[None]:
         Plan=_ReferencePlan,
         check_array=lambda x, name: None,
         current_device=lambda: 0,
-        device_model=lambda: H100,
+        device_model=lambda splits=True: H100,
         cupy=np,
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import PROPERTY
 from tiledmm import geometry
 from tiledmm.codegen import specialize
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 from tiledmm.operands import Array, describe, resolve
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
 
@@ -333,7 +333,7 @@ def test_a_product_transposed_is_the_same_product() -> None:
 
 def test_every_variant_has_a_grid() -> None:
     problem = problem_of(np.zeros((100, 3), "f4"), np.zeros((3, 200), "f4"))
-    for variant in kernel_variants():
+    for variant in general_variants():
         for tile in variant.tiles or (None,):
             specialization = specialize(variant, tile=tile)
             config = specialization.config

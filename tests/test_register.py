@@ -8,7 +8,7 @@ from tests.conftest import missing_simulator
 from tiledmm import api, errors
 from tiledmm.bench.records import expand
 from tiledmm.codegen import template_folder
-from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.ladder import VARIANTS, general_variants
 
 TILED = (template_folder() / "tiled.cu.j2").read_text()
 
@@ -28,7 +28,7 @@ def mine(tmp_path):
 def test_a_template_becomes_a_variant(mine):
     assert tiledmm.register(mine) == "mine"
     assert tiledmm.variants()[-2:] == ("mine", "cublas")
-    assert kernel_variants()[-1].name == "mine"
+    assert general_variants()[-1].name == "mine"
     text = tiledmm.source("mine", tile=16, layout="NT")
     assert "tiledmm_mine_f32_16x16x16_nt" in text
     assert ("mine", 32) in expand()

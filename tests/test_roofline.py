@@ -7,7 +7,7 @@ import pytest
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import specialize
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 from tiledmm.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add
 from tiledmm.variant import Config
 
@@ -130,7 +130,7 @@ def test_a_large_thread_tile_on_slow_units_is_limited_by_multiply_adds():
     assert result.bound == gpu.peak_flops("float64")
 
 
-@pytest.mark.parametrize("variant", kernel_variants(), ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", general_variants(), ids=lambda variant: variant.name)
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
 def test_every_kernel_has_bounds(variant, layout):
     for tile in variant.tiles or (None,):

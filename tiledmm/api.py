@@ -15,7 +15,7 @@ from tiledmm.elements import ELEMENTS, WORDS, element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
-from tiledmm.model import H100, SPLITS, Model
+from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
 from tiledmm.selection import AUTO, select
 from tiledmm.tuned import table_of
@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 #: Plans that are kept. The oldest goes first when there are more.
 MAX_PLANS = 4096
 
+#: What float32 products may be taken as, and the numbers of ``split_float32`` that stand for it.
+SCHEMES: dict[str, tuple[int, dict[str, int]]] = {
+    "fp16x3": (256, {"products": 3}),
+    "bf16x6": (128, {"products": 6, "stages": 2}),
+    "bf16x9": (128, {"products": 9, "stages": 2}),
+}
+
 #: What ``precision=`` takes.
-PRECISIONS = ("float32", "ieee")
+PRECISIONS = ("float32", "ieee", *SCHEMES)
 
 _plans: dict[Any, Any] = {}
 _plans_lock = threading.Lock()
@@ -73,8 +80,9 @@ def matmul(
         tile: Tile size of the variant; None for its default.
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
             any of ``tiledmm.variant.Config``. Only with a variant that is named.
-        precision: What a float32 product may use: ``"float32"``, anything that keeps float32's accuracy; or ``"ieee"``,
-            float32 multiply-adds only. Today every kernel is of the second kind.
+        precision: What a float32 product may use: ``"float32"``, anything that keeps float32's accuracy (on Hopper,
+            large products go to ``split_float32``); ``"ieee"``, float32 multiply-adds only; or ``split_float32`` with
+            so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -118,13 +126,14 @@ def matmul(
     return plan.run(x1, x2, out)
 
 
-def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanation:
+def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", **keywords: Any) -> Explanation:
     """Which kernel ``matmul(x1, x2)`` takes, and why: print it. Needs no GPU.
 
     For CuPy arrays that is on the current device, for others on an H100.
 
     Args:
         x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``; no data is read.
+        precision: As for ``matmul``.
         **keywords: ``matmul``'s, but for those that name a kernel.
 
     Raises:
@@ -136,6 +145,10 @@ def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanatio
         tiledmm_warp_tiled_f32_64x64x8_nn, K in 96 slices: 10.4 us expected on H100 SXM 80 GB
         ...
     """
+    _check_precision(precision)
+    if precision in SCHEMES:
+        raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
+    splits = precision != "ieee"
     first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
     product = resolve(first, second, third, same_memory=begin_together(x1, x2), **keywords)
     left, right = product.convert
@@ -146,8 +159,8 @@ def explain(x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Explanatio
         )
         product = resolve(first, second, third, **keywords)
     if not type(x1).__module__.startswith("cupy"):
-        return explanation(product, H100, {})
-    model = device_module("launch").device_model()
+        return explanation(product, H100 if splits else H100_UNSPLIT, {})
+    model = device_module("launch").device_model(splits)
     return explanation(product, model, table_of(model.gpu.name))
 
 
@@ -257,7 +270,10 @@ def precompile(
     }
     specializations = {spec.kernel for _, spec in named}
     for chosen, spec in named:
-        if spec.variant.target:  # which packs what the copy engine cannot read
+        if spec.variant.splits:
+            specializations.update(geometry.splitting(spec, operand) for operand in (0, 1))
+            specializations.add(geometry.unsplit(spec).kernel)
+        elif spec.variant.target:  # which packs what the copy engine cannot read
             ways = [spec.packing_unless(*in_place) for in_place in itertools.product((True, False), repeat=2)]
             specializations.update(way.kernel for way in ways)
             specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
@@ -265,7 +281,8 @@ def precompile(
             if spec.variant.halves(spec.config):
                 half = replace(spec, config=replace(spec.config, triangle=1))
                 specializations.update((half.kernel, geometry.in_slices(half, SPLITS[-1])[0]))
-            specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
+            if not spec.variant.splits:
+                specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
             if spec.compute.dtype_name in WORDS and spec.variant.name == "warp_tiled":
                 words = replace(spec, config=replace(spec.config, pack_words=1))
                 specializations.update((words.kernel, *geometry.in_slices(words, SPLITS[-1])))
@@ -336,6 +353,9 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
         if kernel["config"] is not None:
             raise ConfigError("variant 'cublas' has no numbers to choose; leave config= out")
         return _Baseline(keywords)
+    splits = kernel["precision"] != "ieee"
+    if not splits and kernel["variant"] in VARIANTS and find_variant(kernel["variant"]).splits:
+        raise ConfigError(f'precision "ieee" is float32 multiply-adds, and variant {kernel["variant"]!r} has none')
     launch = device_module("launch")
     launch.check_array(x1, "x1")
     launch.check_array(x2, "x2")
@@ -345,9 +365,25 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
     product = resolve(describe(x1), describe(x2), None if out is None else describe(out), same_memory=same, **keywords)
     if product.via_temporary or product.convert != (None, None):
         return _Detour(product, keywords, kernel)
-    model = launch.device_model()
+    model = launch.device_model(splits)
     table = table_of(model.gpu.name) if kernel["variant"] == AUTO else None
+    if kernel["precision"] in SCHEMES and product.compute == ELEMENTS["float32"]:
+        kernel = _of_scheme(kernel)
     return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"], table, model))
+
+
+def _of_scheme(kernel: dict[str, Any]) -> dict[str, Any]:
+    """The kernel that a scheme stands for."""
+    if kernel["variant"] not in (AUTO, "split_float32"):
+        raise ConfigError(
+            f"precision {kernel['precision']!r} is for variant 'split_float32', not {kernel['variant']!r}"
+        )
+    tile, numbers = SCHEMES[kernel["precision"]]
+    return kernel | {
+        "variant": "split_float32",
+        "tile": tile if kernel["tile"] is None else kernel["tile"],
+        "config": {**numbers, **(kernel["config"] or {})},
+    }
 
 
 def _check_precision(precision: str) -> None:

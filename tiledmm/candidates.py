@@ -68,6 +68,9 @@ CANDIDATES = (
     Candidate("wgmma", 64, (), 700, {"float16": 500}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 128, (), 500, {"float16": 775}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 256, (), 770, {"float16": 900}, across_k=2.0, along_k=2.0),
+    Candidate("split_float32", 64, (), 500, {"float32": 165}, across_k=2.0, along_k=2.0),
+    Candidate("split_float32", 128, (), 550, {"float32": 280}, across_k=2.0, along_k=2.0),
+    Candidate("split_float32", 256, (), 700, {"float32": 298}, across_k=2.0, along_k=2.0),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
         "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,
         "complex128": 3.7,

@@ -17,7 +17,7 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import WORDS, Element, element
+from tiledmm.elements import PIECES, WORDS, Element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import find_variant
 from tiledmm.variant import LAUNCHED, Config, Variant
@@ -36,6 +36,8 @@ class Specialization:
         a, b, c: Element types of the operands and the result in memory.
         compute: Element type the product is taken in; ``a`` and ``b`` are converted to it as they are read.
         layout: Two letters, A's and B's: N rows contiguous, T columns contiguous (a transposed matrix), G neither.
+        condition: What was found of operands as they were split: ``"finds"`` if the kernel finds it; ``"splits"`` or
+            ``"does not split"`` if it does nothing unless that is so; empty for kernels that have no part in it.
     """
 
     variant: Variant
@@ -45,6 +47,7 @@ class Specialization:
     compute: Element
     c: Element
     layout: str
+    condition: str = ""
 
     @property
     def symbol(self) -> str:
@@ -54,7 +57,10 @@ class Specialization:
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
-        return f"tiledmm_{self.variant.name}_{types}_{cfg.bm}x{cfg.bn}x{cfg.bk}_{self.layout.lower()}{half}"
+        suited = "_unsplit" if self.condition == "does not split" else ""
+        scheme = f"x{cfg.products}" if cfg.products > 1 else ""
+        numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
+        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
 
     def __str__(self) -> str:
         """In words: the kernel, and what is done before and after it."""
@@ -83,6 +89,11 @@ class Specialization:
         if config.pack_words:
             words = WORDS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
+        if self.variant.splits:
+            piece, _ = PIECES[config.products]
+            a, b = self.layout[0], self.layout[1]
+            layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
+            return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
         return replace(
             self,
             config=bare,
@@ -101,11 +112,16 @@ class Specialization:
 
         Packed operands are of the product's own type: what is stored as another type cannot be read in place.
         """
-        if not self.variant.target:
+        if not self.variant.target or self.variant.splits:
             return self
         pack_a = self.config.pack_a or int(not (a_in_place and self.a == self.compute))
         pack_b = self.config.pack_b or int(not (b_in_place and self.b == self.compute))
         return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
+
+    @property
+    def pieces(self) -> int:
+        """How many 16-bit floats an element is split into; 1 if it is not."""
+        return PIECES[self.config.products][1] if self.config.products > 1 else 1
 
     @property
     def dynamic_shared_bytes(self) -> int:
@@ -177,6 +193,8 @@ def render(specialization: Specialization) -> str:
             compute_type=spec.compute.c_type,
             order_a=ORDERS[spec.layout[0]],
             order_b=ORDERS[spec.layout[1]],
+            condition=spec.condition,
+            pieces=spec.pieces,
         )
     )
 

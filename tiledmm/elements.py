@@ -79,6 +79,15 @@ WORDS: dict[str, Element] = {
 }
 
 
+#: What float32 numbers are split into, by how many products of pieces a product of two numbers is taken as: the pieces'
+#: type, and how many there are.
+PIECES: dict[int, tuple[Element, int]] = {
+    3: (ELEMENTS["float16"], 2),
+    6: (ELEMENTS["bfloat16"], 3),
+    9: (ELEMENTS["bfloat16"], 3),
+}
+
+
 def element(dtype: Any) -> Element:
     """The row of a dtype.
 

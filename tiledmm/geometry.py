@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from tiledmm.codegen import Specialization
-from tiledmm.elements import ELEMENTS, WORDS, Element
+from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element
 from tiledmm.errors import ShapeError
-from tiledmm.ladder import PACK, PACK_WORDS, SUM_SLICES
+from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SUM_SLICES, find_variant
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
-from tiledmm.tensor_maps import TensorMap, map_of
+from tiledmm.tensor_maps import TensorMap, map_of, map_of_pieces
+from tiledmm.tilings import split_across_k, split_along_k
 from tiledmm.variant import Config, Variant
 
 MAX_GRID_X = 2**31 - 1
@@ -35,6 +36,15 @@ SLICE_STEP = 8
 #: Rows of a packed operand begin at multiples of so many bytes.
 PACKED_ALIGNMENT = 128
 
+#: Name of the memory for what is found of operands that are split, and what its bytes are before.
+FINDINGS, UNFOUND = "findings", 0x7F
+
+#: Steps of k below which nothing is split: float32 sums of so few are as good, or better.
+SHORTEST_SPLIT = 256
+
+# Bytes of Findings before the exponents (``cuda_src/findings.cuh``).
+_FINDINGS_HEAD = 12
+
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
 
@@ -45,10 +55,12 @@ class Launch:
     Attributes:
         specialization: The kernel.
         grid: Blocks along x and y.
-        words: Its ``Problem`` (``cuda_src/matrices.cuh``), a word a member.
+        words: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), a word a member.
         operands: What its pointers are: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
         begins: Bytes from the first element of each to where the pointer points.
         maps: How the copy engine finds A and B, for a kernel that has them copied so: these take the pointers' place.
+        findings: Bytes from the beginning of the scratch memory of that name to what is found of each operand: its last
+            words are then the addresses. Empty for a kernel that has no part in it.
     """
 
     specialization: Specialization
@@ -57,6 +69,7 @@ class Launch:
     operands: tuple[str, ...]
     begins: tuple[int, ...]
     maps: tuple[TensorMap, ...] = ()
+    findings: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,8 @@ class Scratch:
     """Memory in which launches pass on an array.
 
     Attributes:
-        name: ``"packed A"``, ``"packed B"``, ``"words of A"``, ``"words of B"``, or ``"sums"``: of every slice,
+        name: ``"packed A"``, ``"packed B"``, ``"words of A"``, ``"words of B"``, ``"pieces of A"``, ``"pieces of B"``,
+            ``"findings"``, all of which is ``UNFOUND`` before the first launch, or ``"sums"``: of every slice,
             ``(slices, products, m, n)``.
         shape: The array's.
         pitch: Elements from one row to the next.
@@ -101,9 +115,21 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
     Raises:
         ShapeError: If there are more blocks than a grid can hold, 1.4e14.
     """
+    if specialization.variant.splits:
+        return _splitting(specialization, problem)
+    return _schedule(specialization, problem)
+
+
+def _schedule(
+    specialization: Specialization,
+    problem: Problem,
+    maps: tuple[TensorMap, ...] = (),
+    operands: tuple[str, str] = ("A", "B"),
+) -> Schedule:
+    """The launches of a product whose operands are read in place or packed; or have been split, and have maps."""
     config, kernel = specialization.config, specialization.kernel
     before, after, scratch = [], [], []
-    names = ["A", "B", "C"]
+    names = [*operands, "C"]
     for i, packs in enumerate((config.pack_a, config.pack_b)):
         if packs:
             launch, memory, problem = _packing(specialization, problem, i)
@@ -141,11 +167,95 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
     begins = tuple(begin * each.itemsize for begin, each in zip(into.begins, types, strict=True))
-    maps: tuple[TensorMap, ...] = ()
-    if specialization.variant.target:
+    if specialization.variant.target and not maps:
         maps = map_of(into, 0, config, kernel.a), map_of(into, 1, config, kernel.b)
     multiplying = Launch(kernel, _grid(blocks), _words(config, into, cut, sums), tuple(names), begins, maps)
     return Schedule((*before, multiplying, *after), tuple(scratch))
+
+
+def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
+    """Splits both operands into pieces and multiplies these; or, if the data is not for that, the operands themselves.
+
+    What the data is for is found as it is split. Both kernels are launched, and one of them does nothing.
+    """
+    if problem.k < SHORTEST_SPLIT:
+        return _schedule(replace(unsplit(specialization), condition=""), problem)
+    kernel = specialization.kernel
+    before, scratch, maps, found = [], [], [], 0
+    # Pieces are found by maps: A's and B's strides only say how many matrices further.
+    strides = (0, 0, 0, 0, *problem.strides[4:])
+    pieces = replace(problem, layout=kernel.layout, begins=(0, 0, problem.begins[2]), strides=strides)
+    begins = []
+    for i, side in enumerate("ab"):
+        sizes, in_matrices = _once(problem, side, 1)
+        rows = (problem.m, problem.n)[i]
+        launch, memory, mapped = _split(specialization, problem, i, found)
+        before.append(launch)
+        scratch.append(memory)
+        maps.append(mapped)
+        begins.append(found)
+        found += _FINDINGS_HEAD + 4 * rows * math.prod(sizes)
+        found += -found % 8
+        batch = zip(in_matrices, pieces.batch, strict=True)
+        pieces = replace(pieces, batch=tuple(replace(dimension, **{side: step}) for step, dimension in batch))
+    scratch.append(Scratch(FINDINGS, (found,), found, ELEMENTS["uint8"]))
+    findings = begins[0], begins[1]
+    names = scratch[0].name, scratch[1].name
+    planned = _schedule(specialization, pieces, (maps[0], maps[1]), names)
+    multiplying = replace(planned.multiplying, findings=findings)
+    launches = [multiplying if each is planned.multiplying else each for each in planned.launches]
+    otherwise = _schedule(unsplit(specialization), problem)
+    launches += [replace(each, findings=findings) for each in otherwise.launches]
+    return Schedule((*before, *launches), (*scratch, *planned.scratch))
+
+
+def unsplit(specialization: Specialization) -> Specialization:
+    """The kernel for operands that do not split."""
+    variant = find_variant("warp_tiled")
+    config = variant.config(min(variant.default_tile, specialization.config.bn), specialization.compute)
+    return replace(specialization, variant=variant, config=config, condition="does not split")
+
+
+def splitting(specialization: Specialization, operand: int) -> Specialization:
+    """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose."""
+    compute, products = specialization.compute, specialization.config.products
+    piece, _ = PIECES[products]
+    letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
+    config = (split_across_k if letter == "T" else split_along_k)(products)
+    stored = (specialization.a, specialization.b)[operand]
+    return Specialization(SPLIT, config, stored, compute, compute, piece, f"{letter}N", "finds")
+
+
+def _split(
+    specialization: Specialization, problem: Problem, operand: int, findings: int
+) -> tuple[Launch, Scratch, TensorMap]:
+    """Splits A (0) or B (1).
+
+    Returns:
+        The launch, the memory that it fills, and how the copy engine finds the pieces there.
+    """
+    spec = splitting(specialization, operand)
+    side, piece = "ab"[operand], spec.c
+    rows = (problem.m, problem.n)[operand]
+    row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
+    lines, neighbours = (problem.k, rows) if spec.layout[0] == "T" else (rows, problem.k)
+    step = PACKED_ALIGNMENT // piece.itemsize
+    pitch = tiles(neighbours, step) * step
+    sizes, strides = _once(problem, side, lines * pitch)
+    matrices = math.prod(sizes)
+    plane = matrices * lines * pitch
+    steps = (1, pitch) if spec.layout[0] == "T" else (pitch, 1)
+    copied = Problem(
+        rows, 1, problem.k, (row, col, 0, 0, *steps), _copying(problem, side, sizes, strides), spec.layout, ()
+    )
+    words = _words(spec.config, copied, (1, problem.k), plane)
+    memory = Scratch(f"pieces of {'AB'[operand]}", (spec.pieces, matrices, lines, neighbours), pitch, piece)
+    begins = problem.begins[operand] * spec.a.itemsize, 0
+    grid = _grid(tiles(rows, spec.config.bm) * _products(copied))
+    launch = Launch(spec, grid, words, ("AB"[operand], memory.name), begins, findings=(findings, findings))
+    kernel = specialization.kernel
+    mapped = map_of_pieces(operand, specialization.config, piece, kernel.layout, memory.shape, pitch)
+    return launch, memory, mapped
 
 
 def in_slices(specialization: Specialization, slices: int) -> tuple[Specialization, Specialization]:

@@ -167,6 +167,22 @@ VARIANTS: dict[str, Variant] = {
             target="sm_90a",
         ),
         Variant(
+            name="split_float32",
+            template="split_float32.cu.j2",
+            summary="float32 from tensor cores: 16-bit pieces, multiplied and summed a few steps at a time",
+            configure=tilings.split_float32,
+            block=lambda config: (config.threads + 128, 1),
+            shared_bytes=tilings.shared_pieces,
+            rules=tilings.pieces_in_lines,
+            tiles=(64, 128, 256),
+            default_tile=256,
+            tensor_cores=True,
+            simulated=False,
+            types=(("float32", (9, 0)),),
+            target="sm_90a",
+            splits=True,
+        ),
+        Variant(
             name="cublas",
             template=None,
             summary="cupy.matmul itself, the baseline; never chosen unless it is named",
@@ -212,6 +228,17 @@ PACK_WORDS = Variant(
 )
 
 
+# What splits float32 numbers into 16-bit pieces; its tile is the number of products of pieces (see ``Config``).
+SPLIT = Variant(
+    name="split",
+    template="split.cu.j2",
+    summary="splits float32 numbers into 16-bit pieces",
+    configure=lambda tile, element: tilings.split_along_k(tile),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
+)
+
+
 def add_variant(row: Variant) -> None:
     """Puts a user's variant on the ladder, above the kernels and below the baseline; one of that name is replaced."""
     with _LOCK:
@@ -234,10 +261,15 @@ def _replace(rows: dict[str, Variant]) -> None:
 _LOCK = threading.Lock()
 
 
-def kernel_variants(dtype: str | None = "float32") -> list[Variant]:
+def kernel_variants(dtype: str | None = None) -> list[Variant]:
     """The kernels of this package that multiply a type (None: any), in ladder order; ``cublas`` is none of them."""
     kernels = [row for row in VARIANTS.values() if row.template is not None]
     return kernels if dtype is None else [row for row in kernels if row.multiplies(ELEMENTS[dtype])]
+
+
+def general_variants() -> list[Variant]:
+    """Those that multiply every type."""
+    return [row for row in kernel_variants() if not row.types]
 
 
 def find_variant(name: str) -> Variant:

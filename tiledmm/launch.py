@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import cupy
+import numpy as np
 from cupy.linalg import _product
 
 from tiledmm.architectures import Gpu
-from tiledmm.candidates import CANDIDATES
 from tiledmm.compilation import knows_targets, raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
-from tiledmm.geometry import Launch, schedule
+from tiledmm.geometry import FINDINGS, UNFOUND, Launch, schedule
 from tiledmm.ladder import find_variant
-from tiledmm.model import Choice, Model
+from tiledmm.model import Choice, Model, candidates
 from tiledmm.tensor_maps import ALIGNMENT, TensorMap
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
@@ -30,6 +30,9 @@ current_device = cupy.cuda.runtime.getDevice
 
 # Where arrays in scratch memory begin.
 _ALIGNMENT = 512
+
+# Places of scratch memory for which a launch keeps its arguments.
+_PLACES = 16
 
 # RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch).
 # A wrapper made once serves as well; it is not a documented name, so a CuPy without it gets the array.
@@ -46,11 +49,12 @@ class _Prepared:
     Attributes:
         operands: Of each of its pointers, the array by name and how many bytes in.
         maps: Of A and B, if the copy engine is to find them.
+        findings: Bytes into scratch memory at which it finds what was found of each operand, if it asks.
     """
 
-    __slots__ = ("block", "function", "grid", "maps", "operands", "shared", "sizes")
+    __slots__ = ("_placed", "block", "findings", "function", "grid", "maps", "operands", "shared", "sizes", "words")
 
-    def __init__(self, launch: Launch, operands: list[tuple[str, int]]) -> None:
+    def __init__(self, launch: Launch, operands: list[tuple[str, int]], findings: int = 0) -> None:
         specialization = launch.specialization
         self.function = raw_kernel(specialization).kernel
         self.grid: tuple[int, int] = launch.grid
@@ -60,24 +64,43 @@ class _Prepared:
             self.grid = min(launch.grid[0] * launch.grid[1], room) * together, 1
         self.block: tuple[int, int] = specialization.block
         self.shared = specialization.dynamic_shared_bytes
+        self.words = launch.words
+        self.findings = [findings + begin for begin in launch.findings]
         self.sizes: Any = _by_value(launch.words)
+        self._placed: dict[int, Any] = {}  # the same with addresses of findings, by that of the scratch memory
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
 
-    def __call__(self, arrays: dict[str, Any]) -> None:
+    def __call__(self, addresses: dict[str, int]) -> None:
         """Launches it on arrays that begin there."""
-        pointers = [arrays[name] + begin for name, begin in self.operands]
-        if self.maps:  # the driver encodes in a context only, and a new thread has none yet
-            cupy.cuda.runtime.setDevice(current_device())
+        arguments: list[Any] = [addresses[name] + begin for name, begin in self.operands]
         for i, each in enumerate(self.maps):
-            pointers[i] = _by_value(each.encode(int(pointers[i])))
-        self.function(self.grid, self.block, (*pointers, self.sizes), self.shared)
+            arguments[i] = _map_argument(each, arguments[i])
+        sizes = self._sizes(addresses["scratch"]) if self.findings else self.sizes
+        self.function(self.grid, self.block, (*arguments, sizes), self.shared)
+
+    def _sizes(self, scratch: int) -> Any:
+        """The sizes, with the addresses of what is found; CuPy's pool mostly hands out the same memory again."""
+        sizes = self._placed.get(scratch)
+        if sizes is None:
+            if len(self._placed) >= _PLACES:
+                self._placed.clear()
+            words = [*self.words, *(scratch + begin for begin in self.findings)]
+            sizes = self._placed[scratch] = _by_value(np.array(words, np.int64))
+        return sizes
+
+
+@functools.lru_cache(maxsize=1024)
+def _map_argument(described: TensorMap, pointer: int) -> Any:
+    """The map of a matrix there, as a kernel's argument."""
+    cupy.cuda.runtime.setDevice(current_device())  # the driver encodes in a context only; a new thread has none yet
+    return _by_value(described.encode(pointer))
 
 
 class Plan:
     """One product on one device, ready to be launched on any arrays that are described alike."""
 
-    __slots__ = ("_packing", "alignment", "choice", "launches", "mapped", "product", "scratch_bytes")
+    __slots__ = ("_packing", "alignment", "choice", "findings", "launches", "mapped", "product", "scratch_bytes")
 
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
@@ -86,6 +109,7 @@ class Plan:
         self.launches: list[_Prepared] = []  # none if there is nothing to multiply
         self.scratch_bytes = 0
         self.mapped: set[str] = set()  # what the copy engine reads in place
+        self.findings: list[tuple[int, int]] = []  # begin and bytes of what is to be filled with UNFOUND
         self._packing: Plan | None = None
         if self.product.problem.is_empty or (self.product.problem.k == 0 and choice.copies):
             return
@@ -96,12 +120,14 @@ class Plan:
             for memory in planned.scratch:
                 offsets[memory.name] = self.scratch_bytes
                 self.scratch_bytes += -(-memory.bytes // _ALIGNMENT) * _ALIGNMENT
+                if memory.name == FINDINGS:
+                    self.findings.append((offsets[memory.name], memory.bytes))
             for each in planned.launches:
                 operands = [
                     ("scratch", offsets[name]) if name in offsets else (names.get(name, name), begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
-                self.launches.append(_Prepared(each, operands))
+                self.launches.append(_Prepared(each, operands, offsets.get(FINDINGS, 0)))
                 self.mapped.update(names[name] for name in ("A", "B") if each.maps and name in each.operands)
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
@@ -133,9 +159,9 @@ class Plan:
             for a, b, c in product.problem.outer_offsets():
                 steps = (b, a, c) if product.swapped else (a, b, c)
                 pairs = zip((x1, x2, result), steps, strict=True)
-                self._launch(*(x.data + step * x.dtype.itemsize for x, step in pairs))
+                self._launch(*(x.data.ptr + step * x.dtype.itemsize for x, step in pairs))
         elif len(self.launches) > 1 or self.launches[0].maps:
-            self._launch(x1.data, x2.data, result.data)
+            self._launch(x1.data.ptr, x2.data.ptr, result.data.ptr)
         else:
             left, right = (x2, x1) if product.swapped else (x1, x2)
             only = self.launches[0]
@@ -151,12 +177,14 @@ class Plan:
             self._packing = Plan(self.choice.packed())
         return self._packing
 
-    def _launch(self, x1: Any, x2: Any, out: Any) -> None:
-        """All kernels of a product, on memory that begins there."""
+    def _launch(self, x1: int, x2: int, out: int) -> None:
+        """All kernels of a product, on memory that begins at these addresses."""
         with _borrowed(self.scratch_bytes) as scratch:
-            arrays = {"x1": x1, "x2": x2, "C": out, "scratch": scratch}
+            addresses = {"x1": x1, "x2": x2, "C": out, "scratch": scratch}
+            for begin, size in self.findings:
+                cupy.cuda.runtime.memsetAsync(scratch + begin, UNFOUND, size, cupy.cuda.get_current_stream().ptr)
             for each in self.launches:
-                each(arrays)
+                each(addresses)
 
     def _overlaps(self, x1: Any, x2: Any, out: Any) -> bool:
         """Whether ``out`` may share memory with an operand, judged by the stretch of memory that each spans."""
@@ -183,33 +211,34 @@ class Plan:
 
 
 @contextlib.contextmanager
-def _borrowed(size: int) -> Iterator[Any]:
-    """Memory for what is launched meanwhile on the current stream.
+def _borrowed(size: int) -> Iterator[int]:
+    """The address of memory for what is launched meanwhile on the current stream.
 
     From CuPy's pool, which hands it out again to what comes later on that stream. A graph that is being captured is
     launched any time later: there the memory is the graph's own.
     """
     if not size:
-        yield None
+        yield 0
         return
     stream = cupy.cuda.get_current_stream()
     if not stream.is_capturing():
-        yield cupy.cuda.alloc(size)
+        memory = cupy.cuda.alloc(size)
+        yield memory.ptr
         return
-    pointer = cupy.cuda.runtime.mallocAsync(size, stream.ptr)
+    pointer: int = cupy.cuda.runtime.mallocAsync(size, stream.ptr)
     yield pointer
     cupy.cuda.runtime.freeAsync(pointer, stream.ptr)
 
 
-def device_model() -> Model:
-    """The current device's."""
-    return _model_of(current_device())
+def device_model(splits: bool = True) -> Model:
+    """The current device's, with or without kernels that split operands."""
+    return _model_of(current_device(), splits)
 
 
 @functools.lru_cache
-def _model_of(device: int) -> Model:
+def _model_of(device: int, splits: bool) -> Model:
     gpu = Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device))
-    return Model(gpu, [each for each in CANDIDATES if knows_targets() or not find_variant(each.variant).target])
+    return Model(gpu, [each for each in candidates(splits) if knows_targets() or not find_variant(each.variant).target])
 
 
 def check_array(x: Any, name: str) -> None:

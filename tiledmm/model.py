@@ -16,7 +16,7 @@ from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES, Candidate
 from tiledmm.codegen import Specialization
 from tiledmm.elements import WORDS, Element
-from tiledmm.geometry import slice_step, slices_in, tiles, tiles_of_c
+from tiledmm.geometry import SHORTEST_SPLIT, slice_step, slices_in, tiles, tiles_of_c
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
@@ -38,6 +38,10 @@ _PACKING, _NARROW = 2.4, 0.93
 
 # Terabytes a second, read, at which narrow elements are packed to words.
 _PACKING_WORDS = 0.7
+
+# Microseconds of the other launches of a product whose operands are split, two that split and one that does nothing;
+# and terabytes a second, read and written, at which they are split.
+_SPLITTING, _SPLITTING_RATE = 12.0, 2.0
 
 # Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
 # written where these are not neighbours.
@@ -134,6 +138,10 @@ class Model:
             for kind in {name for candidate in CANDIDATES for name in candidate.rates}
         }
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
+
+    def takes(self, variant: str) -> bool:
+        """Whether it chooses from kernels of a variant."""
+        return any(each.variant == variant for each in self.candidates)
 
     def kernels_for(self, compute: Element) -> Iterator[Candidate]:
         """What it chooses from for a type."""
@@ -254,6 +262,9 @@ class Model:
             packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
             packing = 2 * packed / _PACKING
             letters = ("N" if "pack_a" in packs else letters[0]) + ("N" if "pack_b" in packs else letters[1])
+        elif find_variant(candidate.variant).splits:
+            launches += _SPLITTING
+            packing = 2 * (a_bytes + b_bytes) / _SPLITTING_RATE
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW
         elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
@@ -279,8 +290,14 @@ class Model:
         return time
 
 
-#: The model of an H100.
+def candidates(splits: bool) -> list[Candidate]:
+    """What ``auto`` chooses from, with or without kernels that split operands."""
+    return [each for each in CANDIDATES if splits or not find_variant(each.variant).splits]
+
+
+#: The model of an H100; and of one without kernels that split operands.
 H100 = Model()
+H100_UNSPLIT = Model(candidates=candidates(splits=False))
 
 
 def _time(choice: Choice) -> float:
@@ -319,6 +336,9 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
     if candidate.variant == "dot_products":  # its lanes read along k
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
+    elif find_variant(candidate.variant).splits:
+        if problem.k >= SHORTEST_SPLIT:
+            yield ()
     elif find_variant(candidate.variant).tensor_cores:
         # Operands are copied as they lie, 16 bytes at a time. Bytes that do not lie along k are left to packed words.
         in_place = (

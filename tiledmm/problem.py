@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-#: Batch dimensions that a kernel walks itself (``Problem`` in ``cuda_src/matrices.cuh``).
+#: Batch dimensions that a kernel walks itself (``Problem`` in ``cuda_src/matrices.cuh.j2``).
 KERNEL_BATCH_DIMENSIONS = 3
 
 

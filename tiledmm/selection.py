@@ -54,5 +54,7 @@ def measured(product: Product, table: Table, model: Model) -> Choice | None:
         return None
     seen = product.transposed() if entry.turned else product
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
+    if find_variant(entry.variant).splits and not model.takes(entry.variant):
+        return None  # it may not be used here
     config = find_variant(entry.variant).config(None, seen.compute, entry.numbers)
     return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)

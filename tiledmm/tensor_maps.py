@@ -81,9 +81,7 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
     if not has_coordinates(problem):
         raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
     neighbours, lines, step = _lines(problem, operand)
-    along_k = problem.layout[operand] == "NT"[operand]
-    across = (config.bm, config.bn)[operand] // config.cluster
-    box = _LINE // element.itemsize, across if along_k else config.bk
+    box = _box(problem.layout[operand] == "NT"[operand], operand, config, element)
     sizes, strides = [max(neighbours, 1), max(lines, 1)], [_stride(step, lines, element)]
     dimensions = [(1, 0)] * (KERNEL_BATCH_DIMENSIONS - len(problem.batch))
     dimensions += [(d.size, (d.a, d.b)[operand]) for d in problem.batch]
@@ -91,6 +89,35 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
         sizes.append(size if step else 1)
         strides.append(_stride(step, sizes[-1], element))
     return TensorMap(element.itemsize, tuple(sizes), tuple(strides), box)
+
+
+def map_of_pieces(
+    operand: int, config: Config, element: Element, layout: str, sizes: tuple[int, ...], pitch: int
+) -> TensorMap:
+    """The map of the pieces of A (0) or B (1), boxes as ``map_of`` has them.
+
+    Args:
+        operand, config, element: Whose, for which kernel, and of which type.
+        layout: Of A's and B's pieces.
+        sizes: How many pieces, matrices of each, lines of each matrix and elements of a line.
+        pitch: Elements from a line to the next.
+
+    Raises:
+        ShapeError: If a size does not fit the copy engine's coordinates.
+    """
+    pieces, matrices, lines, neighbours = sizes
+    if max(sizes) >= _LARGEST_SIZE:
+        raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
+    steps = pitch, lines * pitch, matrices * lines * pitch
+    box = _box(layout[operand] == "NT"[operand], operand, config, element)
+    strides = (*(step * element.itemsize for step in steps), _LINE)
+    return TensorMap(element.itemsize, (neighbours, lines, matrices, pieces, 1), strides, box)
+
+
+def _box(along_k: bool, operand: int, config: Config, element: Element) -> tuple[int, int]:
+    """Neighbours and lines that are copied at a time."""
+    across = (config.bm, config.bn)[operand] // config.cluster
+    return _LINE // element.itemsize, across if along_k else config.bk
 
 
 def _lines(problem: Problem, operand: int) -> tuple[int, int, int]:
@@ -105,7 +132,6 @@ def _stride(step: int, size: int, element: Element) -> int:
     return step * element.itemsize if size > 1 else _LINE
 
 
-@functools.lru_cache(maxsize=256)
 def _encode(described: TensorMap, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
     memory = np.zeros(128 + 64, np.uint8)
     start = -memory.ctypes.data % 64

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.architectures import WARP_SIZE
-from tiledmm.elements import Element
+from tiledmm.elements import PIECES, Element
 from tiledmm.variant import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
@@ -413,6 +413,35 @@ def shared_lines(config: Config, element: Element, layout: str) -> int:
     bm = config.bm // config.cluster
     rows = bm * (2 * config.bn + 8 * 16)  # of complex128: others take less
     return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
+
+
+def pieces_in_lines(config: Config, element: Element) -> list[Rule]:
+    """Of ``split_float32``: what ``wgmma`` needs of its numbers, for pieces."""
+    piece, _ = PIECES[config.products]
+    return warpgroups(config, piece)
+
+
+def shared_pieces(config: Config, element: Element, layout: str) -> int:
+    """Tiles of all pieces, and two barriers a stage."""
+    piece, count = PIECES[config.products]
+    rows = config.bm // config.cluster + config.bn
+    return config.stages * (config.bk * rows * count * piece.itemsize + 2 * 8)
+
+
+def split_float32(tile: int, element: Element) -> Config:
+    """As ``wgmma``, with as many stages as pieces leave room for."""
+    piece, _ = PIECES[3]
+    return replace(wgmma(tile, piece), products=3, stages={64: 4, 128: 3, 256: 2}[tile])
+
+
+def split_along_k(products: int) -> Config:
+    """A row a block, four successive elements a thread."""
+    return Config(bm=1, bn=4, bk=1024, tn=4, unroll=4, lanes=256, products=products)
+
+
+def split_across_k(products: int) -> Config:
+    """32 rows a block, four of them a thread: rows that are neighbours in memory."""
+    return Config(bm=32, bn=1, bk=64, tm=4, unroll=4, lanes=64, products=products)
 
 
 def wgmma(tile: int, element: Element) -> Config:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from tiledmm.elements import WORDS, Element
+from tiledmm.elements import PIECES, WORDS, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 
 # A block's static shared memory; more has to be asked for at launch.
@@ -50,6 +50,7 @@ class Config:
         group: Columns of blocks that are numbered together, so that those that run at a time share what they read.
         tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
         cluster: Blocks that compute a tile of bm x bn together, and share what they copy.
+        products: Of 16-bit pieces, in a product of two elements: 3 of float16, 6 or 9 of bfloat16; 1 without pieces.
     """
 
     bm: int
@@ -72,6 +73,7 @@ class Config:
     group: int = 1
     tiles_per_block: int = 1
     cluster: int = 1
+    products: int = 1
 
     @property
     def tile_threads(self) -> int:
@@ -111,6 +113,7 @@ class Variant:
         target: What its instructions are compiled for, where that is one architecture only: ``"sm_90a"``. Such a kernel
             asks for its shared memory at launch, runs as many blocks as there are SMs, each for one tile of C after the
             other, and has its operands copied to it by the copy engine (see ``tensor_maps``).
+        splits: Whether operands are split into 16-bit pieces, or multiplied by the CUDA cores where these do not do.
         text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
         folder: Where that lies, and what it includes may lie.
     """
@@ -130,6 +133,7 @@ class Variant:
     tensor_cores: bool = False
     types: tuple[tuple[str, tuple[int, int]], ...] = ()
     target: str = ""
+    splits: bool = False
     text: str | None = None
     folder: str = ""
 
@@ -163,8 +167,8 @@ class Variant:
         return self.types[0][0] if self.types else "float32"
 
     def least_capability(self, element: Element) -> tuple[int, int]:
-        """The least compute capability of a device that multiplies elements of this type."""
-        return dict(self.types).get(element.dtype_name, (0, 0))
+        """The least compute capability of a device that multiplies elements of this type, or pieces of that type."""
+        return dict(self.types).get(element.dtype_name, min((least for _, least in self.types), default=(0, 0)))
 
     def halves(self, config: Config) -> bool:
         """Whether, of a symmetric C, it can compute the tiles on and below the diagonal alone."""
@@ -197,7 +201,9 @@ class Variant:
                 )
         one_tile = config.tiles_per_block == 1
         config = replace(config, **numbers)
-        shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
+        known_scheme = not self.splits or config.products in PIECES
+        layouts = ("NN", "NT", "TN", "TT") if known_scheme else ()
+        shared = max((self.shared_bytes(config, element, layout) for layout in layouts), default=0)
         limit = DYNAMIC_SHARED_BYTES if self.target else STATIC_SHARED_BYTES
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
         alone = config.cluster == 1 or bool(self.target)
@@ -209,6 +215,11 @@ class Variant:
             ),
             (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
             (alone, "cluster is 1"),
+            (
+                config.products in PIECES if self.splits else config.products == 1,
+                f"products is {', '.join(map(str, PIECES))}" if self.splits else "products is 1",
+            ),
+            (not self.splits or not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
@@ -216,7 +227,7 @@ class Variant:
             (not config.pack_words or not config.pack_a + config.pack_b, "pack_words packs both, once"),
             (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
             (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
-            *(self.rules(config, element) if whole and alone else ()),
+            *(self.rules(config, element) if whole and alone and known_scheme else ()),
         ]
         broken = "; ".join(rule for holds, rule in rules if not holds)
         if broken:

@@ -1,5 +1,5 @@
 // tiledmm_wgmma_f16_128x128x64_nt
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=128 bk=64 tm=2 tn=32 pad=0 stages=5 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=128 bk=64 tm=2 tn=32 pad=0 stages=5 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -875,14 +875,6 @@ __device__ __forceinline__ unsigned long long tile_at(const void* shared) {
     return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 | (LINES >> 4) << 32 |
            MODE << 62;
 }
-// wgmma: Hopper's tensor cores. One warpgroup sends for tiles, the others multiply them, each at its own pace.
-// Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32
-// Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
-// Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
-// Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
-// Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
-//
 // Tiles lie in shared memory as the matrices lie in memory, in lines of 128 bytes: where neighbours are successive k, ROWS or BN
 // lines; where they are successive m or n, BK lines for every 64 of them (a slab). The copy engine swizzles them on the way.
 constexpr bool A_ALONG_K = ORDER_A == Order::ROWS, B_ALONG_K = ORDER_B == Order::COLUMNS;
@@ -890,10 +882,40 @@ constexpr int LINE = SWIZZLED / sizeof(T);             // elements
 constexpr int SLAB = BK * LINE;                        // elements
 constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
 constexpr int DEPTH = 32 / sizeof(T);                  // steps of k of an instruction
-constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
 
+// A stage and how often it came round: the parity of its barriers' phases.
+struct Turn {
+    int stage;
+    unsigned parity;
+
+    __device__ __forceinline__ void next() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+// Sends for a part of a tile, WIDTH rows of A or columns of B from `across` on, for all of the cluster's blocks or for this one.
+// `batch`: the matrix's place among those of its map.
+template <bool ALONG_K, int WIDTH, int BLOCKS>
+__device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&batch)[3]) {
+#pragma unroll
+    for (int slab = 0; slab < (ALONG_K ? 1 : WIDTH / LINE); ++slab) {
+        const int line = static_cast<int>(across) + slab * LINE, step = static_cast<int>(k);
+        const int at[5] = {ALONG_K ? step : line, ALONG_K ? line : step, batch[2], batch[1], batch[0]};
+        if constexpr (BLOCKS == 1) copy_box(part + slab * SLAB, map, barrier, at);
+        else copy_box_to((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
+    }
+}
+// wgmma: Hopper's tensor cores. One warpgroup sends for tiles, the others multiply them, each at its own pace.
+// Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32
+// Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
+// Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
+// Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
+// Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
+
+constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 constexpr int PASSES = sizeof(TC) / 2, PART = BN / PASSES;   // a row of C leaves in parts of as many bytes as BN 16-bit floats are
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
@@ -912,7 +934,7 @@ struct Tiles {
 
 // C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
 // (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply(float (&sums)[BN / 2], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
@@ -1047,6 +1069,143 @@ __device__ __forceinline__ void multiply(float (&sums)[BN / 2], unsigned long lo
         , "+f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
+// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
+// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long long a, unsigned long long b) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
+        "%0"
+        ", %1"
+        ", %2"
+        ", %3"
+        ", %4"
+        ", %5"
+        ", %6"
+        ", %7"
+        ", %8"
+        ", %9"
+        ", %10"
+        ", %11"
+        ", %12"
+        ", %13"
+        ", %14"
+        ", %15"
+        ", %16"
+        ", %17"
+        ", %18"
+        ", %19"
+        ", %20"
+        ", %21"
+        ", %22"
+        ", %23"
+        ", %24"
+        ", %25"
+        ", %26"
+        ", %27"
+        ", %28"
+        ", %29"
+        ", %30"
+        ", %31"
+        ", %32"
+        ", %33"
+        ", %34"
+        ", %35"
+        ", %36"
+        ", %37"
+        ", %38"
+        ", %39"
+        ", %40"
+        ", %41"
+        ", %42"
+        ", %43"
+        ", %44"
+        ", %45"
+        ", %46"
+        ", %47"
+        ", %48"
+        ", %49"
+        ", %50"
+        ", %51"
+        ", %52"
+        ", %53"
+        ", %54"
+        ", %55"
+        ", %56"
+        ", %57"
+        ", %58"
+        ", %59"
+        ", %60"
+        ", %61"
+        ", %62"
+        ", %63"
+        " }, %64, %65, 0, 1, 1, %66, %67;"
+        :
+        "=f"(sums[0])
+        , "=f"(sums[1])
+        , "=f"(sums[2])
+        , "=f"(sums[3])
+        , "=f"(sums[4])
+        , "=f"(sums[5])
+        , "=f"(sums[6])
+        , "=f"(sums[7])
+        , "=f"(sums[8])
+        , "=f"(sums[9])
+        , "=f"(sums[10])
+        , "=f"(sums[11])
+        , "=f"(sums[12])
+        , "=f"(sums[13])
+        , "=f"(sums[14])
+        , "=f"(sums[15])
+        , "=f"(sums[16])
+        , "=f"(sums[17])
+        , "=f"(sums[18])
+        , "=f"(sums[19])
+        , "=f"(sums[20])
+        , "=f"(sums[21])
+        , "=f"(sums[22])
+        , "=f"(sums[23])
+        , "=f"(sums[24])
+        , "=f"(sums[25])
+        , "=f"(sums[26])
+        , "=f"(sums[27])
+        , "=f"(sums[28])
+        , "=f"(sums[29])
+        , "=f"(sums[30])
+        , "=f"(sums[31])
+        , "=f"(sums[32])
+        , "=f"(sums[33])
+        , "=f"(sums[34])
+        , "=f"(sums[35])
+        , "=f"(sums[36])
+        , "=f"(sums[37])
+        , "=f"(sums[38])
+        , "=f"(sums[39])
+        , "=f"(sums[40])
+        , "=f"(sums[41])
+        , "=f"(sums[42])
+        , "=f"(sums[43])
+        , "=f"(sums[44])
+        , "=f"(sums[45])
+        , "=f"(sums[46])
+        , "=f"(sums[47])
+        , "=f"(sums[48])
+        , "=f"(sums[49])
+        , "=f"(sums[50])
+        , "=f"(sums[51])
+        , "=f"(sums[52])
+        , "=f"(sums[53])
+        , "=f"(sums[54])
+        , "=f"(sums[55])
+        , "=f"(sums[56])
+        , "=f"(sums[57])
+        , "=f"(sums[58])
+        , "=f"(sums[59])
+        , "=f"(sums[60])
+        , "=f"(sums[61])
+        , "=f"(sums[62])
+        , "=f"(sums[63])
+        : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
+}
 // A row of C on its way out.
 struct Sending {
     TC* to;
@@ -1061,28 +1220,6 @@ struct Sending {
         bytes = 0;
     }
 };
-
-// A stage and how often it came round: the parity of its barriers' phases.
-struct Turn {
-    int stage;
-    unsigned parity;
-
-    __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    }
-};
-
-// Sends for a part of a tile, WIDTH rows of A or columns of B from `across` on, for all of the cluster's blocks or for this one.
-template <bool ALONG_K, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&product)[3]) {
-#pragma unroll
-    for (int slab = 0; slab < (ALONG_K ? 1 : WIDTH / LINE); ++slab) {
-        const int line = static_cast<int>(across) + slab * LINE, step = static_cast<int>(k);
-        const int at[5] = {ALONG_K ? step : line, ALONG_K ? line : step, product[2], product[1], product[0]};
-        if constexpr (BLOCKS == 1) copy_box(part + slab * SLAB, map, barrier, at);
-        else copy_box_to((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
-    }
-}
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,

@@ -11,14 +11,14 @@ import numpy as np
 import tiledmm
 from tests.strategies import Layout, lay_out, plain
 from tiledmm.elements import element
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 from tiledmm.operands import describe, resolve
 
 #: Every kernel there is, but for types and layouts: (variant, tile), the tile None where there is none to choose.
-KERNELS = [(row.name, tile) for row in kernel_variants() for tile in row.tiles or (None,)]
+KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]
 
 #: One kernel of each variant, the smallest tile: what quickly compiles and has the most edges.
-SMALLEST = [(row.name, min(row.tiles, default=None)) for row in kernel_variants()]
+SMALLEST = [(row.name, min(row.tiles, default=None)) for row in general_variants()]
 
 
 def to_device(values: np.ndarray, layout: Layout | None = None) -> cupy.ndarray:

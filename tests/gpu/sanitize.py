@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
 from tiledmm.elements import WORDS, element
+from tiledmm.geometry import SHORTEST_SPLIT
 from tiledmm.ladder import VARIANTS, kernel_variants
 from tiledmm.variant import Config
 
@@ -30,7 +31,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 MIRRORED = ("NT", "TN", "GG")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
 KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
-    *((row.name, tile, {}) for row in kernel_variants(None) for tile in row.tiles or (None,)),
+    *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
@@ -77,6 +78,8 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
     if config.split_k > 1 or config.pack_a:
         return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
+    if config.products > 1:  # shorter ones are not split
+        return [(config.bm + 3, config.bn + 1, SHORTEST_SPLIT + 5), (config.bm - 1, 7, SHORTEST_SPLIT), (2, 3, 0)]
     return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
 
 

@@ -8,7 +8,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, matrix_layout, to_device, to_host
 from tests.strategies import INEXACT, np_dtype
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 
 SHAPE = (67, 71, 1031)
 
@@ -22,7 +22,7 @@ ROUNDOFF = {
     "complex128": (0.0, 2.0**-53),
 }
 
-KERNELS = [*SMALLEST, *((row.name, row.default_tile) for row in kernel_variants() if row.tiles)]
+KERNELS = [*SMALLEST, *((row.name, row.default_tile) for row in general_variants() if row.tiles)]
 
 
 def random(rng: np.random.Generator, shape: tuple[int, int], dtype: str, positive: bool) -> np.ndarray:

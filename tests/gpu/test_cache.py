@@ -15,8 +15,8 @@ import sys, time
 import cupy, numpy, tiledmm
 a = cupy.asarray(numpy.arange(35, dtype="f4").reshape(5, 7))
 cupy.cuda.runtime.deviceSynchronize()
-from tiledmm.ladder import kernel_variants
-for variant in kernel_variants():
+from tiledmm.ladder import general_variants
+for variant in general_variants():
     start = time.perf_counter()
     c = tiledmm.matmul(a, a.T, variant=variant.name)
     cupy.cuda.runtime.deviceSynchronize()

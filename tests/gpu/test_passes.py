@@ -13,7 +13,7 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm import model
 from tiledmm.elements import ELEMENTS, WORDS
-from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.ladder import VARIANTS, general_variants
 from tiledmm.launch import Plan
 
 #: Variants whose C goes by way of shared memory.
@@ -27,7 +27,7 @@ def operand(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[An
 
 
 @pytest.mark.parametrize("dtype", ELEMENTS)
-@pytest.mark.parametrize("variant", [row.name for row in kernel_variants()])
+@pytest.mark.parametrize("variant", [row.name for row in general_variants()])
 def test_slices_are_exact(variant: str, dtype: str) -> None:
     rng = np.random.default_rng(70)
     for (m, n, k), slices, layout in (
@@ -84,7 +84,8 @@ def test_tiles_of_several_slices_meet_at_the_barriers_of_a_warp(slices: int) -> 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "complex128"])
 @pytest.mark.parametrize(
-    ("variant", "tile"), [(row.name, tile) for row in kernel_variants() if row.name in WITH_WARPS for tile in row.tiles]
+    ("variant", "tile"),
+    [(row.name, tile) for row in general_variants() if row.name in WITH_WARPS for tile in row.tiles],
 )
 def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, dtype: str) -> None:
     """They take the place of tiles in shared memory, of which some may be on their way where K is short."""

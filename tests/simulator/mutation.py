@@ -9,8 +9,9 @@ end. One whose machine code is the original's, and one that is declared equivale
 be caught at. Any other that survives is listed, counts against the score and makes the command fail. NVRTC is asked
 about survivors: it refuses what C++ compilers let pass, such as arrays of no elements.
 
-Edited are each kernel's own page and what all kernels share of ``matrices.cuh`` and ``ptx.cuh``. Left alone are lines
-that compute nothing (static_assert, types, the tile's sizes), which tell the host's side or the compiler something.
+Edited are each kernel's own page and what all kernels share of ``matrices.cuh.j2`` and ``ptx.cuh``. Left alone are
+lines that compute nothing (static_assert, types, the tile's sizes), which tell the host's side or the compiler
+something.
 """
 
 from __future__ import annotations

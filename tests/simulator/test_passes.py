@@ -12,7 +12,7 @@ from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import model, simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 from tiledmm.model import Choice
 from tiledmm.operands import Product
 
@@ -123,7 +123,8 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
 
 @pytest.mark.parametrize("k", [0, 1, 5, 9, 40])
 @pytest.mark.parametrize(
-    ("variant", "tile"), [(row.name, tile) for row in kernel_variants() if row.name in WITH_WARPS for tile in row.tiles]
+    ("variant", "tile"),
+    [(row.name, tile) for row in general_variants() if row.name in WITH_WARPS for tile in row.tiles],
 )
 def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, k: int) -> None:
     """They take the place of tiles in shared memory, of which some may be on their way where K is short."""

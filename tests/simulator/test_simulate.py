@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.strategies import PROPERTY, any_bits, lay_out, layouts, np_dtype, operand_shapes, small_integers
 from tiledmm import errors, simulator
 from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import kernel_variants
+from tiledmm.ladder import general_variants
 
 
 def test_a_product_of_integers_is_exact():
     rng = np.random.default_rng(0)
     a, b = small_integers(rng, (33, 17), "float32"), small_integers(rng, (17, 40), "float32")
-    for row in kernel_variants():
+    for row in general_variants():
         np.testing.assert_array_equal(simulator.matmul(a, b, variant=row.name), a @ b)
 
 

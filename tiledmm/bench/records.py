@@ -68,9 +68,9 @@ def expand(variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal
         UnknownVariantError: If there is no such variant.
         ConfigError: If a tile fits none of them.
     """
-    names = [row.name for row in kernel_variants(None)] if variants is None else list(variants)
+    names = [row.name for row in kernel_variants()] if variants is None else list(variants)
     chosen = {find_variant(name).name for name in names if name != "auto"}
-    rows = [row for row in kernel_variants(None) if row.name in chosen]
+    rows = [row for row in kernel_variants() if row.name in chosen]
     fitting = {tile for row in rows for tile in row.tiles}
     wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
     for tile in wanted or ():

@@ -1,0 +1,274 @@
+"""float32 products from 16-bit pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
+
+``split_float32`` beside ``cupy.matmul`` and, where Triton and PyTorch are installed, Triton's split products. Errors
+are against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced`` rung) stands beside
+cuBLAS. Exit status 1 if a result breaks the promise of accuracy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ceiling import ceiling_table, load_all
+from benchmarks.shapes import accuracy, keeps_promise
+from tiledmm.bench.records import BASELINE, Size
+from tiledmm.bench.tables import NONE, Table, significant
+from tiledmm.cli import missing_gpu
+
+RESULTS = Path(__file__).parent / "results" / "splits.json"
+SIZES = (2048, 4096, 8192)
+LAYOUTS = ("NN", "NT", "TN", "TT")
+
+#: Rows and columns of C where errors are measured, and steps of k.
+ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
+
+Pair = tuple[Any, Any]
+
+
+def _spread(xp: Any, rng: Any, shape: tuple[int, int], exponents: float) -> Any:
+    values = rng.standard_normal(shape) * xp.exp2(rng.uniform(-exponents, exponents, shape))
+    return values.astype(xp.float32)
+
+
+def _cancelling(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    # The second half of each sum is the first, negated, but for a thousandth.
+    half = (k + 1) // 2
+    a, b = rng.standard_normal((m, half)), rng.standard_normal((half, n))
+    left = xp.concatenate([a, -a * (1 + 1e-3 * rng.standard_normal((m, half)))], axis=1)[:, :k]
+    return left.astype(xp.float32), xp.concatenate([b, b])[:k].astype(xp.float32)
+
+
+def _graded(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+    falls = xp.exp2(-40.0 * xp.arange(k) / k)
+    return (a * falls).astype(xp.float32), (b * falls[:, None]).astype(xp.float32)
+
+
+def _ill_scaled(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    a = rng.standard_normal((m, k)) * xp.exp2(rng.uniform(-30, 30, (m, 1)))
+    return a.astype(xp.float32), (rng.standard_normal((k, n)) * xp.exp2(rng.uniform(-30, 30, (1, n)))).astype(
+        xp.float32
+    )
+
+
+def _counts(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    # How often words occur: most never, a few very often.
+    a, b = (xp.floor(1 / (1e-6 + rng.random_sample(shape))) // 8 for shape in ((m, k), (k, n)))
+    return a.astype(xp.float32), b.astype(xp.float32)
+
+
+def _half_zero(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    a = xp.maximum(rng.standard_normal((m, k)), 0)
+    return a.astype(xp.float32), rng.standard_normal((k, n)).astype(xp.float32)
+
+
+def _one_a_row(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    a = xp.zeros((m, k), xp.float32)
+    a[xp.arange(m), rng.randint(0, k, m)] = 1
+    return a, rng.standard_normal((k, n)).astype(xp.float32)
+
+
+def _of(draw: Callable[[Any, Any, tuple[int, int]], Any]) -> Callable[[Any, Any, int, int, int], Pair]:
+    """Both operands alike."""
+    return lambda xp, rng, m, n, k: (
+        draw(xp, rng, (m, k)).astype(xp.float32),
+        draw(xp, rng, (k, n)).astype(xp.float32),
+    )
+
+
+#: Operands by what they are: ``(xp, rng, m, n, k)``, where ``xp`` is CuPy or NumPy and ``rng`` its ``RandomState``.
+KINDS: dict[str, Callable[[Any, Any, int, int, int], Pair]] = {
+    "normal": _of(lambda xp, rng, shape: rng.standard_normal(shape)),
+    "uniform from 0 to 1": _of(lambda xp, rng, shape: rng.random_sample(shape)),
+    "half of A zero": _half_zero,
+    "exponents from -12 to 12": _of(lambda xp, rng, shape: _spread(xp, rng, shape, 12)),
+    "exponents from -60 to 60": _of(lambda xp, rng, shape: _spread(xp, rng, shape, 60)),
+    "rows and columns scaled": _ill_scaled,
+    "graded": _graded,
+    "cancelling": _cancelling,
+    "integers to 64": _of(lambda xp, rng, shape: rng.randint(-64, 65, shape)),
+    "integers to 4095": _of(lambda xp, rng, shape: rng.randint(-4095, 4096, shape)),
+    "counts of words": _counts,
+    "one 1 a row": _one_a_row,
+}
+
+
+def splits(a: Any, b: Any) -> bool:
+    """Whether the data goes to tensor cores."""
+    import cupy
+
+    from tiledmm.launch import Plan
+    from tiledmm.operands import describe, resolve
+    from tiledmm.selection import select
+
+    plan = Plan(select("split_float32", None, resolve(describe(a), describe(b))))
+    if not plan.findings:
+        return False  # nobody asks: K is short
+    del plan.launches[-1]  # which is for other data
+    c = cupy.full((a.shape[0], b.shape[1]), cupy.nan, cupy.float32)
+    return not bool(cupy.isnan(plan.run(a, b, c)).any())
+
+
+def measure_accuracy() -> list[dict[str, Any]]:
+    """A row a kind of data and K."""
+    import cupy
+
+    rows = []
+    for kind, make in KINDS.items():
+        for k in STEPS:
+            a, b = make(cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
+            c = cupy.empty((ROWS, ROWS), cupy.float32)
+            found = accuracy(a, b, _results(_of_triton(a, b, c), c), variant="split_float32")
+            rows.append({"kind": kind, "k": k, "splits": splits(a, b), "errors": found})
+            print(f"{kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
+
+
+def measure_speed(seconds: float) -> list[dict[str, Any]]:
+    """A row a size and layout."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench import timing
+    from tiledmm.bench.comparison import operand_sets
+
+    rows = []
+    for size in SIZES:
+        for layout in LAYOUTS:
+            a, b, c = operand_sets(Size(size, size, size), "float32", layout)[0]
+            rivals: dict[str, timing.Call] = {
+                BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
+                "split_float32": functools.partial(
+                    lambda i, a, b, c: tiledmm.matmul(a, b, out=c, variant="split_float32"), a=a, b=b, c=c
+                ),
+                **_of_triton(a, b, c),
+            }
+            samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
+            row: dict[str, Any] = {"size": size, "layout": layout}
+            for name, sample in samples.items():
+                tflops = 2 * size**3 / sample.seconds / 1e12
+                row[name] = {"tflops": tflops, "ratio": sample.speed_over(samples[BASELINE])}
+            rows.append(row)
+            print(row, file=sys.stderr, flush=True)
+    return rows
+
+
+def measure_loads(seconds: float) -> list[dict[str, Any]]:
+    """A row a product that runs for seconds; of 16-bit floats, too, which are what is multiplied."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench.comparison import operand_sets
+
+    rivals = []
+    for size, dtype in itertools.product(SIZES[1:], ("float32", "float16", "bfloat16")):
+        a, b, c = operand_sets(Size(size, size, size), dtype, "NN")[0]
+        for name, call in (("auto", tiledmm.matmul), (BASELINE, cupy.matmul)):
+            rivals.append((name, f"{dtype} {size}", 2.0 * size**3, functools.partial(call, a, b, out=c)))
+    return load_all(rivals, seconds)
+
+
+def _results(calls: dict[str, Callable[[int], Any]], c: Any) -> dict[str, Callable[[], Any]]:
+    """What they compute, each in its turn."""
+
+    def result(call: Callable[[int], Any]) -> Any:
+        call(0)
+        return c
+
+    return {name: functools.partial(result, call) for name, call in calls.items()}
+
+
+def _of_triton(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
+    """Triton's products, where it is installed."""
+    try:
+        from benchmarks import triton_products
+    except ImportError:
+        return {}
+    if a.shape[1] % triton_products.STEP:
+        return {}
+    return triton_products.calls(a, b, c)
+
+
+def accuracy_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a kind of data and K."""
+    cells = []
+    others = list(
+        dict.fromkeys(name for row in rows for name in row["errors"] if name not in ("auto", "cublas", "chain"))
+    )
+    for row in rows:
+        errors = row["errors"]
+        pairs = (
+            (f"{errors[name][i]:.2g}" if name in errors else NONE for i in range(2))
+            for name in ("auto", "cublas", "chain", *others)
+        )
+        cells.append(
+            (row["kind"], f"{row['k']:,}", "tensor" if row["splits"] else "CUDA", *(e for pair in pairs for e in pair))
+        )
+    headings = ("<data", "K", "<cores", *(f"{name}, {what}" for name in ("split_float32", "cuBLAS", "a chain", *others)
+                                          for what in ("norm", "worst")))  # fmt: skip
+    return Table(f"errors of float32 products, {ROWS} x {ROWS}", headings, tuple(cells))
+
+
+def speed_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a size and layout."""
+    names = [name for name in rows[0] if name not in ("size", "layout", BASELINE)]
+    cells = []
+    for row in rows:
+        pairs = (
+            (significant(row[name]["tflops"]), significant(row[name]["ratio"])) if name in row else (NONE, NONE)
+            for name in names
+        )
+        cells.append(
+            (
+                f"{row['size']:,}",
+                row["layout"],
+                significant(row[BASELINE]["tflops"]),
+                *(e for pair in pairs for e in pair),
+            )
+        )
+    headings = ("size", "<layout", "cupy.matmul", *(each for name in names for each in (name, "x cupy.matmul")))
+    return Table("float32, TFLOP/s", headings, tuple(cells))
+
+
+def main() -> int:
+    """Measures, prints the tables, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument(
+        "--seconds", type=float, default=0.2, help="time for each rival, size and layout; tenfold under load"
+    )
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from rich.console import Console
+
+    from tiledmm.bench.machine import this_machine
+
+    results = {
+        "machine": asdict(this_machine()),
+        "speed": measure_speed(options.seconds),
+        "loads": measure_loads(10 * options.seconds),
+        "accuracy": measure_accuracy(),
+    }  # fmt: skip
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    tables = speed_table(results["speed"]), ceiling_table(results["loads"]), accuracy_table(results["accuracy"])
+    for table in tables:
+        console.print(table.rich())
+    broken = [row for row in results["accuracy"] if not keeps_promise(row)]
+    for row in broken:
+        print(f"the promise is broken on {row}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""What limits the kernels of tensor cores, counted by Nsight Compute: ``python -m benchmarks.tensor_pipes``.
+
+One product of each kind, 4096 x 4096 x 4096, by this package and by ``cupy.matmul``: in how many cycles of an SM its
+tensor cores work, in how many a scheduler issues, and what is read from the L2 cache and from memory. Needs a GPU,
+``ncu`` on PATH and permission for its counters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.nsight import profile
+from tiledmm.bench.records import Size
+from tiledmm.bench.tables import Table, significant
+from tiledmm.cli import missing_gpu
+
+RESULTS = Path(__file__).parent / "results" / "tensor_pipes.json"
+SIZE = 4096
+
+#: Variant, type and layout; of ``cublas`` too, but for what has no tensor cores there.
+CASES = (
+    ("tensor_core", "float64", "NN"),
+    ("cublas", "float64", "NN"),
+    ("tensor_core", "complex128", "NN"),
+    ("cublas", "complex128", "NN"),
+    ("tensor_core", "float16", "NN"),
+    ("tensor_core", "int8", "NT"),
+    ("wgmma", "bfloat16", "NN"),
+    ("cublas", "bfloat16", "NN"),
+    ("split_float32", "float32", "NN"),
+    ("split_float32", "float32", "TN"),
+)
+
+METRICS = {
+    "cycles": "sm__cycles_active.sum",
+    "tensor": "sm__pipe_tensor_cycles_active.sum",
+    "issued": "smsp__issue_active.sum",
+    "l2_sectors": "lts__t_sectors.sum",
+    "read_sectors": "dram__sectors_read.sum",
+    "written_sectors": "dram__sectors_write.sum",
+}
+
+_SECTOR = 32
+
+
+def launch_all() -> None:
+    """Runs every product once, for a profiler to watch."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench.comparison import operand_sets
+
+    for variant, dtype, layout in CASES:
+        a, b, c = operand_sets(Size(SIZE, SIZE, SIZE), dtype, layout)[0]
+        tiledmm.matmul(a, b, out=c, variant=variant)
+        cupy.cuda.runtime.deviceSynchronize()
+
+
+def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
+    """A row a kernel."""
+    cells = []
+    for row in counted:
+        count = {name: int(row[name]) for name in METRICS}
+        cells.append(
+            (
+                str(row["symbol"]),
+                significant(count["tensor"] / 4 / count["cycles"]),  # each SM has four
+                significant(count["issued"] / 4 / count["cycles"]),
+                significant(count["l2_sectors"] * _SECTOR / count["cycles"]),
+                significant(count["read_sectors"] * _SECTOR / 1e6),
+                significant(count["written_sectors"] * _SECTOR / 1e6),
+            )
+        )
+    headings = (
+        "<kernel", "tensor cores work", "schedulers issue", "L2, bytes a cycle and SM", "read (MB)", "written (MB)",
+    )  # fmt: skip
+    return Table(f"Tensor cores, {SIZE} x {SIZE} x {SIZE}", headings, tuple(cells))
+
+
+def main() -> int:
+    """Profiles, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    if options.launch:
+        launch_all()
+        return 0
+    from rich.console import Console
+
+    from tiledmm.bench.machine import this_machine
+
+    try:
+        counted = profile("benchmarks.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
+    except (RuntimeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    Console(width=None if sys.stdout.isatty() else 160).print(pipes_table(counted).rich())
+    results = {"machine": asdict(this_machine()), "kernels": counted}
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
