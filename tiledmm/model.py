@@ -43,6 +43,9 @@ _PACKING_WORDS = 0.7
 # and terabytes a second, read and written, at which they are split.
 _SPLITTING, _SPLITTING_RATE = 12.0, 2.0
 
+# Microseconds that the host takes to send for all of that, and a loop of such calls at least.
+_SPLITTING_CALL = 75.0
+
 # Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
 # written where these are not neighbours.
 _THIN_ALONG_K, _SCATTERED = 0.85, 0.4
@@ -284,6 +287,8 @@ class Model:
         cache = _L2_COPIED if find_variant(candidate.variant).target else _L2
         time = launches + packing / self._memory / 1e6
         time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
+        if find_variant(candidate.variant).splits:
+            time = max(time, _SPLITTING_CALL + time / 100)  # of those that wait for the host, the fastest still
         if slices > 1:
             adding = c_bytes * (slices + 1) / _SUMMING / self._memory / 1e6
             time += _SECOND_LAUNCH + adding + slices / 32 * _SLICES_IN_TURN

@@ -454,6 +454,19 @@ struct Findings {
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
     int exponent[1];   // of each row: its elements are 2 to this power times the sums of their pieces
 };
+
+// A power of two as the product of two floats, for exponents to twice a float's.
+struct Power {
+    float first, second;
+
+    __device__ __forceinline__ float times(float x) const { return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f); }
+};
+
+__device__ __forceinline__ Power power_of_two(int exponent) {
+    const int half = exponent / 2;
+    return {__uint_as_float(static_cast<unsigned>(half + 127) << 23),
+            __uint_as_float(static_cast<unsigned>(exponent - half + 127) << 23)};
+}
 // One batched product, as the host describes it.
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
@@ -1224,12 +1237,9 @@ __device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long
         , "=f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
-// x times 2^exponent, rounded once: in two steps, for exponents to twice a float's.
+// x times 2^exponent, rounded once; what is beyond these bounds overflows, or is 0, whatever x is.
 __device__ __forceinline__ float times_power(float x, int exponent) {
-    const int bounded = exponent < -252 ? -252 : exponent > 254 ? 254 : exponent, half = bounded / 2;
-    const float first = __uint_as_float(static_cast<unsigned>(half + 127) << 23);
-    const float second = __uint_as_float(static_cast<unsigned>(bounded - half + 127) << 23);
-    return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f);
+    return power_of_two(exponent < -252 ? -252 : exponent > 254 ? 254 : exponent).times(x);
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
