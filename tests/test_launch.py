@@ -1,0 +1,96 @@
+"""What is sent to a device, seen by a device that is none. Needs CuPy, and no GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+
+from tiledmm import launch, tensor_maps
+from tiledmm.geometry import UNFOUND
+from tiledmm.model import H100
+from tiledmm.operands import describe, resolve
+from tiledmm.selection import select
+
+SCRATCH = 0x100000
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What was launched, filled and encoded, in order."""
+    seen: list[tuple[Any, ...]] = []
+
+    def raw_kernel(specialization: Any) -> Any:
+        return SimpleNamespace(kernel=lambda *call: seen.append((specialization.variant.name, *call)))
+
+    def encode(described: Any, pointer: int) -> Any:
+        seen.append(("encode", pointer))
+        return np.zeros(128, np.uint8).view("V128")
+
+    @contextlib.contextmanager
+    def borrowed(size: int) -> Iterator[int]:
+        yield SCRATCH if size else 0
+
+    monkeypatch.setattr(launch, "raw_kernel", raw_kernel)
+    monkeypatch.setattr(launch, "device_model", lambda splits=True: H100)
+    monkeypatch.setattr(launch, "current_device", lambda: 0)
+    monkeypatch.setattr(launch, "_borrowed", borrowed)
+    monkeypatch.setattr(launch, "_by_value", lambda array: array)
+    monkeypatch.setattr(tensor_maps.TensorMap, "encode", encode)
+    memset = SimpleNamespace(memsetAsync=lambda *call: seen.append(("fill", *call)), setDevice=lambda device: None)
+    stream = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=7), runtime=memset)
+    monkeypatch.setattr(launch, "cupy", SimpleNamespace(cuda=stream))
+    launch._map_argument.cache_clear()
+    return seen
+
+
+def array(shape: tuple[int, ...], dtype: str, pointer: int) -> Any:
+    made = np.empty(shape, dtype)
+    return SimpleNamespace(
+        shape=shape, dtype=made.dtype, strides=made.strides, data=SimpleNamespace(ptr=pointer), size=made.size
+    )
+
+
+def run(variant: str, dtype: str, times: int = 1, **numbers: int) -> launch.Plan:
+    x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
+    plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2)), numbers or None))
+    for _ in range(times):
+        first, second = array((512, 600), dtype, 1 << 24), array((600, 512), dtype, 2 << 24)
+        plan.run(first, second, array((512, 512), dtype, 3 << 24))
+    return plan
+
+
+def test_a_split_product_is_sent_in_order_with_the_addresses_of_what_is_found(sent: list[tuple[Any, ...]]) -> None:
+    plan = run("split_float32", "float32")
+    names = [each[0] for each in sent]
+    assert names == ["fill", "split", "split", "encode", "encode", "split_float32", "warp_tiled"]
+    ((begin, size),) = plan.findings
+    assert sent[0][1:] == (SCRATCH + begin, UNFOUND, size, 7), "before anything is found, on the same stream"
+    of_a, of_b = sent[5][3][-1][-2:]
+    assert SCRATCH + begin == of_a < of_b < SCRATCH + begin + size
+    assert [tuple(each[3][-1][-2:]) for each in sent if each[0] in ("split", "warp_tiled")] == [
+        (of_a, of_a), (of_b, of_b), (of_a, of_b),
+    ]  # fmt: skip
+    assert sent[-1][3][:3] == (1 << 24, 2 << 24, 3 << 24), "the CUDA cores read the operands themselves"
+
+
+def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None:
+    run("split_float32", "float32", times=3)
+    assert sum(each[0] == "encode" for each in sent) == 2
+    told = [each[3][-1] for each in sent if each[0] == "split_float32"]
+    assert all(each is told[0] for each in told)
+    assert sum(each[0] == "fill" for each in sent) == 3, "but what is found is found each time"
+
+
+def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:
+    plan = run("wgmma", "float16", split_k=3)
+    multiplying, adding = (each for each in sent if each[0] in ("wgmma", "sum_slices"))
+    assert multiplying[3][2] == adding[3][0] == SCRATCH
+    assert adding[3][1] == 3 << 24
+    assert plan.scratch_bytes >= 3 * 512 * 512 * 4
