@@ -120,7 +120,9 @@ def test_auto_takes_it_where_it_pays_and_may() -> None:
     assert "split_float32" in str(tiledmm.explain(a, b))
     assert "split_float32" not in str(tiledmm.explain(a, b, precision="ieee"))
     short = resolve(describe(matrix(4096, 200)), describe(matrix(200, 4096)))
-    assert all(each.specialization.variant.name != "split_float32" for each in H100.rank(short))
+    huge = resolve(describe(matrix(40_000, 40_000)), describe(matrix(40_000, 40_000)))  # 12 GB of pieces
+    for product in (short, huge):
+        assert all(each.specialization.variant.name != "split_float32" for each in H100.rank(product))
     for precision, says in (("float16", "precision is one of"), ("bf16x6", "names a kernel")):
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)

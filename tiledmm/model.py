@@ -69,8 +69,8 @@ _WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 100.0, 3, 0.98
 # Blocks an SM that slices may make of a product's, where there are not more without.
 _MOST_BLOCKS = 16
 
-# Bytes that the sums of slices may take.
-_MOST_WORKSPACE = 1 << 27
+# Bytes that the sums of slices may take, and the pieces of operands that are split.
+_MOST_WORKSPACE, _MOST_PIECES = 1 << 27, 1 << 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,8 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
     elif find_variant(candidate.variant).splits:
-        if problem.k >= SHORTEST_SPLIT:
+        elements = _footprint(problem, 0) + _footprint(problem, 1)
+        if problem.k >= SHORTEST_SPLIT and elements * compute.itemsize <= _MOST_PIECES:
             yield ()
     elif find_variant(candidate.variant).tensor_cores:
         # Operands are copied as they lie, 16 bytes at a time. Bytes that do not lie along k are left to packed words.
