@@ -914,8 +914,22 @@ constexpr int LINE = SWIZZLED / sizeof(T);             // elements
 constexpr int SLAB = BK * LINE;                        // elements
 constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
 constexpr int DEPTH = 32 / sizeof(T);                  // steps of k of an instruction
+constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
+
+// The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
+// every warp that multiplies, in every block, says so.
+__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            full[stage].init(1);
+            empty[stage].init(CLUSTER * CONSUMERS * 4);
+        }
+        fence_barriers();
+    }
+    meet_in_cluster();
+}
 
 // A stage and how often it came round: the parity of its barriers' phases.
 struct Turn {
@@ -952,7 +966,6 @@ constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the sma
 // Tiles come and go as in wgmma. Tensor cores add without rounding, they cut off: over a long sum that is a bias, and more than
 // float32 loses. So they sum BK steps of k at a time, small products first, from zero, and what comes of that is added to the
 // sum in float32, rounded: half of a tile's columns at a time, or a thread's registers would not do.
-constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are summed at a time
 constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;   // sum of the numbers of the smallest pieces
 
@@ -1249,15 +1262,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    if (threadIdx.x == 0) {
-        for (int stage = 0; stage < STAGES; ++stage) {
-            tiles.full[stage].init(1);
-            tiles.empty[stage].init(CLUSTER * CONSUMERS * 4);   // a lane a warp, of every block
-        }
-        fence_barriers();
-    }
-    meet_in_cluster();
-
+    begin_stages(tiles.full, tiles.empty);
     Turn turn = {0, 0};
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();

@@ -882,8 +882,22 @@ constexpr int LINE = SWIZZLED / sizeof(T);             // elements
 constexpr int SLAB = BK * LINE;                        // elements
 constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
 constexpr int DEPTH = 32 / sizeof(T);                  // steps of k of an instruction
+constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
+
+// The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
+// every warp that multiplies, in every block, says so.
+__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            full[stage].init(1);
+            empty[stage].init(CLUSTER * CONSUMERS * 4);
+        }
+        fence_barriers();
+    }
+    meet_in_cluster();
+}
 
 // A stage and how often it came round: the parity of its barriers' phases.
 struct Turn {
@@ -915,7 +929,6 @@ __device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier&
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 
-constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 constexpr int PASSES = sizeof(TC) / 2, PART = BN / PASSES;   // a row of C leaves in parts of as many bytes as BN 16-bit floats are
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
@@ -1228,15 +1241,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    if (threadIdx.x == 0) {
-        for (int stage = 0; stage < STAGES; ++stage) {
-            tiles.full[stage].init(1);
-            tiles.empty[stage].init(CLUSTER * CONSUMERS * 4);   // a lane a warp, of every block
-        }
-        fence_barriers();
-    }
-    meet_in_cluster();
-
+    begin_stages(tiles.full, tiles.empty);
     Turn turn = {0, 0};
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
