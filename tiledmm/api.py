@@ -17,7 +17,7 @@ from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
-from tiledmm.selection import AUTO, select
+from tiledmm.selection import AUTO, SCHEMES, kernel_of, may_split, select
 from tiledmm.tuned import table_of
 
 if TYPE_CHECKING:
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 
 #: Plans that are kept. The oldest goes first when there are more.
 MAX_PLANS = 4096
-
-#: What float32 products may be taken as, and the numbers of ``split_float32`` that stand for it.
-SCHEMES: dict[str, tuple[int, dict[str, int]]] = {
-    "fp16x3": (256, {"products": 3}),
-    "bf16x6": (128, {"products": 6, "stages": 2}),
-    "bf16x9": (128, {"products": 9, "stages": 2}),
-}
-
-#: What ``precision=`` takes.
-PRECISIONS = ("float32", "ieee", *SCHEMES)
 
 _plans: dict[Any, Any] = {}
 _plans_lock = threading.Lock()
@@ -145,10 +135,9 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
         tiledmm_warp_tiled_f32_64x64x8_nn, K in 96 slices: 10.4 us expected on H100 SXM 80 GB
         ...
     """
-    _check_precision(precision)
+    splits = may_split(precision)
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
-    splits = precision != "ieee"
     first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
     product = resolve(first, second, third, same_memory=begin_together(x1, x2), **keywords)
     left, right = product.convert
@@ -347,15 +336,12 @@ _DEFAULTS = {
 
 
 def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dict[str, Any]) -> Any:
-    _check_precision(kernel["precision"])
+    splits = may_split(kernel["precision"])
     if kernel["variant"] == "cublas":
         find_variant("cublas").config(kernel["tile"], ELEMENTS["float32"])
         if kernel["config"] is not None:
             raise ConfigError("variant 'cublas' has no numbers to choose; leave config= out")
         return _Baseline(keywords)
-    splits = kernel["precision"] != "ieee"
-    if not splits and kernel["variant"] in VARIANTS and find_variant(kernel["variant"]).splits:
-        raise ConfigError(f'precision "ieee" is float32 multiply-adds, and variant {kernel["variant"]!r} has none')
     launch = device_module("launch")
     launch.check_array(x1, "x1")
     launch.check_array(x2, "x2")
@@ -367,29 +353,7 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
         return _Detour(product, keywords, kernel)
     model = launch.device_model(splits)
     table = table_of(model.gpu.name) if kernel["variant"] == AUTO else None
-    if kernel["precision"] in SCHEMES and product.compute == ELEMENTS["float32"]:
-        kernel = _of_scheme(kernel)
-    return launch.Plan(select(kernel["variant"], kernel["tile"], product, kernel["config"], table, model))
-
-
-def _of_scheme(kernel: dict[str, Any]) -> dict[str, Any]:
-    """The kernel that a scheme stands for."""
-    if kernel["variant"] not in (AUTO, "split_float32"):
-        raise ConfigError(
-            f"precision {kernel['precision']!r} is for variant 'split_float32', not {kernel['variant']!r}"
-        )
-    tile, numbers = SCHEMES[kernel["precision"]]
-    return kernel | {
-        "variant": "split_float32",
-        "tile": tile if kernel["tile"] is None else kernel["tile"],
-        "config": {**numbers, **(kernel["config"] or {})},
-    }
-
-
-def _check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        known = ", ".join(map(repr, PRECISIONS))
-        raise ConfigError(f"precision is one of {known}; got {precision!r}")
+    return launch.Plan(select(**kernel_of(product, **kernel), product=product, table=table, model=model))
 
 
 def _only_entry(out: tuple[Any, ...]) -> Any:

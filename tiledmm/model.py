@@ -249,7 +249,7 @@ class Model:
         self, candidate: Candidate, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
         """Microseconds: of the SM that has most blocks or of the memory, and of the launches around it."""
-        problem, compute = product.problem, product.compute
+        problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
         like, k = "int32" if "pack_words" in packs else _behaves_like(compute), problem.k
         rate = candidate.rates[like] * self._speed[like]
         letters = problem.layout
@@ -265,14 +265,14 @@ class Model:
             packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
             packing = 2 * packed / _PACKING
             letters = ("N" if "pack_a" in packs else letters[0]) + ("N" if "pack_b" in packs else letters[1])
-        elif find_variant(candidate.variant).splits:
+        elif variant.splits:
             launches += _SPLITTING
             packing = 2 * (a_bytes + b_bytes) / _SPLITTING_RATE
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW
         elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
             rate *= _THIN_ALONG_K
-        slices, steps = slices_in(split, k, slice_step(find_variant(candidate.variant), config))
+        slices, steps = slices_in(split, k, slice_step(variant, config))
         blocks = tiles(tiles_of_c(config, problem) * problem.products * slices, config.tiles_per_block)
         full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(candidate.few) + 1)
         rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
@@ -284,10 +284,10 @@ class Model:
         moving += c_bytes * (slices - 1) / _MEMORY
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
         half = 0.5 if config.triangle else 1.0
-        cache = _L2_COPIED if find_variant(candidate.variant).target else _L2
+        cache = _L2_COPIED if variant.target else _L2
         time = launches + packing / self._memory / 1e6
         time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
-        if find_variant(candidate.variant).splits:
+        if variant.splits:
             time = max(time, _SPLITTING_CALL + time / 100)  # of those that wait for the host, the fastest still
         if slices > 1:
             adding = c_bytes * (slices + 1) / _SUMMING / self._memory / 1e6

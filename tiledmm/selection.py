@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import find_variant
@@ -11,6 +12,47 @@ from tiledmm.operands import Product
 from tiledmm.tuned import Table, describe_product
 
 AUTO = "auto"
+
+#: Schemes of ``split_float32``, as ``precision=`` names them, and the tile and numbers that each stands for.
+SCHEMES: dict[str, tuple[int, dict[str, int]]] = {
+    "fp16x3": (256, {"products": 3}),
+    "bf16x6": (128, {"products": 6, "stages": 2}),
+    "bf16x9": (128, {"products": 9, "stages": 2}),
+}
+
+#: What ``precision=`` takes.
+PRECISIONS = ("float32", "ieee", *SCHEMES)
+
+
+def may_split(precision: str) -> bool:
+    """Whether float32 products may be taken as products of pieces.
+
+    Raises:
+        ConfigError: If there is no such precision.
+    """
+    if precision not in PRECISIONS:
+        known = ", ".join(map(repr, PRECISIONS))
+        raise ConfigError(f"precision is one of {known}; got {precision!r}")
+    return precision != "ieee"
+
+
+def kernel_of(
+    product: Product, variant: str, tile: int | None, config: Mapping[str, int] | None, precision: str
+) -> dict[str, Any]:
+    """What was asked for, as ``select`` takes it: a scheme stands for a variant, its tile and its numbers.
+
+    Raises:
+        UnknownVariantError, ConfigError: If there is no such variant, or it does not go with that precision.
+    """
+    splits = variant != AUTO and find_variant(variant).splits
+    if splits and not may_split(precision):
+        raise ConfigError(f"precision {precision!r} is float32 multiply-adds, and variant {variant!r} has none")
+    if precision in SCHEMES and product.compute.dtype_name == "float32":
+        if not splits and variant != AUTO:
+            raise ConfigError(f"precision {precision!r} is for variant 'split_float32', not {variant!r}")
+        own_tile, numbers = SCHEMES[precision]
+        variant, tile, config = "split_float32", own_tile if tile is None else tile, {**numbers, **(config or {})}
+    return {"name": variant, "tile": tile, "config": config}
 
 
 def select(
@@ -54,7 +96,7 @@ def measured(product: Product, table: Table, model: Model) -> Choice | None:
         return None
     seen = product.transposed() if entry.turned else product
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
-    if find_variant(entry.variant).splits and not model.takes(entry.variant):
-        return None  # it may not be used here
+    if not model.takes(entry.variant):
+        return None  # it may not be used here, or not any more
     config = find_variant(entry.variant).config(None, seen.compute, entry.numbers)
     return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)

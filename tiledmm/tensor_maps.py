@@ -50,7 +50,20 @@ class TensorMap:
         Raises:
             DeviceError: If the driver refuses.
         """
-        return _encode(self, pointer)
+        memory = np.zeros(128 + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        encoded = memory[start : start + 128]
+        rank = len(self.sizes)
+        box = (*self.box, *[1] * (rank - 2))
+        status = _driver().cuTensorMapEncodeTiled(
+            ctypes.c_void_p(encoded.ctypes.data), _UNSIGNED[self.itemsize], rank, ctypes.c_void_p(pointer),
+            (ctypes.c_uint64 * rank)(*self.sizes), (ctypes.c_uint64 * (rank - 1))(*self.strides),
+            (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
+            _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
+        )  # fmt: skip
+        if status:
+            raise DeviceError(f"cuTensorMapEncodeTiled takes no {self} at {pointer:#x}: CUDA error {status}")
+        return encoded.view("V128")
 
 
 def has_coordinates(problem: Problem) -> bool:
@@ -130,23 +143,6 @@ def _lines(problem: Problem, operand: int) -> tuple[int, int, int]:
 def _stride(step: int, size: int, element: Element) -> int:
     """Bytes; where nothing follows, any that the driver takes."""
     return step * element.itemsize if size > 1 else _LINE
-
-
-def _encode(described: TensorMap, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
-    memory = np.zeros(128 + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    encoded = memory[start : start + 128]
-    rank = len(described.sizes)
-    box = (*described.box, *[1] * (rank - 2))
-    status = _driver().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(encoded.ctypes.data), _UNSIGNED[described.itemsize], rank, ctypes.c_void_p(pointer),
-        (ctypes.c_uint64 * rank)(*described.sizes), (ctypes.c_uint64 * (rank - 1))(*described.strides),
-        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
-        _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
-    )  # fmt: skip
-    if status:
-        raise DeviceError(f"cuTensorMapEncodeTiled takes no {described} at {pointer:#x}: CUDA error {status}")
-    return encoded.view("V128")
 
 
 @functools.cache

@@ -417,12 +417,18 @@ def shared_lines(config: Config, element: Element, layout: str) -> int:
 
 def pieces_in_lines(config: Config, element: Element) -> list[Rule]:
     """Of ``split_float32``: what ``wgmma`` needs of its numbers, for pieces."""
-    piece, _ = PIECES[config.products]
-    return warpgroups(config, piece)
+    known = config.products in PIECES
+    return [
+        (known, f"products is {', '.join(map(str, PIECES))}"),
+        (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
+        *(warpgroups(config, PIECES[config.products][0]) if known else ()),
+    ]
 
 
 def shared_pieces(config: Config, element: Element, layout: str) -> int:
-    """Tiles of all pieces, and two barriers a stage."""
+    """Tiles of all pieces, and two barriers a stage; none of a number of products that there is not (see the rules)."""
+    if config.products not in PIECES:
+        return 0
     piece, count = PIECES[config.products]
     rows = config.bm // config.cluster + config.bn
     return config.stages * (config.bk * rows * count * piece.itemsize + 2 * 8)

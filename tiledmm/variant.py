@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from tiledmm.elements import PIECES, WORDS, Element
+from tiledmm.elements import WORDS, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 
 # A block's static shared memory; more has to be asked for at launch.
@@ -201,9 +201,7 @@ class Variant:
                 )
         one_tile = config.tiles_per_block == 1
         config = replace(config, **numbers)
-        known_scheme = not self.splits or config.products in PIECES
-        layouts = ("NN", "NT", "TN", "TT") if known_scheme else ()
-        shared = max((self.shared_bytes(config, element, layout) for layout in layouts), default=0)
+        shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
         limit = DYNAMIC_SHARED_BYTES if self.target else STATIC_SHARED_BYTES
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
         alone = config.cluster == 1 or bool(self.target)
@@ -215,11 +213,7 @@ class Variant:
             ),
             (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
             (alone, "cluster is 1"),
-            (
-                config.products in PIECES if self.splits else config.products == 1,
-                f"products is {', '.join(map(str, PIECES))}" if self.splits else "products is 1",
-            ),
-            (not self.splits or not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
+            (config.products == 1 or self.splits, "products is 1"),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),
@@ -227,7 +221,7 @@ class Variant:
             (not config.pack_words or not config.pack_a + config.pack_b, "pack_words packs both, once"),
             (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
             (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
-            *(self.rules(config, element) if whole and alone and known_scheme else ()),
+            *(self.rules(config, element) if whole and alone else ()),
         ]
         broken = "; ".join(rule for holds, rule in rules if not holds)
         if broken:
