@@ -119,12 +119,14 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Waits until no more than PENDING groups are on their way. `sums` are what they add to: the compiler must not read them before.
-template <int PENDING, int N>
-__device__ __forceinline__ void wgmma_wait(float (&sums)[N]) {
+__device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+template <int PENDING, class Sum, int N>
+__device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+        for (int i = 0; i < N; ++i) hold(sums[i]);
     }
 }
 

@@ -104,8 +104,8 @@ class Specialization:
 
     @property
     def packed_b(self) -> str:
-        """How B lies once it is packed: by rows, but for tensor cores of bytes, which take these along k only."""
-        return "T" if self.variant.tensor_cores and self.compute.itemsize == 1 else "N"
+        """How B lies once it is packed: by rows, unless its columns are read faster."""
+        return "N" if self.variant.suits(1, "N", self.compute) else "T"
 
     def packing_unless(self, a_in_place: bool, b_in_place: bool) -> Specialization:
         """The same, with what the copy engine cannot read in place packed first, if this kernel's operands come by it.
@@ -114,8 +114,9 @@ class Specialization:
         """
         if not self.variant.target or self.variant.splits:
             return self
-        pack_a = self.config.pack_a or int(not (a_in_place and self.a == self.compute))
-        pack_b = self.config.pack_b or int(not (b_in_place and self.b == self.compute))
+        a_in_place &= self.a == self.compute and self.variant.suits(0, self.layout[0], self.compute)
+        b_in_place &= self.b == self.compute and self.variant.suits(1, self.layout[1], self.compute)
+        pack_a, pack_b = self.config.pack_a or int(not a_in_place), self.config.pack_b or int(not b_in_place)
         return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
 
     @property
@@ -126,7 +127,7 @@ class Specialization:
     @property
     def dynamic_shared_bytes(self) -> int:
         """Bytes of it that have to be asked for at launch."""
-        return self.shared_bytes if self.variant.target else 0
+        return self.shared_bytes if self.variant.dynamic_shared else 0
 
     @property
     def shared_bytes(self) -> int:

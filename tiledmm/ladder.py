@@ -146,6 +146,7 @@ VARIANTS: dict[str, Variant] = {
             tiles=(64, 128),
             default_tile=128,
             tensor_cores=True,
+            dynamic_shared=True,
             types=(
                 ("float16", (7, 5)),
                 *((name, (8, 0)) for name in ("bfloat16", "int8", "uint8", "float64", "complex128")),
@@ -162,8 +163,9 @@ VARIANTS: dict[str, Variant] = {
             tiles=(64, 128, 256),
             default_tile=256,
             tensor_cores=True,
+            dynamic_shared=True,
             simulated=False,
-            types=(("float16", (9, 0)), ("bfloat16", (9, 0))),
+            types=tuple((name, (9, 0)) for name in ("float16", "bfloat16", "int8", "uint8")),
             target="sm_90a",
         ),
         Variant(
@@ -177,6 +179,7 @@ VARIANTS: dict[str, Variant] = {
             tiles=(64, 128, 256),
             default_tile=256,
             tensor_cores=True,
+            dynamic_shared=True,
             simulated=False,
             types=(("float32", (9, 0)),),
             target="sm_90a",

@@ -165,7 +165,7 @@ class Plan:
         else:
             left, right = (x2, x1) if product.swapped else (x1, x2)
             only = self.launches[0]
-            only.function(only.grid, only.block, (left, right, result, only.sizes))
+            only.function(only.grid, only.block, (left, right, result, only.sizes), only.shared)
         if out is not None and result is not out:
             out[...] = result
             return out

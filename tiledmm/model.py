@@ -264,7 +264,8 @@ class Model:
             launches += len(packs) * _LAUNCH
             packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
             packing = 2 * packed / _PACKING
-            letters = ("N" if "pack_a" in packs else letters[0]) + ("N" if "pack_b" in packs else letters[1])
+            packed_b = "N" if variant.suits(1, "N", compute) else "T"
+            letters = ("N" if "pack_a" in packs else letters[0]) + (packed_b if "pack_b" in packs else letters[1])
         elif variant.splits:
             launches += _SPLITTING
             packing = 2 * (a_bytes + b_bytes) / _SPLITTING_RATE
@@ -333,7 +334,7 @@ def _config(variant: str, tile: int, compute: Element) -> Config:
 
 def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...]]:
     """What may be packed for a kernel, as ``Config`` names it."""
-    problem, compute = product.problem, product.compute
+    problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
     if candidate.variant == "warp_tiled" and "int32" in candidate.rates and compute.dtype_name in WORDS:
         yield ("pack_words",)
     if _behaves_like(compute) not in candidate.rates:
@@ -341,19 +342,16 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
     if candidate.variant == "dot_products":  # its lanes read along k
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
-    elif find_variant(candidate.variant).splits:
+    elif variant.splits:
         elements = _footprint(problem, 0) + _footprint(problem, 1)
         if problem.k >= SHORTEST_SPLIT and elements * compute.itemsize <= _MOST_PIECES:
             yield ()
-    elif find_variant(candidate.variant).tensor_cores:
-        # Operands are copied as they lie, 16 bytes at a time. Bytes that do not lie along k are left to packed words.
-        in_place = (
-            stored == compute and can_be_mapped(problem, i, compute)
+    elif variant.tensor_cores:
+        in_place = (  # copied as they lie, 16 bytes at a time
+            stored == compute and can_be_mapped(problem, i, compute) and variant.suits(i, problem.layout[i], compute)
             for i, stored in enumerate((product.a, product.b))
-        )  # fmt: skip
-        packs = tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
-        if compute.itemsize > 1 or (not packs and problem.layout == "NT"):
-            yield packs
+        )
+        yield tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
     elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
         yield ("pack_b",)
         if candidate.tile < 256:  # which takes too long over single elements

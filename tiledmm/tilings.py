@@ -352,7 +352,8 @@ def _word_bytes(element: Element) -> int:
 def matrix_fragments(config: Config, element: Element) -> list[Rule]:
     """Of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
-    lines = [size for size in (32, 64, 128) if size >= 8 * _word_bytes(element)]
+    depth = 8 * _word_bytes(element)
+    lines = [size for size in (32, 64, 128) if size >= depth]
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % 16 or config.wn % 16)
     return [
         (whole, "wm and wn are multiples of 16"),
@@ -360,6 +361,8 @@ def matrix_fragments(config: Config, element: Element) -> list[Rule]:
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
         (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
         (config.bk * element.itemsize in lines, f"bk is {' or '.join(map(str, lines))} bytes"),
+        (not (config.bk % config.unroll or config.unroll * element.itemsize % depth),
+         f"unroll is a part of bk, and a multiple of {depth // element.itemsize}"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
          f"threads copy even shares of both tiles, in {chunk} at a time"),
         (not any(config.threads % max(size // chunk, 1) for size in (config.bm, config.bn, config.bk)),
@@ -374,21 +377,23 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
-# Columns of a block's tile, rows and columns of a warp's, stages, blocks an SM: by bytes of an operand's word and by
-# rows of the block's tile. Sums fill the registers, stages the static shared memory.
+# Columns of a block's tile, rows and columns of a warp's, bytes along K, stages, blocks an SM, columns of tiles that
+# are numbered together: by bytes of an operand's word and by rows of the block's tile. Sums fill the registers.
 _TENSOR_TILES = {
-    4: {64: (64, 32, 32, 4, 2), 128: (128, 64, 32, 3, 2)},
-    8: {64: (64, 32, 32, 4, 3), 128: (128, 64, 32, 3, 1)},
-    16: {64: (64, 32, 32, 3, 2), 128: (64, 32, 32, 2, 1)},
+    4: {64: (64, 32, 32, 64, 4, 2, 8), 128: (128, 64, 32, 64, 3, 2, 8)},
+    8: {64: (64, 32, 32, 128, 3, 3, 8), 128: (128, 64, 32, 128, 3, 1, 8)},
+    16: {64: (64, 32, 32, 128, 4, 2, 16), 128: (64, 32, 32, 128, 3, 1, 16)},
 }
 
 
 def tensor_core(tile: int, element: Element) -> Config:
     """Tiles of ``tile`` rows, square but for complex128's of 128."""
-    bn, wm, wn, stages, min_blocks = _TENSOR_TILES[_word_bytes(element)][tile]
-    bk = max(64, 8 * _word_bytes(element)) // element.itemsize
+    bn, wm, wn, line, stages, min_blocks, group = _TENSOR_TILES[_word_bytes(element)][tile]
+    bk = line // element.itemsize
+    # Laid out in full, two instructions' steps of float64 would want more registers than there are.
+    unroll = 8 if element.itemsize == 8 else bk
     return Config(
-        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=8
+        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=unroll, min_blocks=min_blocks, wm=wm, wn=wn, group=group
     )
 
 

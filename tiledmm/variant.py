@@ -12,7 +12,7 @@ from tiledmm.errors import ConfigError, UnsupportedTypeError
 # A block's static shared memory; more has to be asked for at launch.
 STATIC_SHARED_BYTES = 48 * 1024
 
-# What a block of compute capability 9.0 may ask for.
+# What a block of compute capability 9.0 may ask for; others have less (``architectures``).
 DYNAMIC_SHARED_BYTES = 227 * 1024
 
 # Bytes that a thread moves at a time, at most.
@@ -110,9 +110,10 @@ class Variant:
         tensor_cores: Whether those multiply, and not the CUDA cores.
         types: The element types that products may be taken in, each with the least compute capability that can; empty
             for every type, everywhere.
+        dynamic_shared: Whether its kernels ask for their shared memory at launch: they may have more than 48 KiB.
         target: What its instructions are compiled for, where that is one architecture only: ``"sm_90a"``. Such a kernel
-            asks for its shared memory at launch, runs as many blocks as there are SMs, each for one tile of C after the
-            other, and has its operands copied to it by the copy engine (see ``tensor_maps``).
+            runs as many blocks as there are SMs, each for one tile of C after the other, and has its operands copied
+            to it by the copy engine (see ``tensor_maps``).
         splits: Whether operands are split into 16-bit pieces, or multiplied by the CUDA cores where these do not do.
         text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
         folder: Where that lies, and what it includes may lie.
@@ -132,6 +133,7 @@ class Variant:
     simulated: bool = True
     tensor_cores: bool = False
     types: tuple[tuple[str, tuple[int, int]], ...] = ()
+    dynamic_shared: bool = False
     target: str = ""
     splits: bool = False
     text: str | None = None
@@ -160,6 +162,16 @@ class Variant:
     def multiplies(self, element: Element) -> bool:
         """Whether products may be taken in this type."""
         return not self.types or element.dtype_name in dict(self.types)
+
+    def suits(self, operand: int, letter: str, element: Element) -> bool:
+        """Whether A (0) or B (1) is read fast where it lies so (see ``tiledmm.source``).
+
+        Tensor cores transpose elements of 16 bits on the way. Bytes have to lie along k. Wider elements are read one by
+        one where they do not, or by wgmma, which reads B from shared memory only, not at all.
+        """
+        if not self.tensor_cores or element.itemsize == 2 or letter == "NT"[operand]:
+            return True
+        return element.itemsize > 1 and not (self.target and operand == 1)
 
     @property
     def default_type(self) -> str:
@@ -202,7 +214,7 @@ class Variant:
         one_tile = config.tiles_per_block == 1
         config = replace(config, **numbers)
         shared = max(self.shared_bytes(config, element, layout) for layout in ("NN", "NT", "TN", "TT"))
-        limit = DYNAMIC_SHARED_BYTES if self.target else STATIC_SHARED_BYTES
+        limit = DYNAMIC_SHARED_BYTES if self.dynamic_shared else STATIC_SHARED_BYTES
         whole = config.bm % config.tm == 0 and config.bn % config.tn == 0
         alone = config.cluster == 1 or bool(self.target)
         rules = [

@@ -668,6 +668,9 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // The same tile of the transposed matrix.
+    __device__ __forceinline__ ResultTile transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }

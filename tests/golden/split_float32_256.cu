@@ -700,6 +700,9 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // The same tile of the transposed matrix.
+    __device__ __forceinline__ ResultTile transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -890,12 +893,14 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Waits until no more than PENDING groups are on their way. `sums` are what they add to: the compiler must not read them before.
-template <int PENDING, int N>
-__device__ __forceinline__ void wgmma_wait(float (&sums)[N]) {
+__device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+template <int PENDING, class Sum, int N>
+__device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+        for (int i = 0; i < N; ++i) hold(sums[i]);
     }
 }
 
@@ -976,9 +981,9 @@ struct Tiles {
     Barrier empty[STAGES];   // they were multiplied
 };
 
-// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
-// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a, unsigned long long b) {
+// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
+// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply(Sum (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
@@ -1045,7 +1050,8 @@ __device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a
         ", %61"
         ", %62"
         ", %63"
-        " }, %64, %65, 1, 1, 1, %66, %67;"
+        " }, %64, %65, 1"
+        ", 1, 1, %66, %67;"
         :
         "+f"(sums[0])
         , "+f"(sums[1])
@@ -1113,9 +1119,9 @@ __device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a
         , "+f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
-// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
-// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long long a, unsigned long long b) {
+// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
+// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply_afresh(Sum (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
@@ -1182,7 +1188,8 @@ __device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long
         ", %61"
         ", %62"
         ", %63"
-        " }, %64, %65, 0, 1, 1, %66, %67;"
+        " }, %64, %65, 0"
+        ", 1, 1, %66, %67;"
         :
         "=f"(sums[0])
         , "=f"(sums[1])

@@ -700,6 +700,9 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // The same tile of the transposed matrix.
+    __device__ __forceinline__ ResultTile transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -890,12 +893,14 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Waits until no more than PENDING groups are on their way. `sums` are what they add to: the compiler must not read them before.
-template <int PENDING, int N>
-__device__ __forceinline__ void wgmma_wait(float (&sums)[N]) {
+__device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+template <int PENDING, class Sum, int N>
+__device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+        for (int i = 0; i < N; ++i) hold(sums[i]);
     }
 }
 
@@ -976,9 +981,9 @@ struct Tiles {
     Barrier empty[STAGES];   // they were multiplied
 };
 
-// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
-// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply(float (&sums)[32], unsigned long long a, unsigned long long b) {
+// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
+// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply(Sum (&sums)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { "
         "%0"
@@ -1013,7 +1018,8 @@ __device__ __forceinline__ void multiply(float (&sums)[32], unsigned long long a
         ", %29"
         ", %30"
         ", %31"
-        " }, %32, %33, 1, 1, 1, %34, %35;"
+        " }, %32, %33, 1"
+        ", 1, 1, %34, %35;"
         :
         "+f"(sums[0])
         , "+f"(sums[1])
@@ -1049,9 +1055,9 @@ __device__ __forceinline__ void multiply(float (&sums)[32], unsigned long long a
         , "+f"(sums[31])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
-// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
-// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply_afresh(float (&sums)[32], unsigned long long a, unsigned long long b) {
+// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
+// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply_afresh(Sum (&sums)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { "
         "%0"
@@ -1086,7 +1092,8 @@ __device__ __forceinline__ void multiply_afresh(float (&sums)[32], unsigned long
         ", %29"
         ", %30"
         ", %31"
-        " }, %32, %33, 0, 1, 1, %34, %35;"
+        " }, %32, %33, 0"
+        ", 1, 1, %34, %35;"
         :
         "=f"(sums[0])
         , "=f"(sums[1])

@@ -668,6 +668,9 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // The same tile of the transposed matrix.
+    __device__ __forceinline__ ResultTile transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -745,6 +748,8 @@ constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
 // clang-format on
+constexpr int UNROLL = 32;   // steps along K that are laid out in full
+
 // Tensor cores: a warp multiplies small matrices that lie spread over its lanes' registers. All 32 lanes take part. Inline
 // PTX stands in this file and in ptx.cuh only.
 //
@@ -1031,7 +1036,7 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32, 8-bit integers, or float64 and
 //           complex128
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
-// Shared    STAGES * BK * (BM + BN) * sizeof(T)          Barriers  1 per K step
+// Shared    STAGES * BK * (BM + BN) * sizeof(T), dynamic          Barriers  1 per K step
 // Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
@@ -1048,10 +1053,15 @@ constexpr bool AHEAD = SAME<T, float64>;   // complex128 has no registers left f
 constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers
 constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 
+struct Tiles {
+    SwizzledTile<BM, ORDER_A> a[STAGES];               // (STAGES, BM, BK), or (STAGES, BK, BM)
+    SwizzledTile<BN, TRANSPOSED<ORDER_B>> b[STAGES];   // (STAGES, BN, BK), or (STAGES, BK, BN)
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ SwizzledTile<BM, ORDER_A> As[STAGES];               // (STAGES, BM, BK), or (STAGES, BK, BM)
-    __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BN, BK), or (STAGES, BK, BN)
+    extern __shared__ __align__(128) unsigned char memory[];
+    Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
 
     const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
@@ -1070,8 +1080,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
-        a_copies.fetch(As[stage], unsent);
-        b_copies.fetch(Bs[stage], unsent);
+        a_copies.fetch(tiles.a[stage], unsent);
+        b_copies.fetch(tiles.b[stage], unsent);
         commit_copies();
     }
 
@@ -1087,19 +1097,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
         wait_for_copies<STAGES - 2>();
         __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
-#pragma unroll
+#pragma unroll(UNROLL / DEPTH)
         for (int k = 0; k < BK; k += DEPTH) {
             Word next_b[WN / 8][2];
-            Bs[stage].read_b(AHEAD ? next_b : frag_b, n0, k, lane);
+            tiles.b[stage].read_b(AHEAD ? next_b : frag_b, n0, k, lane);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
-                if (!AHEAD) As[stage].read_a(frag_a[i], m0, i * 16, k, lane);
+                if (!AHEAD) tiles.a[stage].read_a(frag_a[i], m0, i * 16, k, lane);
                 if (k == 0 && unsent > 0) {   // amid products, which tensor cores are busy with meanwhile
-                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(As[refilled], unsent);
-                    if (i == WM / 32) b_copies.fetch(Bs[refilled], unsent);
+                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(tiles.a[refilled], unsent);
+                    if (i == WM / 32) b_copies.fetch(tiles.b[refilled], unsent);
                 }
                 multiply_row(i);
-                if (AHEAD) As[stage].read_a(frag_a[i], m0, i * 16, k, lane);
+                if (AHEAD) tiles.a[stage].read_a(frag_a[i], m0, i * 16, k, lane);
             }
             if (AHEAD)
 #pragma unroll

@@ -668,6 +668,9 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // The same tile of the transposed matrix.
+    __device__ __forceinline__ ResultTile transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -858,12 +861,14 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Waits until no more than PENDING groups are on their way. `sums` are what they add to: the compiler must not read them before.
-template <int PENDING, int N>
-__device__ __forceinline__ void wgmma_wait(float (&sums)[N]) {
+__device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+template <int PENDING, class Sum, int N>
+__device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+        for (int i = 0; i < N; ++i) hold(sums[i]);
     }
 }
 
@@ -923,13 +928,17 @@ __device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier&
 }
 // wgmma: Hopper's tensor cores. One warpgroup sends for tiles, the others multiply them, each at its own pace.
 // Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats or float32's first 19 bits (TF32) summed in float32,
+//           8-bit integers
 // Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
 // Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
+//
+// Tensor cores transpose 16-bit elements on the way. Others have to lie along k, in shared memory: bytes do, and so does float32's B.
+// Its A comes by registers where it does not.
 
-constexpr int PASSES = sizeof(TC) / 2, PART = BN / PASSES;   // a row of C leaves in parts of as many bytes as BN 16-bit floats are
+constexpr int PASSES = sizeof(TC) > 2 ? sizeof(TC) / 2 : 1, PART = BN / PASSES;   // a row of C leaves in parts of at most 2 * BN bytes
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
@@ -945,9 +954,9 @@ struct Tiles {
     Barrier empty[STAGES];   // they were multiplied
 };
 
-// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
-// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a, unsigned long long b) {
+// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
+// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply(Sum (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
@@ -1014,7 +1023,8 @@ __device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a
         ", %61"
         ", %62"
         ", %63"
-        " }, %64, %65, 1, 1, 1, %66, %67;"
+        " }, %64, %65, 1"
+        ", 1, 1, %66, %67;"
         :
         "+f"(sums[0])
         , "+f"(sums[1])
@@ -1082,9 +1092,9 @@ __device__ __forceinline__ void multiply(float (&sums)[64], unsigned long long a
         , "+f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
-// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and quad = lane % 4 of element
-// (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long long a, unsigned long long b) {
+// C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
+// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
+__device__ __forceinline__ void multiply_afresh(Sum (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
@@ -1151,7 +1161,8 @@ __device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long
         ", %61"
         ", %62"
         ", %63"
-        " }, %64, %65, 0, 1, 1, %66, %67;"
+        " }, %64, %65, 0"
+        ", 1, 1, %66, %67;"
         :
         "=f"(sums[0])
         , "=f"(sums[1])
@@ -1219,6 +1230,7 @@ __device__ __forceinline__ void multiply_afresh(float (&sums)[64], unsigned long
         , "=f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
+__device__ __forceinline__ int row_of(int warp, int row) { return warp * 16 + row; }
 // A row of C on its way out.
 struct Sending {
     TC* to;
@@ -1270,12 +1282,12 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             tile.row0 += place * ROWS;
 
             // mainloop
-            float sums[BN / 2] = {};
+            Sum sums[BN / 2] = {};
             int last = -1;   // the stage that is multiplied while the next one is started
             for (int k = 0; k < tile.k; k += BK, turn.next()) {
                 tiles.full[turn.stage].wait(turn.parity);
-                const T* const a = tiles.a[turn.stage] + warpgroup * (A_ALONG_K ? 64 * LINE : SLAB);
                 const T* const b = tiles.b[turn.stage];
+                const T* const a = tiles.a[turn.stage] + warpgroup * (64 * BK);
                 wgmma_fence();
 #pragma unroll
                 for (int kk = 0; kk < BK; kk += DEPTH)
@@ -1289,7 +1301,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
             wgmma_wait<0>(sums);
             if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_in(lane);
-
             // epilogue: a warp's 16 rows of C gather in shared memory, and leave from there while the next tile is multiplied
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
             row.send();
@@ -1303,13 +1314,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     for (int j = 0; j < PART / 8; ++j)
 #pragma unroll
                         for (int half = 0; half < 2; ++half) {
-                            const float* const pair = &sums[(pass * PART / 8 + j) * 4 + half * 2];
+                            const Sum* const pair = &sums[(pass * PART / 8 + j) * 4 + half * 2];
                             rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
                                                                                from_accumulator<T, TC>(pair[1])};
                         }
                     fence_shared();
                     __syncwarp();   // these rows are complete
-                    const int i = warp * 16 + lane, width = c_tile.cols - pass * PART;
+                    const int i = row_of(warp, lane), width = c_tile.cols - pass * PART;
                     if (lane < 16 && i < c_tile.rows && width > 0)
                         row = {c_tile.data + i * c_tile.row_stride + pass * PART, &rows[lane],
                                (width < PART ? width : PART) * static_cast<int>(sizeof(TC))};
@@ -1320,7 +1331,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
                     for (int half = 0; half < 2; ++half)
-                        c_tile.template write_row<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
+                        c_tile.template write_row<2>(row_of(warp, lane / 4 + half * 8), j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
             }
         }
         row.send();
