@@ -1,4 +1,4 @@
-"""From CUDA C to a kernel that runs: CuPy compiles it, keeps it on disk, and loads it on each device that asks."""
+"""From CUDA C to a kernel that runs: compiled, kept on disk, and loaded by CuPy on each device that asks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import cupy
 from cupy.cuda import driver
 
 from tiledmm.codegen import Specialization, render
+from tiledmm.cubins import cubin_file
 from tiledmm.errors import CompilationError, DeviceError, UnsupportedTypeError
 
-#: What NVRTC gets, besides what CuPy adds itself: its include path, the architecture and ``-ftz=true``.
+#: What NVRTC gets, besides the architecture and what CuPy adds itself: its include path and ``-ftz=true``.
 COMPILE_OPTIONS = ("-std=c++17",)
 
 
@@ -49,7 +50,7 @@ class Kernel:
         return self.specialization.symbol
 
 
-_raw_kernels: dict[Specialization, Any] = {}
+_raw_kernels: dict[tuple[Specialization, int], Any] = {}  # by device, too
 _lock = threading.Lock()
 
 
@@ -61,19 +62,15 @@ def raw_kernel(specialization: Specialization) -> Any:
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
         DeviceError: If there is no usable device.
     """
-    raw = _raw_kernels.get(specialization)
-    if raw is None:
-        with _lock:
-            raw = _raw_kernels.get(specialization)
-            if raw is None:
-                raw = cupy.RawKernel(render(specialization), specialization.symbol, options=_options(specialization))
-                _raw_kernels[specialization] = raw
     try:
-        _check_capability(specialization)
-        with _lock:  # one thread compiles; the others find it done
-            raw.compile()
-            if shared := specialization.dynamic_shared_bytes:
-                raw.max_dynamic_shared_size_bytes = shared
+        key = specialization, cupy.cuda.runtime.getDevice()
+        raw = _raw_kernels.get(key)
+        if raw is None:
+            _check_capability(specialization)
+            with _lock:  # one thread compiles; the others find it done
+                raw = _raw_kernels.get(key)
+                if raw is None:
+                    raw = _raw_kernels[key] = _loaded(specialization)
     except cupy.cuda.compiler.CompileException as error:
         raise CompilationError(f"{specialization.symbol} does not compile:\n{error}") from error
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -81,29 +78,22 @@ def raw_kernel(specialization: Specialization) -> Any:
     return raw
 
 
-def _options(specialization: Specialization) -> tuple[str, ...]:
-    target = specialization.variant.target
-    return (*COMPILE_OPTIONS, f"-arch={target}") if target else COMPILE_OPTIONS
-
-
-#: NVRTC before this takes no second architecture, and CuPy adds its own behind any that it is given.
-FIRST_NVRTC_WITH_TARGETS = (12, 9)
-
-
-def knows_targets() -> bool:
-    """Whether kernels for one architecture only can be compiled."""
-    version: tuple[int, int] = cupy.cuda.nvrtc.getVersion()
-    return version >= FIRST_NVRTC_WITH_TARGETS
+def _loaded(specialization: Specialization) -> Any:
+    """Compiled unless it is on disk, and loaded on the current device."""
+    source, symbol, target = render(specialization), specialization.symbol, specialization.variant.target
+    if target:
+        with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={target}")) as path:
+            raw = cupy.RawModule(path=str(path)).get_function(symbol)
+    else:
+        raw = cupy.RawKernel(source, symbol, options=COMPILE_OPTIONS)
+        raw.compile()
+    if shared := specialization.dynamic_shared_bytes:
+        raw.max_dynamic_shared_size_bytes = shared
+    return raw
 
 
 def _check_capability(specialization: Specialization) -> None:
     variant, compute = specialization.variant, specialization.compute
-    if variant.target and not knows_targets():
-        has, least = (".".join(map(str, v)) for v in (cupy.cuda.nvrtc.getVersion(), FIRST_NVRTC_WITH_TARGETS))
-        raise CompilationError(
-            f"variant {variant.name!r} is compiled for {variant.target} by NVRTC {least} or newer, and this is {has}; "
-            f'get it with: pip install -U "nvidia-cuda-nvrtc-cu12>={least}"'
-        )
     has = str(cupy.cuda.Device().compute_capability)
     if not variant.runs_on((int(has[:-1]), int(has[-1])), compute):
         major, minor = variant.least_capability(compute)
@@ -124,7 +114,7 @@ def compiled(specialization: Specialization) -> Kernel:
     warps = blocks * -(-threads // attributes["WarpSize"])
     return Kernel(
         specialization=specialization,
-        source=raw.code,
+        source=render(specialization),
         raw=raw,
         block=specialization.block,
         registers=raw.num_regs,

@@ -15,10 +15,9 @@ import numpy as np
 from cupy.linalg import _product
 
 from tiledmm.architectures import Gpu
-from tiledmm.compilation import knows_targets, raw_kernel
+from tiledmm.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
 from tiledmm.geometry import FINDINGS, UNFOUND, Launch, schedule
-from tiledmm.ladder import find_variant
 from tiledmm.model import Choice, Model, candidates
 from tiledmm.tensor_maps import ALIGNMENT, TensorMap
 
@@ -238,7 +237,7 @@ def device_model(splits: bool = True) -> Model:
 @functools.lru_cache
 def _model_of(device: int, splits: bool) -> Model:
     gpu = Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device))
-    return Model(gpu, [each for each in candidates(splits) if knows_targets() or not find_variant(each.variant).target])
+    return Model(gpu, candidates(splits))
 
 
 def check_array(x: Any, name: str) -> None:

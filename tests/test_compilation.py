@@ -1,0 +1,193 @@
+"""What is compiled and loaded, how often and where, seen by devices that are none. Needs CuPy, and no GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+
+from tiledmm import compilation
+from tiledmm.codegen import Specialization, render, specialize
+from tiledmm.errors import CompilationError, DeviceError, UnsupportedTypeError
+from tiledmm.ladder import VARIANTS
+
+
+class CompileError(Exception):
+    """Stands for CuPy's."""
+
+
+class RuntimeFailure(Exception):
+    """Stands for CUDA's."""
+
+
+class Machine:
+    """Devices of one compute capability, and all that was done on them."""
+
+    def __init__(self, capability: str = "90") -> None:
+        self.current = 0
+        self.capability = capability
+        self.done: list[tuple[Any, ...]] = []
+        runtime = SimpleNamespace(getDevice=self.device, CUDARuntimeError=RuntimeFailure)
+        self.cupy = SimpleNamespace(
+            RawKernel=self.raw_kernel,
+            RawModule=self.raw_module,
+            cuda=SimpleNamespace(
+                compiler=SimpleNamespace(CompileException=CompileError),
+                runtime=runtime,
+                Device=lambda: SimpleNamespace(compute_capability=self.capability),
+            ),
+        )
+
+    def device(self) -> int:
+        return self.current
+
+    def raw_kernel(self, source: str, symbol: str, options: tuple[str, ...]) -> Any:
+        def compile_it() -> None:
+            time.sleep(0.01)
+            self.done.append(("compiled", symbol, options, self.current))
+
+        return SimpleNamespace(compile=compile_it)
+
+    def raw_module(self, *, path: str) -> Any:
+        def get_function(symbol: str) -> Any:
+            time.sleep(0.01)
+            assert Path(path).is_file()
+            self.done.append(("loaded", symbol, path, self.current))
+            return SimpleNamespace()
+
+        return SimpleNamespace(get_function=get_function)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    made = Machine()
+
+    @contextlib.contextmanager
+    def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[Path]:
+        made.done.append(("machine code", symbol, options, made.current))
+        path = tmp_path / f"{symbol}.cubin"
+        path.write_text(source)
+        yield path
+        path.unlink()
+
+    monkeypatch.setattr(compilation, "cupy", made.cupy)
+    monkeypatch.setattr(compilation, "cubin_file", cubin_file)
+    monkeypatch.setattr(compilation, "_raw_kernels", {})
+    return made
+
+
+FOR_ONE = [name for name, row in VARIANTS.items() if row.target]
+
+
+@pytest.mark.parametrize("variant", FOR_ONE)
+def test_a_kernel_for_one_architecture_is_loaded_from_a_file(machine: Machine, variant: str) -> None:
+    spec = specialize(variant).kernel
+    raw = compilation.raw_kernel(spec)
+    code, loaded = machine.done
+    assert code == ("machine code", spec.symbol, ("-std=c++17", f"-arch={spec.variant.target}"), 0)
+    assert loaded[:2] == ("loaded", spec.symbol)
+    assert raw.max_dynamic_shared_size_bytes == spec.dynamic_shared_bytes > 0
+
+
+def test_other_kernels_are_cupys(machine: Machine) -> None:
+    spec = specialize("tiled").kernel
+    raw = compilation.raw_kernel(spec)
+    assert machine.done == [("compiled", spec.symbol, ("-std=c++17",), 0)]
+    assert not hasattr(raw, "max_dynamic_shared_size_bytes"), "its shared memory is static"
+
+
+@pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])
+def test_once_a_device(machine: Machine, variant: str) -> None:
+    spec = specialize(variant).kernel
+    kernels = []
+    for device in (0, 1, 0, 1):
+        machine.current = device
+        kernels.append(compilation.raw_kernel(spec))
+    assert kernels[0] is kernels[2]
+    assert kernels[1] is kernels[3]
+    assert kernels[0] is not kernels[1]
+    assert [each[-1] for each in machine.done if each[0] != "machine code"] == [0, 1]
+
+
+@pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])
+def test_once_whatever_the_threads(machine: Machine, variant: str) -> None:
+    spec = specialize(variant).kernel
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(compilation.raw_kernel(spec))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(each is found[0] for each in found)
+    assert len([each for each in machine.done if each[0] != "machine code"]) == 1
+
+
+@pytest.mark.parametrize("variant", FOR_ONE)
+@pytest.mark.parametrize("capability", ["80", "89", "100", "120"])
+def test_other_devices_are_told_which_it_is_for(machine: Machine, variant: str, capability: str) -> None:
+    machine.capability = capability
+    with pytest.raises(UnsupportedTypeError, match=r"capability 9\.0, and"):
+        compilation.raw_kernel(specialize(variant).kernel)
+    assert machine.done == []
+
+
+def fails(machine: Machine, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def failing(*arguments: Any, **keywords: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(machine.cupy, "RawKernel", failing)
+    monkeypatch.setattr(compilation, "cubin_file", failing)
+
+
+@pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [
+        (CompileError("line 3"), CompilationError),
+        (CompilationError("line 3"), CompilationError),
+        (RuntimeFailure("line 3"), DeviceError),
+    ],
+)
+def test_what_fails_is_said_and_not_kept(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, variant: str, raised: Exception, seen: type[Exception]
+) -> None:
+    spec: Specialization = specialize(variant).kernel
+    with monkeypatch.context() as patch:
+        fails(machine, patch, raised)
+        for _ in range(2):
+            with pytest.raises(seen, match="line 3"):
+                compilation.raw_kernel(spec)
+    compilation.raw_kernel(spec)
+    assert len(machine.done) > 0
+
+
+def test_no_device_is_an_error_of_this_package(machine: Machine) -> None:
+    def getting() -> int:
+        raise RuntimeFailure("cudaErrorInsufficientDriver")
+
+    machine.cupy.cuda.runtime.getDevice = getting
+    with pytest.raises(DeviceError, match="InsufficientDriver"):
+        compilation.raw_kernel(specialize("tiled").kernel)
+
+
+def test_the_source_told_is_what_was_compiled(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = specialize("wgmma").kernel
+    raw = SimpleNamespace(kernel=SimpleNamespace(ptr=1), num_regs=168, shared_size_bytes=8, local_size_bytes=0)
+    monkeypatch.setattr(compilation, "raw_kernel", lambda asked: raw)
+    occupied = SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda *arguments: 1)
+    monkeypatch.setattr(compilation, "driver", occupied)
+    sizes = {"WarpSize": 32, "MaxThreadsPerMultiProcessor": 2048}
+    machine.cupy.cuda.Device = lambda: SimpleNamespace(attributes=sizes)
+    kernel = compilation.compiled(spec)
+    assert kernel.source == render(spec)
+    assert kernel.raw is raw
+    assert kernel.shared_bytes == 8 + spec.dynamic_shared_bytes
