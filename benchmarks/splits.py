@@ -1,14 +1,15 @@
 """float32 products from 16-bit pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
 
-``split_float32`` beside ``cupy.matmul`` and, where Triton and PyTorch are installed, Triton's split products. Errors
-are against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced`` rung) stands beside
-cuBLAS. Exit status 1 if a result breaks the promise of accuracy.
+``split_float32`` beside ``cupy.matmul`` and split products by others: Triton's, where it and PyTorch are installed, and
+XLA's, where JAX is. Errors are against float64, on data that is easy and data that is not; a float32 chain (the
+``coalesced`` rung) stands beside cuBLAS. Exit status 1 if a result breaks the promise of accuracy.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import itertools
 import json
 import sys
@@ -126,7 +127,8 @@ def measure_accuracy() -> list[dict[str, Any]]:
         for k in STEPS:
             a, b = make(cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
             c = cupy.empty((ROWS, ROWS), cupy.float32)
-            found = accuracy(a, b, _results(_of_triton(a, b, c), c), variant="split_float32")
+            others = {name: functools.partial(call, 0) for name, call in _of_others(a, b, c).items()}
+            found = accuracy(a, b, others, variant="split_float32")
             rows.append({"kind": kind, "k": k, "splits": splits(a, b), "errors": found})
             print(f"{kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
     return rows
@@ -149,7 +151,7 @@ def measure_speed(seconds: float) -> list[dict[str, Any]]:
                 "split_float32": functools.partial(
                     lambda i, a, b, c: tiledmm.matmul(a, b, out=c, variant="split_float32"), a=a, b=b, c=c
                 ),
-                **_of_triton(a, b, c),
+                **_of_others(a, b, c),
             }
             samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
             row: dict[str, Any] = {"size": size, "layout": layout}
@@ -176,25 +178,20 @@ def measure_loads(seconds: float) -> list[dict[str, Any]]:
     return load_all(rivals, seconds)
 
 
-def _results(calls: dict[str, Callable[[int], Any]], c: Any) -> dict[str, Callable[[], Any]]:
-    """What they compute, each in its turn."""
-
-    def result(call: Callable[[int], Any]) -> Any:
-        call(0)
-        return c
-
-    return {name: functools.partial(result, call) for name, call in calls.items()}
+def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
+    """Split products by other libraries, where they are installed."""
+    modules = (_installed("triton_products"), _installed("xla_products"))
+    return {name: call for module in modules if module for name, call in module.calls(a, b, c).items()}
 
 
-def _of_triton(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Triton's products, where it is installed."""
+@functools.cache
+def _installed(name: str) -> Any:
+    """A module of this folder that needs what need not be there; None where it is not."""
     try:
-        from benchmarks import triton_products
-    except ImportError:
-        return {}
-    if a.shape[1] % triton_products.STEP:
-        return {}
-    return triton_products.calls(a, b, c)
+        return importlib.import_module(f"benchmarks.{name}")
+    except ImportError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return None
 
 
 def accuracy_table(rows: list[dict[str, Any]]) -> Table:

@@ -40,16 +40,23 @@ def product(
 
 
 def calls(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """What computes ``c = a @ b`` of CuPy arrays, by name; without the schemes that this Triton does not have."""
+    """What computes ``c = a @ b`` of CuPy arrays and returns it, by name; without what this Triton does not have."""
     x, y, z = (torch.from_dlpack(array) for array in (a, b, c))
     (m, k), n = x.shape, y.shape[1]
+    if k % STEP:
+        return {}
 
     def call(scheme: str) -> Callable[[int], Any]:
         grid = (triton.cdiv(m, 128) * triton.cdiv(n, 128),)
-        return lambda i: product[grid](
-            x, y, z, m, n, k, *x.stride(), *y.stride(), z.stride(0),
-            BM=128, BN=128, BK=STEP, GROUP=8, SCHEME=scheme, num_warps=8, num_stages=3,
-        )  # fmt: skip
+
+        def multiply(i: int) -> Any:
+            product[grid](
+                x, y, z, m, n, k, *x.stride(), *y.stride(), z.stride(0),
+                BM=128, BN=128, BK=STEP, GROUP=8, SCHEME=scheme, num_warps=8, num_stages=3,
+            )  # fmt: skip
+            return c
+
+        return multiply
 
     usable = {}
     for scheme in SCHEMES:
