@@ -16,7 +16,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 from tiledmm import compilation
 from tiledmm.codegen import Specialization, render, specialize
-from tiledmm.errors import CompilationError, DeviceError, UnsupportedTypeError
+from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.ladder import VARIANTS
 
 
@@ -34,6 +34,7 @@ class Machine:
     def __init__(self, capability: str = "90") -> None:
         self.current = 0
         self.capability = capability
+        self.shared = 227 * 1024
         self.done: list[tuple[Any, ...]] = []
         runtime = SimpleNamespace(getDevice=self.device, CUDARuntimeError=RuntimeFailure)
         self.cupy = SimpleNamespace(
@@ -42,7 +43,9 @@ class Machine:
             cuda=SimpleNamespace(
                 compiler=SimpleNamespace(CompileException=CompileError),
                 runtime=runtime,
-                Device=lambda: SimpleNamespace(compute_capability=self.capability),
+                Device=lambda: SimpleNamespace(
+                    compute_capability=self.capability, attributes={"MaxSharedMemoryPerBlockOptin": self.shared}
+                ),
             ),
         )
 
@@ -146,6 +149,16 @@ def fails(machine: Machine, monkeypatch: pytest.MonkeyPatch, error: Exception) -
 
     monkeypatch.setattr(machine.cupy, "RawKernel", failing)
     monkeypatch.setattr(compilation, "cubin_file", failing)
+
+
+def test_shared_memory_that_a_device_has_not_is_an_error(machine: Machine) -> None:
+    machine.shared = 99 * 1024
+    kernel = specialize("tensor_core", dtype="float64", config={"stages": 4})
+    with pytest.raises(
+        ConfigError, match="needs 131072 bytes of shared memory, and a block of this device has at most 101376"
+    ):
+        compilation.raw_kernel(kernel)
+    assert not machine.done
 
 
 @pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])

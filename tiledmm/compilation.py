@@ -11,7 +11,7 @@ from cupy.cuda import driver
 
 from tiledmm.codegen import Specialization, render
 from tiledmm.cubins import cubin_file
-from tiledmm.errors import CompilationError, DeviceError, UnsupportedTypeError
+from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 
 #: What NVRTC gets, besides the architecture and what CuPy adds itself: its include path and ``-ftz=true``.
 COMPILE_OPTIONS = ("-std=c++17",)
@@ -59,6 +59,7 @@ def raw_kernel(specialization: Specialization) -> Any:
 
     Raises:
         UnsupportedTypeError: If the device is too old to multiply elements of this type so.
+        ConfigError: If its blocks have less shared memory.
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
         DeviceError: If there is no usable device.
     """
@@ -101,6 +102,12 @@ def _check_capability(specialization: Specialization) -> None:
         raise UnsupportedTypeError(
             f"variant {variant.name!r} multiplies {compute.dtype_name} on devices of compute capability {needed}, and "
             f"this one has {has[:-1]}.{has[-1]}; 'warp_tiled' needs none"
+        )
+    shared, most = specialization.dynamic_shared_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    if shared > most:
+        raise ConfigError(
+            f"{specialization.symbol} needs {shared} bytes of shared memory, and a block of this device has at most "
+            f"{most}: a smaller tile, or fewer stages, need less"
         )
 
 
