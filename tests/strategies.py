@@ -13,7 +13,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tiledmm.elements import ELEMENTS, element
+from tiledmm.elements import ELEMENTS, compute_element
+from tiledmm.selection import precision_of
 
 #: Sizes that find mistakes: nothing, one, around small powers of two, primes.
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13)
@@ -31,8 +32,13 @@ PROPERTY = settings(
 
 
 def np_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of an element's name."""
-    return element(name).dtype
+    """The NumPy dtype of an element's name; of tf32, what it is in memory."""
+    return compute_element(name).dtype
+
+
+def asked(name: str) -> dict[str, str]:
+    """What ``matmul`` has to be told for a product of these elements to be taken in this type."""
+    return {"precision": precision_of(compute_element(name))}
 
 
 def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, bound: int = 4) -> np.ndarray:
@@ -73,9 +79,34 @@ def componentwise_error(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 def bound_of_sums(dtype: str, k: int) -> float:
     """What that is below for sums of k products on tensor cores.
 
-    Narrow floats are cut off 16 products at a time. Others are rounded each time, complex numbers in four products.
+    Narrow floats are cut off 16 products at a time, tf32 8. Others are rounded each time, complex sums four times.
     """
-    return k / 16 * 2.0**-22 if sums_type(dtype) == "float32" else k * 2.0**-52
+    return k / (8 if dtype == "tf32" else 16) * 2.0**-22 if sums_type(dtype) == "float32" else k * 2.0**-52
+
+
+def multiplied(x: np.ndarray, dtype: str) -> np.ndarray:
+    """Elements as they are multiplied: for tf32, float32 rounded to 11 significant bits, ties away from zero."""
+    if dtype != "tf32":
+        return x
+    bits = x.view(np.uint32)
+    rounded = (bits + np.uint32(1 << 12) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(x), rounded, x)
+
+
+def awkward_floats(rng: np.random.Generator, count: int) -> np.ndarray:
+    """float32 numbers of any bits, in a column: some of each kind first, such as NaNs with no bit but the last."""
+    some = [
+        0x00000000, 0x80000000, 0x00000001, 0x80000FFF, 0x00001000, 0x007FFFFF, 0x3F800FFF, 0x3F801000, 0xBF803000,
+        0x3FFFFFFF, 0x7F7FEFFF, 0xFF7FF000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7F800001, 0xFF801000, 0x7FC00000,
+        0x7FFFFFFF, 0xFFFFFFFF,
+    ]  # fmt: skip
+    bits = np.concatenate([np.array(some, np.uint32), rng.integers(0, 2**32, count - len(some), np.uint32)])
+    return bits.view(np.float32).reshape(-1, 1)
+
+
+def beside_zeros(column: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices of the same product, with more steps of k: of zeros."""
+    return np.pad(column, ((0, 0), (0, 3))), np.pad(row, ((0, 3), (0, 0)))
 
 
 def any_bits(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -107,6 +138,12 @@ class Layout:
 def plain(ndim: int) -> Layout:
     """C order, without gaps."""
     return Layout(tuple(range(ndim)), (1,) * ndim, (0,) * ndim)
+
+
+def tight(letter: str) -> Layout:
+    """A matrix of layout N or T, without gaps, or G."""
+    memory = (1, 0) if letter == "T" else (0, 1)
+    return Layout(memory, (2, -2) if letter == "G" else (1, 1), (0, 0))
 
 
 @st.composite

@@ -309,10 +309,10 @@ def test_signature_is_cupys_and_what_names_a_kernel() -> None:
     assert parameters["variant"].default == "auto"
 
 
-@pytest.mark.parametrize("precision", ["ieee", "float32", "fp16x3", "bf16x6"])
+@pytest.mark.parametrize("precision", ["ieee", "float32", "tf32", "fp16x3", "bf16x6"])
 def test_precision_is_one_of_a_few(precision: str) -> None:
-    with pytest.raises(ConfigError, match=r"precision is one of 'float32', 'ieee', .*; got 'tf32'"):
-        tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="tf32")
+    with pytest.raises(ConfigError, match=r"precision is one of 'float32', 'ieee', 'tf32', .*; got 'float16'"):
+        tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="float16")
     with pytest.raises((OperandTypeError, MissingDependencyError)):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision=precision)
 
@@ -505,6 +505,13 @@ def test_precompile_for_auto(compiled: list[str]) -> None:
         for symbol in compiled
     )
     assert sum("sum_slices" in symbol for symbol in compiled) == 3, "for few slices and for many"
+
+
+def test_precompile_for_auto_and_tf32(compiled: list[str]) -> None:
+    tiledmm.precompile(dtypes="tf32", layouts=["NT"])
+    assert any("_tensor_core_tf32_" in symbol for symbol in compiled)
+    assert any("_warp_tiled_f32_" in symbol for symbol in compiled), "which may be faster"
+    assert not any("_pack_f32_f32_tf32_" in symbol for symbol in compiled), "what is packed is float32"
 
 
 def test_precompile_for_auto_compiles_what_the_device_runs(

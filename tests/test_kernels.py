@@ -8,7 +8,7 @@ import pytest
 
 from tiledmm.architectures import TARGETS, occupancy
 from tiledmm.codegen import ORDERS, Specialization, render, specialize
-from tiledmm.elements import ELEMENTS, PIECES
+from tiledmm.elements import ELEMENTS, PIECES, compute_element
 from tiledmm.geometry import splitting, unsplit
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
 
@@ -73,7 +73,7 @@ def test_kernel_on_hopper(variant, tile, dtype, layout):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("variant", "tile", "dtype"), SOME_TYPES)
 def test_kernel_of_some_types(variant, tile, dtype, target):
-    if find_variant(variant).runs_on(TARGETS[target].capability, ELEMENTS[dtype]):
+    if find_variant(variant).runs_on(TARGETS[target].capability, compute_element(dtype)):
         other = ("NN", "NT", "TG")[list(TARGETS).index(target) % 3]
         for layout in LAYOUTS if target == "sm_90" else (other,):
             check(variant, tile, dtype, layout, target)
@@ -118,7 +118,7 @@ def test_kernels_of_operands_that_are_split(products, layout):
 
 
 @pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize(("variant", "tile", "dtype"), [case for case in SOME_TYPES if case[2] == "float16"])
+@pytest.mark.parametrize(("variant", "tile", "dtype"), [case for case in SOME_TYPES if case[2] in ("float16", "tf32")])
 def test_kernel_of_wider_results(variant, tile, dtype, out_dtype):
     check(variant, tile, dtype, "NN", "sm_90", out_dtype=out_dtype)
 

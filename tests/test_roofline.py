@@ -152,6 +152,8 @@ def test_tensor_cores_have_bounds_of_their_own() -> None:
     assert bounds.fma_bound == H100.tensor_flops(2) > 10 * H100.peak_flops("float16")
     assert bounds.wavefronts == 6 * 4 / (64 * 32 * 16 / 32)
     assert roofline(specialize("tensor_core", dtype="int8"), H100, 4096, 4096, 4096).wavefronts == bounds.wavefronts / 2
+    tf32 = roofline(specialize("tensor_core", dtype="tf32"), H100, 4096, 4096, 4096)
+    assert (tf32.fma_bound, tf32.wavefronts) == (H100.tensor_flops(2) / 2, 2 * bounds.wavefronts)
     doubles = roofline(specialize("tensor_core", dtype="float64"), H100, 4096, 4096, 4096)
     assert doubles.fma_bound == H100.tensor_flops(8) == 4 * H100.tensor_flops(16) == 2 * H100.peak_flops("float64")
     assert doubles.wavefronts == 4 * bounds.wavefronts

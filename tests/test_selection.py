@@ -112,7 +112,7 @@ def test_every_candidate_is_a_kernel() -> None:
     for candidate in CANDIDATES:
         assert candidate.tile in find_variant(candidate.variant).tiles
         assert all(0 < part <= 1 for part in candidate.few)
-    types = {"float32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64"}
+    types = {"float32", "tf32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64"}
     assert types == {name for candidate in CANDIDATES for name in candidate.rates}
 
 

@@ -9,9 +9,11 @@ import pytest
 
 from tests.strategies import np_dtype
 from tiledmm import tensor_maps
-from tiledmm.elements import element
+from tiledmm.codegen import Specialization
+from tiledmm.elements import TF32, element
 from tiledmm.errors import ShapeError
 from tiledmm.geometry import schedule
+from tiledmm.ladder import find_variant
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.selection import select
 from tiledmm.tensor_maps import TensorMap, can_be_mapped
@@ -43,6 +45,21 @@ def test_maps_of_a_product(layout: str, maps: tuple) -> None:
     found = schedule(choice.specialization, choice.product.problem).multiplying.maps
     assert [(each.sizes, each.strides[0], each.box) for each in found] == list(maps)
     assert all(each.itemsize == 2 for each in found)
+
+
+def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
+    wgmma = replace(find_variant("wgmma"), types=(("tf32", (9, 0)),))
+    config = wgmma.config(64, TF32)
+    wanted = product(array((300, 200), (200, 1), "float32"), array((200, 512), (1, 200), "float32"))
+    spec = Specialization(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_unless(True, True)
+    maps = schedule(spec, wanted.problem).multiplying.maps
+    assert [(each.rounds, each.itemsize, each.box) for each in maps] == [(True, 4, (32, 128)), (True, 4, (32, 64))]
+    # Only 16-bit elements are turned: others are packed, unless they lie along k.
+    for layout, packs in (("NN", (0, 1)), ("TT", (1, 0)), ("TN", (1, 1)), ("NT", (0, 0))):
+        packed = replace(spec, layout=layout).packing_unless(True, True)
+        assert (packed.config.pack_a, packed.config.pack_b, packed.kernel.layout) == (*packs, "NT")
+        assert packed.kernel.symbol.startswith("tiledmm_wgmma_tf32_")
+        assert {each.specialization.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}
 
 
 def test_what_is_broadcast_has_one_coordinate() -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from tiledmm import codegen, geometry
 from tiledmm.candidates import AUTO_KERNELS
-from tiledmm.elements import ELEMENTS, WORDS, element
+from tiledmm.elements import ELEMENTS, WORDS, compute_element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
-from tiledmm.selection import AUTO, SCHEMES, kernel_of, may_split, select
+from tiledmm.selection import AUTO, SCHEMES, kernel_of, may_split, select, with_precision
 from tiledmm.tuned import table_of
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ def matmul(
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
             any of ``tiledmm.variant.Config``. Only with a variant that is named.
         precision: What a float32 product may use: ``"float32"``, anything that keeps float32's accuracy (on Hopper,
-            large products go to ``split_float32``); ``"ieee"``, float32 multiply-adds only; or ``split_float32`` with
-            so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``.
+            large products go to ``split_float32``); ``"ieee"``, float32 multiply-adds only; ``"tf32"``, that or tensor
+            cores that round operands to 11 significant bits, whichever is faster; or ``split_float32`` with so many
+            products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``. Products of other types ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -147,6 +148,7 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
             (second if right is None else second.as_type(right)),
         )
         product = resolve(first, second, third, **keywords)
+    product = with_precision(product, precision)
     if not type(x1).__module__.startswith("cupy"):
         return explanation(product, H100 if splits else H100_UNSPLIT, {})
     model = device_module("launch").device_model(splits)
@@ -179,7 +181,7 @@ def source(
     Args:
         variant: A variant with a kernel of its own: any but ``"cublas"``.
         tile: Tile size, or None for the variant's default.
-        dtype: Type the product is taken in; None for float32, or the first of the variant's own.
+        dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous (the transpose of a
             row-major matrix), G neither.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
@@ -251,7 +253,7 @@ def precompile(
     sizes = None if tiles is None else list(tiles)
     pairs = list(layouts)
     named = {
-        (chosen, codegen.specialize(name, tile=tile, dtype=dtype, layout=layout))
+        (chosen, codegen.specialize(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
         for chosen in names
         for dtype in types
         for name, tile in (_kernels_of_auto(sizes, dtype) if chosen == AUTO else _kernels_of(chosen, sizes))
@@ -285,6 +287,11 @@ def precompile(
     return len(specializations)
 
 
+def _own_type(name: str, dtype: Any) -> Any:
+    """What a variant takes products in for which a type will do."""
+    return None if dtype is None else find_variant(name).taken_in(compute_element(dtype)).dtype_name
+
+
 def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | None]]:
     """A variant with each of its tiles, or with those given."""
     has = find_variant(name).tiles
@@ -296,7 +303,7 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
     """What ``auto`` chooses from for a type, on the current device."""
     model: Model = device_module("launch").device_model()
-    names = {each.name for each in model.kernels_for(element("float32" if dtype is None else dtype))}
+    names = {each.name for each in model.kernels_for(compute_element("float32" if dtype is None else dtype))}
     return [(name, tile) for name, tile in AUTO_KERNELS if (name, tile) in names and (tiles is None or tile in tiles)]
 
 
@@ -353,7 +360,7 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
         return _Detour(product, keywords, kernel)
     model = launch.device_model(splits)
     table = table_of(model.gpu.name) if kernel["variant"] == AUTO else None
-    return launch.Plan(select(**kernel_of(product, **kernel), product=product, table=table, model=model))
+    return launch.Plan(select(**kernel_of(product, **kernel), table=table, model=model))
 
 
 def _only_entry(out: tuple[Any, ...]) -> Any:

@@ -21,7 +21,7 @@ WARP_SIZE = 32
 
 # dtype -> (unit that multiplies and adds, instructions of it for one multiply-add). Narrow types are summed
 # in 32 bits; a 64-bit integer product takes three 32-bit ones; bool's and-or is one logic instruction, at
-# the rate of integer multiply-adds; a complex product takes four real ones.
+# the rate of integer multiply-adds; a complex product takes four real ones. Only tensor cores multiply tf32.
 _INSTRUCTIONS: dict[str, tuple[str, int]] = {
     "float16": ("float32", 1),
     "bfloat16": ("float32", 1),
@@ -33,6 +33,7 @@ _INSTRUCTIONS: dict[str, tuple[str, int]] = {
     **{f"{sign}int{bits}": ("int32", 1) for bits in (8, 16, 32) for sign in ("", "u")},
     "int64": ("int32", 3),
     "uint64": ("int32", 3),
+    "tf32": ("tf32", 1),
 }
 
 
@@ -86,12 +87,17 @@ class Architecture:
         return self.max_warps * WARP_SIZE
 
     @property
+    def tf32_lanes(self) -> int:
+        """Multiply-adds of tf32 on tensor cores: half of what 16-bit floats have, on every one that has them."""
+        return self.half_lanes // 2 if self.capability >= (8, 0) else 0
+
+    @property
     def max_shared_bytes(self) -> int:
         """Bytes of shared memory a block may ask for; above ``static_shared_bytes`` only by opt-in."""
         return self.shared_bytes - self.reserved_shared_bytes
 
     def multiply_adds(self, dtype: str) -> float:
-        """Multiply-adds of a type (NumPy's name) that CUDA cores finish, per cycle and SM.
+        """Multiply-adds of a type (NumPy's name) that CUDA cores finish, per cycle and SM; of tf32, tensor cores.
 
         Raises:
             UnsupportedTypeError: If the type is not one the package multiplies.
@@ -100,7 +106,10 @@ class Architecture:
             known = ", ".join(_INSTRUCTIONS)
             raise UnsupportedTypeError(f"no throughput is known for {dtype!r}; the types are {known}")
         unit, instructions = _INSTRUCTIONS[dtype]
-        lanes = {"float32": self.float32_lanes, "float64": self.float64_lanes, "int32": self.int32_lanes}
+        lanes = {
+            "float32": self.float32_lanes, "float64": self.float64_lanes, "int32": self.int32_lanes,
+            "tf32": self.tf32_lanes,
+        }  # fmt: skip
         return lanes[unit] / instructions
 
 
@@ -305,12 +314,14 @@ class Gpu:
         )
 
     def tensor_flops(self, itemsize: int) -> float:
-        """The same on tensor cores, of elements of so many bytes: 8-bit integers, 16-bit floats, float64, complex128.
+        """The same on tensor cores, by bytes of an element: 8-bit integers, 16-bit floats, tf32, float64, complex128.
 
-        16-bit floats are summed in float32. No zeros are left out.
+        16-bit floats and tf32 are summed in float32. No zeros are left out.
         """
         arch = self.arch
-        lanes = {1: arch.byte_lanes, 2: arch.half_lanes, 8: arch.double_lanes, 16: arch.double_lanes / 4}
+        lanes = {
+            1: arch.byte_lanes, 2: arch.half_lanes, 4: arch.tf32_lanes, 8: arch.double_lanes, 16: arch.double_lanes / 4,
+        }  # fmt: skip
         return 2 * lanes[itemsize] * self.sms * self.clock
 
     @property

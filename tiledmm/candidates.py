@@ -63,6 +63,9 @@ CANDIDATES = (
     Candidate("tensor_core", 64, (0.45, 0.8), 64, {"float64": 45}),
     Candidate("tensor_core", 128, (), 64, {"float64": 51}),
     Candidate("tensor_core", 64, (0.6,), 32, {"complex128": 12}),
+    # Of tf32: guesses, until they are measured.
+    Candidate("tensor_core", 64, (0.4, 0.65, 0.85), 64, {"tf32": 130}),
+    Candidate("tensor_core", 128, (0.7,), 64, {"tf32": 180}),
     Candidate("tensor_core", 64, (0.4, 0.65, 0.85), 128, {"int8": 380}),
     Candidate("tensor_core", 128, (0.7,), 128, {"int8": 560}),
     Candidate("wgmma", 64, (), 700, {"float16": 500}, across_k=2.0, along_k=2.0),

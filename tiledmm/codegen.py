@@ -17,7 +17,7 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import PIECES, WORDS, Element, element
+from tiledmm.elements import PIECES, WORDS, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import find_variant
 from tiledmm.variant import LAUNCHED, Config, Variant
@@ -53,7 +53,7 @@ class Specialization:
     def symbol(self) -> str:
         """The kernel's name in a profiler: variant, types, numbers, layout."""
         types = self.compute.name
-        if not self.a == self.b == self.c == self.compute:
+        if not self.a == self.b == self.c == self.compute.stored:
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
@@ -97,25 +97,27 @@ class Specialization:
         return replace(
             self,
             config=bare,
-            a=self.compute if config.pack_a else self.a,
-            b=self.compute if config.pack_b else self.b,
+            a=self.compute.stored if config.pack_a else self.a,
+            b=self.compute.stored if config.pack_b else self.b,
             layout=("N" if config.pack_a else self.layout[0]) + (self.packed_b if config.pack_b else self.layout[1]),
         )
 
     @property
     def packed_b(self) -> str:
-        """How B lies once it is packed: by rows, unless its columns are read faster."""
-        return "N" if self.variant.suits(1, "N", self.compute) else "T"
+        """How B lies once it is packed."""
+        return self.variant.packed_b(self.compute)
 
     def packing_unless(self, a_in_place: bool, b_in_place: bool) -> Specialization:
         """The same, with what the copy engine cannot read in place packed first, if this kernel's operands come by it.
 
-        Packed operands are of the product's own type: what is stored as another type cannot be read in place.
+        Packed operands are of the product's own type: what is stored as another type, or lies the wrong way for the
+        tensor cores, cannot be read in place.
         """
         if not self.variant.target or self.variant.splits:
             return self
-        a_in_place &= self.a == self.compute and self.variant.suits(0, self.layout[0], self.compute)
-        b_in_place &= self.b == self.compute and self.variant.suits(1, self.layout[1], self.compute)
+        stored = self.compute.stored
+        a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
+        b_in_place &= self.b == stored and self.variant.suits(1, self.layout[1], self.compute)
         pack_a, pack_b = self.config.pack_a or int(not a_in_place), self.config.pack_b or int(not b_in_place)
         return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
 
@@ -152,7 +154,7 @@ def specialize(
         variant: Name of a rung with a kernel of its own.
         tile: Tile size, or None for the variant's default.
         config: Numbers to have instead of the tile's own, by their names in ``Config``.
-        dtype: Type the product is taken in; None for float32, or the first of the variant's own.
+        dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.
         layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
 
@@ -164,8 +166,8 @@ def specialize(
         raise ConfigError(f"variant {row.name!r} has no kernel of this package: it calls cupy.matmul")
     if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
         raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
-    compute = element(row.default_type if dtype is None else dtype)
-    a, b, c = (compute if d is None else element(d) for d in (a_dtype, b_dtype, out_dtype))
+    compute = compute_element(row.default_type if dtype is None else dtype)
+    a, b, c = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype, out_dtype))
     for source, target in ((a, compute), (b, compute), (compute, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")

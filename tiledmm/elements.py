@@ -22,6 +22,7 @@ class Element:
             summed in (``sum_type`` in ``cuda_src/elements.cuh``).
         multiplies: Real multiplications in one product of two elements; 4 for complex types.
         per_word: Elements in one, of words that narrow elements were packed to.
+        held_as: NumPy's name of what it is in memory, where it is no type of NumPy's; empty where it is one.
     """
 
     name: str
@@ -30,6 +31,12 @@ class Element:
     sum_bytes: int
     multiplies: int = 1
     per_word: int = 1
+    held_as: str = ""
+
+    @property
+    def stored(self) -> Element:
+        """What elements of this type are in memory: itself, but for tf32, which is float32 there."""
+        return ELEMENTS[self.held_as] if self.held_as else self
 
     @property
     def c_type(self) -> str:
@@ -39,14 +46,12 @@ class Element:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype; of words, what they are in memory."""
-        if self.per_word > 1:
-            return np.dtype(np.uint32)
         if self.dtype_name == "bfloat16":
             import ml_dtypes
 
             bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
             return bfloat16
-        dtype: np.dtype[Any] = np.dtype(self.dtype_name)
+        dtype: np.dtype[Any] = np.dtype(self.held_as or self.dtype_name)
         return dtype
 
 
@@ -73,11 +78,13 @@ ELEMENTS: dict[str, Element] = {
 
 #: What elements of narrow types can be packed to, neighbours along k: a word is multiplied by one instruction.
 WORDS: dict[str, Element] = {
-    "int8": Element("i8x4", "int8x4", 4, 4, per_word=4),
-    "uint8": Element("u8x4", "uint8x4", 4, 4, per_word=4),
-    "bool": Element("b1x32", "boolx32", 4, 4, per_word=32),
+    "int8": Element("i8x4", "int8x4", 4, 4, per_word=4, held_as="uint32"),
+    "uint8": Element("u8x4", "uint8x4", 4, 4, per_word=4, held_as="uint32"),
+    "bool": Element("b1x32", "boolx32", 4, 4, per_word=32, held_as="uint32"),
 }
 
+#: What tensor cores make of float32 numbers: 11 significant bits. Products are taken in it, but no array has this type.
+TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
 
 #: What float32 numbers are split into, by how many products of pieces a product of two numbers is taken as: the pieces'
 #: type, and how many there are.
@@ -99,6 +106,8 @@ def element(dtype: Any) -> Element:
     """
     if isinstance(dtype, str) and dtype in ELEMENTS:
         return ELEMENTS[dtype]
+    if isinstance(dtype, str) and dtype == TF32.dtype_name:
+        raise UnsupportedTypeError("no array is of type 'tf32': float32 products are taken in it by precision='tf32'")
     try:
         if dtype is None:  # NumPy would take it for float64
             raise TypeError("a type is needed")
@@ -111,3 +120,12 @@ def element(dtype: Any) -> Element:
             f"matrix products of {resolved!r} are not supported; the types are {', '.join(ELEMENTS)}"
         )
     return row
+
+
+def compute_element(dtype: Any) -> Element:
+    """The row of a type that products are taken in: of any dtype, or ``"tf32"``.
+
+    Raises:
+        As ``element``.
+    """
+    return TF32 if isinstance(dtype, str) and dtype == TF32.dtype_name else element(dtype)

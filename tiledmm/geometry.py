@@ -168,7 +168,7 @@ def _schedule(
     types = kernel.a, kernel.b, kernel.c
     begins = tuple(begin * each.itemsize for begin, each in zip(into.begins, types, strict=True))
     if specialization.variant.target and not maps:
-        maps = map_of(into, 0, config, kernel.a), map_of(into, 1, config, kernel.b)
+        maps = map_of(into, 0, config, kernel.compute), map_of(into, 1, config, kernel.compute)
     multiplying = Launch(kernel, _grid(blocks), _words(config, into, cut, sums), tuple(names), begins, maps)
     return Schedule((*before, multiplying, *after), tuple(scratch))
 
@@ -262,7 +262,7 @@ def in_slices(specialization: Specialization, slices: int) -> tuple[Specializati
     """The two kernels of a product whose K is cut into slices: what multiplies, and what adds up."""
     compute = specialization.compute
     # Wide enough that nothing is rounded before the last sum.
-    partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute
+    partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute.stored
     numbers = SUM_SLICES.configure(slices, partial)
     return (
         replace(specialization.kernel, c=partial),
@@ -272,7 +272,7 @@ def in_slices(specialization: Specialization, slices: int) -> tuple[Specializati
 
 def packing(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that packs A (0) or B (1), or B's transpose: into rows, of the type that the product is taken in."""
-    compute = specialization.compute
+    compute = specialization.compute.stored
     stored = (specialization.a, specialization.b)[operand]
     letter = specialization.layout[operand]
     if operand and specialization.packed_b == "T":

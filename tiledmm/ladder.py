@@ -6,7 +6,7 @@ import difflib
 import threading
 
 from tiledmm import tilings
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import compute_element
 from tiledmm.errors import UnknownVariantError
 from tiledmm.variant import Config, Variant
 
@@ -149,7 +149,7 @@ VARIANTS: dict[str, Variant] = {
             dynamic_shared=True,
             types=(
                 ("float16", (7, 5)),
-                *((name, (8, 0)) for name in ("bfloat16", "int8", "uint8", "float64", "complex128")),
+                *((name, (8, 0)) for name in ("bfloat16", "tf32", "int8", "uint8", "float64", "complex128")),
             ),
         ),
         Variant(
@@ -267,11 +267,11 @@ _LOCK = threading.Lock()
 def kernel_variants(dtype: str | None = None) -> list[Variant]:
     """The kernels of this package that multiply a type (None: any), in ladder order; ``cublas`` is none of them."""
     kernels = [row for row in VARIANTS.values() if row.template is not None]
-    return kernels if dtype is None else [row for row in kernels if row.multiplies(ELEMENTS[dtype])]
+    return kernels if dtype is None else [row for row in kernels if row.multiplies(compute_element(dtype))]
 
 
 def general_variants() -> list[Variant]:
-    """Those that multiply every type."""
+    """Those that multiply every type that arrays have."""
     return [row for row in kernel_variants() if not row.types]
 
 

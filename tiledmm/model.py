@@ -150,7 +150,8 @@ class Model:
         """What it chooses from for a type."""
         for each in self.candidates:
             variant = find_variant(each.variant)
-            if variant.multiplies(compute) and variant.runs_on(self.gpu.arch.capability, compute):
+            own = variant.taken_in(compute)
+            if variant.multiplies(own) and variant.runs_on(self.gpu.arch.capability, own):
                 yield each
 
     def rank(self, product: Product) -> Iterator[Choice]:
@@ -193,8 +194,9 @@ class Model:
             if choice:
                 yield each, choice
 
-    def _at_best(self, candidate: Candidate, product: Product) -> Choice | None:
+    def _at_best(self, candidate: Candidate, wanted: Product) -> Choice | None:
         """A kernel with the packing and the slices that suit it best; None if it is not for such products."""
+        product = wanted.taken_in(find_variant(candidate.variant).taken_in(wanted.compute))
         config = _config(candidate.variant, candidate.tile, product.compute)
         if product.symmetric and find_variant(candidate.variant).halves(config):
             config = replace(config, triangle=1)
@@ -204,7 +206,7 @@ class Model:
             return None
         packs, split = best = min(times, key=times.__getitem__)
         chosen = replace(config, split_k=split, **dict.fromkeys(packs, 1))
-        return Choice(product, specialization_of(candidate.variant, chosen, product), times[best])
+        return Choice(wanted, specialization_of(candidate.variant, chosen, product), times[best])
 
     def _fastest_in_one(self, product: Product) -> Choice:
         return min((choice for _, choice in self._in_one(product)), key=_time)
@@ -264,7 +266,7 @@ class Model:
             launches += len(packs) * _LAUNCH
             packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
             packing = 2 * packed / _PACKING
-            packed_b = "N" if variant.suits(1, "N", compute) else "T"
+            packed_b = variant.packed_b(compute)
             letters = ("N" if "pack_a" in packs else letters[0]) + (packed_b if "pack_b" in packs else letters[1])
         elif variant.splits:
             launches += _SPLITTING
@@ -348,7 +350,9 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
             yield ()
     elif variant.tensor_cores:
         in_place = (  # copied as they lie, 16 bytes at a time
-            stored == compute and can_be_mapped(problem, i, compute) and variant.suits(i, problem.layout[i], compute)
+            stored == compute.stored
+            and can_be_mapped(problem, i, compute)
+            and variant.suits(i, problem.layout[i], compute)
             for i, stored in enumerate((product.a, product.b))
         )
         yield tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
@@ -363,8 +367,8 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
 def specialization_of(name: str, config: Config, product: Product) -> Specialization:
     """The kernel of a variant for a product."""
     variant = find_variant(name)
-    a, b, problem = product.a, product.b, product.problem
-    spec = Specialization(variant, config, a, b, product.compute, product.c, problem.layout)
+    a, b, problem, compute = product.a, product.b, product.problem, variant.taken_in(product.compute)
+    spec = Specialization(variant, config, a, b, compute, product.c, problem.layout)
     return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
 
 
@@ -379,7 +383,7 @@ def _footprint(problem: Problem, operand: int) -> int:
 
 def _behaves_like(compute: Element) -> str:
     """The type in CANDIDATES whose kernels take as long."""
-    if compute.dtype_name in ("float32", "float64", "complex64", "complex128"):
+    if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
         return compute.dtype_name
     return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
 

@@ -64,7 +64,8 @@ class Product:
     Attributes:
         problem: Sizes and strides, as a kernel takes them.
         a, b, c: Element types in memory of the kernel's operands and of what it writes.
-        compute: Element type the product is taken in.
+        compute: Element type the product is taken in; tf32 where that will do, to kernels that have it, and float32 to
+            others.
         swapped: True where the kernel computes C^T = B^T A^T because C's columns are contiguous; its first operand is
             then ``x2``.
         convert: Types that ``x1`` and ``x2`` have to be converted to first, by a pass of their own, or None. Then
@@ -91,6 +92,10 @@ class Product:
     via_temporary: bool
     spans: tuple[Span, Span, Span]
     symmetric: bool = False
+
+    def taken_in(self, compute: Element) -> Product:
+        """The same product in another type."""
+        return self if compute == self.compute else replace(self, compute=compute)
 
     def transposed(self) -> Product:
         """The same product, computed as C^T = B^T A^T."""

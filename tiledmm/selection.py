@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tiledmm.elements import TF32, Element
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import find_variant
 from tiledmm.model import H100, Choice, Model, specialization_of
@@ -21,7 +22,7 @@ SCHEMES: dict[str, tuple[int, dict[str, int]]] = {
 }
 
 #: What ``precision=`` takes.
-PRECISIONS = ("float32", "ieee", *SCHEMES)
+PRECISIONS = ("float32", "ieee", "tf32", *SCHEMES)
 
 
 def may_split(precision: str) -> bool:
@@ -34,6 +35,16 @@ def may_split(precision: str) -> bool:
         known = ", ".join(map(repr, PRECISIONS))
         raise ConfigError(f"precision is one of {known}; got {precision!r}")
     return precision != "ieee"
+
+
+def with_precision(product: Product, precision: str) -> Product:
+    """The product: in tf32, if it is one of float32 and that was asked for. Kernels without tf32 take it in float32."""
+    return product.taken_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
+
+
+def precision_of(compute: Element) -> str:
+    """What ``precision=`` has to be for products to be taken in a type."""
+    return "tf32" if compute == TF32 else "float32"
 
 
 def kernel_of(
@@ -52,7 +63,7 @@ def kernel_of(
             raise ConfigError(f"precision {precision!r} is for variant 'split_float32', not {variant!r}")
         own_tile, numbers = SCHEMES[precision]
         variant, tile, config = "split_float32", own_tile if tile is None else tile, {**numbers, **(config or {})}
-    return {"name": variant, "tile": tile, "config": config}
+    return {"name": variant, "tile": tile, "config": config, "product": with_precision(product, precision)}
 
 
 def select(
@@ -83,7 +94,7 @@ def select(
     variant = find_variant("double_buffered" if name == AUTO else name)
     if variant.few_rows and product.problem.n < product.problem.m:
         product = product.transposed()
-    numbers = variant.config(tile, product.compute, config)
+    numbers = variant.config(tile, variant.taken_in(product.compute), config)
     if numbers.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
     return Choice(product, specialization_of(variant.name, numbers, product))
@@ -98,5 +109,6 @@ def measured(product: Product, table: Table, model: Model) -> Choice | None:
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
     if not model.takes(entry.variant):
         return None  # it may not be used here, or not any more
-    config = find_variant(entry.variant).config(None, seen.compute, entry.numbers)
+    variant = find_variant(entry.variant)
+    config = variant.config(None, variant.taken_in(seen.compute), entry.numbers)
     return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)

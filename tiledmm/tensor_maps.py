@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.elements import Element
+from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, Problem
 from tiledmm.variant import Config
@@ -21,8 +21,9 @@ ALIGNMENT = 16
 # Bytes of a line of a box: as wide as the swizzle.
 _LINE = 128
 
-# Members of the driver's enumerations: unsigned types by bytes, no interleaving, swizzle and L2 promotion of 128 bytes.
-_UNSIGNED = {1: 0, 2: 1, 4: 2, 8: 4}
+# Members of the driver's enumerations: unsigned types by bytes, and float32 that is rounded to tf32 on the way; no
+# interleaving, swizzle and L2 promotion of 128 bytes.
+_UNSIGNED, _TF32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
 _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS = 0, 3, 2, 0
 
 _LARGEST_SIZE, _LARGEST_STRIDE = 2**31, 2**40
@@ -37,12 +38,14 @@ class TensorMap:
         sizes: Neighbours in memory, then lines of a matrix, then the batch, fastest first: five in all.
         strides: Bytes from one to the next in each dimension but the first.
         box: Neighbours and lines of what is copied at a time.
+        rounds: Whether float32 numbers are rounded to tf32 on the way.
     """
 
     itemsize: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, int]
+    rounds: bool = False
 
     def encode(self, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
         """The map of the matrices that begin at an address: 128 bytes, for a kernel to take by value.
@@ -56,7 +59,8 @@ class TensorMap:
         rank = len(self.sizes)
         box = (*self.box, *[1] * (rank - 2))
         status = _driver().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(encoded.ctypes.data), _UNSIGNED[self.itemsize], rank, ctypes.c_void_p(pointer),
+            ctypes.c_void_p(encoded.ctypes.data), _TF32 if self.rounds else _UNSIGNED[self.itemsize], rank,
+            ctypes.c_void_p(pointer),
             (ctypes.c_uint64 * rank)(*self.sizes), (ctypes.c_uint64 * (rank - 1))(*self.strides),
             (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
             _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS,
@@ -101,7 +105,7 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
     for size, step in reversed(dimensions):
         sizes.append(size if step else 1)
         strides.append(_stride(step, sizes[-1], element))
-    return TensorMap(element.itemsize, tuple(sizes), tuple(strides), box)
+    return TensorMap(element.itemsize, tuple(sizes), tuple(strides), box, rounds=element == TF32)
 
 
 def map_of_pieces(

@@ -352,11 +352,11 @@ def _word_bytes(element: Element) -> int:
 def matrix_fragments(config: Config, element: Element) -> list[Rule]:
     """Of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
-    depth = 8 * _word_bytes(element)
+    depth, step = 8 * _word_bytes(element), 32 if element.itemsize == 4 else 16
     lines = [size for size in (32, 64, 128) if size >= depth]
-    whole = config.wm > 0 and config.wn > 0 and not (config.wm % 16 or config.wn % 16)
+    whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
     return [
-        (whole, "wm and wn are multiples of 16"),
+        (whole, f"wm and wn are multiples of {step}"),
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
         (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),

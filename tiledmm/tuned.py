@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.elements import element
+from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
@@ -115,7 +115,7 @@ def _checked(row: Any) -> Entry:
     variant = find_variant(entry.variant)
     if variant.template is None:
         raise ValueError(f"variant {entry.variant!r} has no kernel of this package")
-    config = variant.config(None, element(entry.compute), entry.numbers)
+    config = variant.config(None, compute_element(entry.compute), entry.numbers)
     whole_or_square = entry.cut is None or len(set(entry.cut)) == 1
     if config.triangle and not (_SYMMETRIC in entry.product and whole_or_square):
         raise ValueError("triangle is for products whose C is symmetric")

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from tiledmm.elements import WORDS, Element
+from tiledmm.elements import ELEMENTS, TF32, WORDS, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 
 # A block's static shared memory; more has to be asked for at launch.
@@ -109,7 +109,7 @@ class Variant:
         simulated: Whether the simulator can run it: it has no twin for some instructions of GPUs.
         tensor_cores: Whether those multiply, and not the CUDA cores.
         types: The element types that products may be taken in, each with the least compute capability that can; empty
-            for every type, everywhere.
+            for every type that arrays have, everywhere.
         dynamic_shared: Whether its kernels ask for their shared memory at launch: they may have more than 48 KiB.
         target: What its instructions are compiled for, where that is one architecture only: ``"sm_90a"``. Such a kernel
             runs as many blocks as there are SMs, each for one tile of C after the other, and has its operands copied
@@ -154,14 +154,18 @@ class Variant:
         """
         if not self.multiplies(element):
             raise UnsupportedTypeError(
-                f"variant {self.name!r} multiplies {', '.join(dict(self.types))}, not {element.dtype_name}; "
-                "'warp_tiled' multiplies every type"
+                f"variant {self.name!r} multiplies {', '.join(dict(self.types) or ELEMENTS)}, not "
+                f"{element.dtype_name}; {self._instead(element)}"
             )
         return self._with(self._of_tile(tile, element), numbers, element) if numbers else self._of_tile(tile, element)
 
     def multiplies(self, element: Element) -> bool:
         """Whether products may be taken in this type."""
-        return not self.types or element.dtype_name in dict(self.types)
+        return element.dtype_name in dict(self.types) if self.types else element != TF32
+
+    def taken_in(self, element: Element) -> Element:
+        """What it takes a product in for which this type will do: float32 will where tf32 does, and is more exact."""
+        return element if self.multiplies(element) else element.stored
 
     def suits(self, operand: int, letter: str, element: Element) -> bool:
         """Whether A (0) or B (1) is read fast where it lies so (see ``tiledmm.source``).
@@ -172,6 +176,10 @@ class Variant:
         if not self.tensor_cores or element.itemsize == 2 or letter == "NT"[operand]:
             return True
         return element.itemsize > 1 and not (self.target and operand == 1)
+
+    def packed_b(self, element: Element) -> str:
+        """How B lies once it is packed: by rows; along k for tensor cores that transpose no elements of its size."""
+        return "T" if self.tensor_cores and element.itemsize in (1, 4) else "N"
 
     @property
     def default_type(self) -> str:
@@ -190,6 +198,13 @@ class Variant:
         """Whether a device of a compute capability multiplies elements of this type."""
         least = self.least_capability(element)
         return capability == least if self.target else capability >= least
+
+    def _instead(self, element: Element) -> str:
+        if element == TF32:
+            return "'tensor_core' multiplies it"
+        if element == TF32.stored and self.multiplies(TF32):
+            return "precision='tf32' has float32 numbers rounded to tf32, 'warp_tiled' multiplies them as they are"
+        return "'warp_tiled' multiplies every type"
 
     def _of_tile(self, tile: int | None, element: Element) -> Config:
         if tile is None:

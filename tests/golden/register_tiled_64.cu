@@ -208,6 +208,7 @@ using uint16 = unsigned short;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 using float32 = float;
+using tf32 = float32;   // multiplied by tensor cores, which ignore the last 13 bits
 using float64 = double;
 
 struct boolean {

@@ -208,6 +208,7 @@ using uint16 = unsigned short;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 using float32 = float;
+using tf32 = float32;   // multiplied by tensor cores, which ignore the last 13 bits
 using float64 = double;
 
 struct boolean {
@@ -790,7 +791,7 @@ __device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
 }
 
-// Of float32, whose last 13 bits are ignored.
+// Of float32, whose last 13 bits are ignored: see rounded_to_tf32.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 }
@@ -857,6 +858,13 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 
 #endif
 
+// A float32 number for mma_tf32: of its 24 significant bits, which would be cut off there, 11 are left, rounded to nearest, ties
+// away from zero. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs; the bits that are ignored stay.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
+
 #if __CUDA_ARCH__ >= 800
 
 // Of complex128: four products of real matrices.
@@ -891,21 +899,29 @@ __device__ unsigned word_type(Narrow);
 using Word = decltype(word_type(T{}));
 constexpr bool NARROW = !SAME<Word, T>;
 
+// An element that is a word.
+template <class Wide>
+__device__ __forceinline__ Wide as_word(Wide x) {
+    return x;
+}
+__device__ __forceinline__ unsigned as_word(tf32 x) { return rounded_to_tf32(x); }
+
 constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
 
 // A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
 // in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
 //
 // Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
-// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words of 8 or 16 bytes they are what 16 or 8 lanes
-// ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
+// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words that come one by one, of 4, 8 or 16 bytes, they are
+// what 32, 16 or 8 lanes ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
     static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
     static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
     static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
     static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
-    static constexpr int TOGETHER = NARROW ? 1 : ALONG_K ? 4 * sizeof(T) / 16 : 2;
+    static constexpr bool BY_MATRICES = NARROW && (ALONG_K || sizeof(T) == 2);   // ldmatrix brings fragments
+    static constexpr int TOGETHER = BY_MATRICES ? 1 : ALONG_K ? 4 * sizeof(T) / 16 : 2;
     static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0 && TURN % TOGETHER == 0, "whole turns");
 
     T element[LINES * LENGTH];
@@ -919,39 +935,43 @@ struct alignas(128) SwizzledTile {
     }
 
     // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
-    // instructions, of 8 rows each: B's columns. i is a multiple of 16.
+    // instructions, of 8 rows each: B's columns. i is a multiple of 16, and of 8 chunks where words come one by one.
     //
-    // Narrow elements come by ldmatrix, four matrices of 8 by 16 bytes at a time: each lane points into one of them.
-    __device__ __forceinline__ void read_a(unsigned (&words)[4], int i, int down, int k, int lane) {
-        read_matrices(words, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+    // By ldmatrix come four matrices of 8 by 16 bytes at a time: each lane points into one of them.
+    template <class W>
+    __device__ __forceinline__ void read_a(W (&words)[4], int i, int down, int k, int lane) {
+        if constexpr (BY_MATRICES) {
+            read_matrices(words, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+        } else {
+#pragma unroll
+            for (int w = 0; w < 4; ++w) words[w] = as_word(word(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+        }
     }
-    template <int COUNT>
-    __device__ __forceinline__ void read_b(unsigned (&words)[COUNT][2], int i, int k, int lane) {
+    template <class W, int COUNT>
+    __device__ __forceinline__ void read_b(W (&words)[COUNT][2], int i, int k, int lane) {
+        if constexpr (BY_MATRICES) {
 #pragma unroll
-        for (int n = 0; n < COUNT; n += 2) {
-            unsigned both[4];
-            read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
+            for (int n = 0; n < COUNT; n += 2) {
+                W both[4];
+                read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
 #pragma unroll
-            for (int w = 0; w < 4; ++w) words[n + w / 2][w % 2] = both[w];
+                for (int w = 0; w < 4; ++w) words[n + w / 2][w % 2] = both[w];
+            }
+        } else {
+#pragma unroll
+            for (int n = 0; n < COUNT; ++n)
+#pragma unroll
+                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
         }
     }
 
-    // Others come one by one.
-    __device__ __forceinline__ void read_a(T (&words)[4], int i, int down, int k, int lane) {
-#pragma unroll
-        for (int w = 0; w < 4; ++w) words[w] = word(i, down + w % 2 * 8, k + w / 2 * 4, lane);
-    }
-    template <int COUNT>
-    __device__ __forceinline__ void read_b(T (&words)[COUNT][2], int i, int k, int lane) {
-#pragma unroll
-        for (int n = 0; n < COUNT; ++n)
-#pragma unroll
-            for (int w = 0; w < 2; ++w) words[n][w] = word(i, n * 8, k + w * 4, lane);
-    }
-
 private:
-    __device__ __forceinline__ void read_matrices(unsigned (&words)[4], int i, int k, int lane) {
+    template <class W>
+    __device__ __forceinline__ void read_matrices(W (&words)[4], int i, int k, int lane) {
         load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+        if constexpr (SAME<T, tf32>)
+#pragma unroll
+            for (int w = 0; w < 4; ++w) words[w] = as_word(__uint_as_float(words[w]));
     }
 
     // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
@@ -1033,21 +1053,22 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
     return {tile, thread};
 }
 // tensor_core: a warp multiplies 16 x DEPTH by DEPTH x 8 elements with one instruction, on tensor cores.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats summed in float32, 8-bit integers, or float64 and
-//           complex128
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, 8-bit integers, or float64
+//           and complex128
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
 // Shared    STAGES * BK * (BM + BN) * sizeof(T), dynamic          Barriers  1 per K step
-// Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
+// Requires  WM and WN multiples of 16 (of tf32, 32), BK one of DEPTH; each thread as many vectors of a tile as another
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
 // Tiles stay as the matrices lie. Of 16-bit elements ldmatrix brings fragments from either order, transposed where
-// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k. Wider elements are
-// read one by one. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k; tf32 words, which it
+// cannot either, are read one by one where they lie across k, and wider elements always. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
 //
 // While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
 // warps pass a barrier together: so its fragments are read a step AHEAD, each row of A's as soon as that row of the step
 // before was multiplied. The first step multiplies zeros.
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
+static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
 
 constexpr bool AHEAD = SAME<T, float64>;   // complex128 has no registers left for it
 constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers

@@ -20,13 +20,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
-from tiledmm.elements import WORDS, element
+from tiledmm.elements import WORDS, compute_element
 from tiledmm.geometry import SHORTEST_SPLIT
 from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.selection import precision_of
 from tiledmm.variant import Config
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
-TYPES = ("int8", "float16", "float32", "float64", "complex64", "complex128")
+TYPES = ("int8", "float16", "float32", "tf32", "float64", "complex64", "complex128")
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 MIRRORED = ("NT", "TN", "GG")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
@@ -116,15 +117,16 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
 
 def run(variant: str, tile: int | None, numbers: dict[str, int], dtype: str, layout: str) -> None:
     """Multiplies with one kernel and compares with NumPy."""
-    kind = element(dtype).dtype
+    kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)
-    for m, n, k in shapes(VARIANTS[variant].config(tile, element(dtype), numbers)):
+    for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), numbers)):
         left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
         x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
         if "triangle" in numbers:
             right, x2 = left.T, x1.T
         out = exact_array((m, right.shape[1]), kind, "N")
-        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=numbers)
+        precision = precision_of(compute_element(dtype))
+        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=numbers, precision=precision)
         wide = "D" if kind.kind == "c" else "d"
         expected = left.astype(wide) @ right.astype(wide)
         if not (out.get() == expected.astype(kind)).all():
@@ -164,8 +166,8 @@ def main() -> None:
         for kernel in KERNELS
         for dtype in TYPES
         for layout in LAYOUTS
-        if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(element(dtype))
-        if VARIANTS[kernel[0]].runs_on(capability, element(dtype))
+        if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
+        if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))
         if (dtype in WORDS or "pack_words" not in kernel[2]) and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]

@@ -14,16 +14,22 @@ import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import (
     INEXACT,
+    asked,
+    awkward_floats,
+    beside_zeros,
     bound_of_sums,
     componentwise_error,
+    multiplied,
     np_dtype,
     plain,
     random_matrix,
     small_integers,
     sums_type,
+    tight,
 )
 from tiledmm import simulator
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import ELEMENTS, TF32, compute_element
+from tiledmm.errors import UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
@@ -33,9 +39,10 @@ KERNELS = [
     if not row.splits  # test_split_float32.py
     for tile in row.tiles
     for dtype, _ in row.types
-    if row.runs_on(CAPABILITY, ELEMENTS[dtype])
+    if row.runs_on(CAPABILITY, compute_element(dtype))
 ]
-OF_FLOATS = [kernel for kernel in KERNELS if kernel[2] in INEXACT]  # integers wrap, and are exact
+OF_FLOATS = [kernel for kernel in KERNELS if kernel[2] in (*INEXACT, "tf32")]  # integers wrap, and are exact
+OF_TF32 = [kernel[:2] for kernel in KERNELS if kernel[2] == "tf32"]
 SIMULATED = [kernel for kernel in OF_FLOATS if find_variant(kernel[0]).simulated]
 
 
@@ -47,7 +54,8 @@ def test_every_layout_and_edge(variant: str, tile: int, dtype: str, layout: str)
         left, right = (small_integers(rng, shape, np_dtype(dtype), bound=2) for shape in ((m, k), (k, n)))
         x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
         what = f"{variant} {tile} {dtype} {layout} {m}x{n}x{k}"
-        check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, variant=variant, tile=tile)
+        keywords = asked(dtype) | {"variant": variant, "tile": tile}
+        check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, **keywords)
 
 
 @pytest.mark.parametrize("numbers", [{}, {"split_k": 3}, {"pack_a": 1, "pack_b": 1}, {"group": 1}])
@@ -56,7 +64,8 @@ def test_batches_and_passes(variant: str, tile: int, dtype: str, numbers: dict[s
     rng = np.random.default_rng(91)
     left, right = (small_integers(rng, shape, np_dtype(dtype), bound=1) for shape in ((3, 150, 333), (333, 140)))
     x1, x2 = to_device(left), to_device(right)
-    check_into(exact_product(left, right), plain(3), x1, x2, variant, variant=variant, tile=tile, config=numbers)
+    keywords = asked(dtype) | {"variant": variant, "tile": tile, "config": numbers}
+    check_into(exact_product(left, right), plain(3), x1, x2, variant, **keywords)
 
 
 @pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
@@ -72,7 +81,8 @@ def test_random_sums(variant: str, tile: int, dtype: str) -> None:
     rng = np.random.default_rng(92)
     left, right = (random_matrix(rng, shape, dtype) for shape in ((200, 1000), (1000, 170)))
     out = to_device(np.full((200, 170), np.nan, sums_type(dtype)))
-    tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile)
+    tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile, **asked(dtype))
+    left, right = multiplied(left, dtype), multiplied(right, dtype)
     assert componentwise_error(to_host(out), left, right) < bound_of_sums(dtype, 1000)
 
 
@@ -81,10 +91,66 @@ def test_the_simulator_has_the_same_bits(variant: str, tile: int, dtype: str) ->
     rng = np.random.default_rng(93)
     left, right = (random_matrix(rng, shape, dtype) for shape in ((40, 100), (100, 30)))
     out = to_device(np.full((40, 30), np.nan, sums_type(dtype)))
-    tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile)
+    tiledmm.matmul(to_device(left), to_device(right), out=out, variant=variant, tile=tile, **asked(dtype))
     expected = np.zeros((40, 30), sums_type(dtype))
-    simulator.matmul(left, right, out=expected, variant=variant, tile=tile)
+    simulator.matmul(left, right, out=expected, variant=variant, tile=tile, **asked(dtype))
     np.testing.assert_array_equal(to_host(out), expected)
+
+
+# ---- tf32: operands are rounded, and only if that was asked for ----
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+@pytest.mark.parametrize(("variant", "tile"), OF_TF32)
+def test_operands_are_rounded_to_tf32(variant: str, tile: int, layout: str) -> None:
+    x = awkward_floats(np.random.default_rng(100), 2000)
+    one = np.ones((1, 5), "f4")
+    for a, b in ((x, one), (one.T, x.T)):
+        pair = zip(beside_zeros(a, b), layout, strict=True)
+        x1, x2 = (to_device(each, tight(letter)) for each, letter in pair)
+        with np.errstate(invalid="ignore"):
+            expected = multiplied(a, "tf32") * multiplied(b, "tf32")
+        found = tiledmm.matmul(x1, x2, variant=variant, tile=tile, precision="tf32")
+        np.testing.assert_array_equal(to_host(found), expected)
+
+
+@pytest.mark.parametrize(("variant", "tile"), OF_TF32)
+def test_tf32_of_other_operands_and_into_others(variant: str, tile: int) -> None:
+    rng = np.random.default_rng(101)
+    whole = small_integers(rng, (150, 70), np.dtype("f4"), bound=2)
+    for a_dtype, b_dtype, out_dtype in (
+        ("float16", "float32", "float32"), ("float32", "bool", "float64"), ("int8", "float16", "float16"),
+        ("float64", "float64", "complex64"),
+    ):  # fmt: skip
+        left, right = whole.astype(a_dtype), abs(whole.T).astype(b_dtype)
+        expected = exact_product(left.astype("f4"), right.astype("f4")).astype(out_dtype)
+        keywords = {"dtype": "float32", "casting": "unsafe", "precision": "tf32", "variant": variant, "tile": tile}
+        what = f"{a_dtype} @ {b_dtype} -> {out_dtype}"
+        check_into(expected, matrix_layout("N"), to_device(left), to_device(right), what, **keywords)
+
+
+@pytest.mark.skipif(not OF_TF32, reason="needs tf32")
+def test_tf32_is_taken_where_it_was_asked_for_and_nowhere_else() -> None:
+    rng = cupy.random.RandomState(102)
+    a, b = rng.standard_normal((1500, 1200)).astype("f4"), rng.standard_normal((1200, 1400)).astype("f4")
+    exact = cupy.matmul(a.astype("f8"), b.astype("f8"))
+
+    def error(found: cupy.ndarray) -> float:
+        return float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact))
+
+    for variant, tile in OF_TF32:
+        rounded = tiledmm.matmul(a, b, variant=variant, tile=tile, precision="tf32")
+        assert 2.0**-13 < error(rounded) < 2.0**-11
+        with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
+            tiledmm.matmul(a, b, variant=variant, tile=tile)
+    for precision in ("float32", "ieee", "bf16x9"):
+        if precision != "bf16x9" or CAPABILITY == (9, 0):
+            assert error(tiledmm.matmul(a, b, precision=precision)) < 2e-6
+    chosen = tiledmm.explain(a, b, precision="tf32")
+    tf32 = {part.specialization.compute == TF32 for part in (chosen.tuned or chosen.choices[0]).parts}
+    assert error(tiledmm.matmul(a, b, precision="tf32")) < (2.0**-11 if True in tf32 else 2e-6)
+    named = tiledmm.matmul(a, b, variant="warp_tiled", precision="tf32")
+    np.testing.assert_array_equal(named.get(), tiledmm.matmul(a, b, variant="warp_tiled").get())
 
 
 # ---- what the copy engine brings: operands it cannot read in place, tiles by the hundred, the way out of C ----

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.strategies import Layout as Memory
-from tests.strategies import lay_out, np_dtype, plain, small_integers
+from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
 from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, pairwise
 from tiledmm import simulator
 from tiledmm.codegen import specialize
@@ -49,7 +49,7 @@ def check(
     batch_a, batch_b = BATCHES[batch % len(BATCHES)]
     a = matrix(rng, batch_a, m, k, dtype, layout[0])
     b = matrix(rng, batch_b, k, n, dtype, layout[1])
-    result = simulator.matmul(a, b, variant=variant, tile=tile, target=target)
+    result = simulator.matmul(a, b, variant=variant, tile=tile, target=target, **asked(dtype))
     wide = "complex128" if dtype.startswith("complex") else "float64"
     expected = a @ b if a.dtype.kind in "iub" else (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
     np.testing.assert_array_equal(result, expected)
@@ -103,14 +103,19 @@ def test_tensor_cores_before_cp_async():
      ("bfloat16", "bool", None, "float64"), ("int8", "int8", None, "int64"), ("bool", "uint8", None, "uint8"),
      ("float32", "float16", "float16", "float16"), ("float32", "float32", "bfloat16", "float32"),
      ("float64", "float32", None, "float64"), ("int64", "float64", None, "float32"),
-     ("complex64", "float64", None, "complex128"), ("complex128", "complex128", None, "complex64")],
+     ("complex64", "float64", None, "complex128"), ("complex128", "complex128", None, "complex64"),
+     ("float32", "float32", None, "float64"), ("float16", "float32", None, "float32"),
+     ("float64", "bool", "float32", "complex64")],
 )  # fmt: skip
 def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
     rng = np.random.default_rng(0)
     a = small_integers(rng, (69, 21), np_dtype(a_dtype), bound=2)
     b = small_integers(rng, (21, 85), np_dtype(b_dtype), bound=2)
     out = np.zeros((69, 85), out_dtype)
-    simulator.matmul(a, b, out=out, variant="tensor_core", tile=64, dtype=dtype and np_dtype(dtype), casting="unsafe")
+    simulator.matmul(
+        a, b, out=out, variant="tensor_core", tile=64, dtype=dtype and np_dtype(dtype), casting="unsafe",
+        precision="tf32",
+    )  # fmt: skip
     wide = "complex128" if out_dtype.startswith("complex") else "float64"
     np.testing.assert_array_equal(out, (a.astype(wide) @ b.astype(wide)).astype(out_dtype))
 
@@ -118,8 +123,9 @@ def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
 @pytest.mark.parametrize(
     ("dtype", "numbers"),
     [
-        *((dtype, {"split_k": 3}) for dtype in ("f2", "f8", "c16")),
-        *((dtype, {"pack_a": 1, "pack_b": 1}) for dtype in ("f2", "f8", "c16", "i1", "u1")),
+        *((dtype, {"split_k": 3}) for dtype in ("f2", "f4", "f8", "c16")),
+        *((dtype, {"pack_a": 1, "pack_b": 1}) for dtype in ("f2", "f4", "f8", "c16", "i1", "u1")),
+        ("f4", {"bk": 8}), ("f4", {"bk": 32, "stages": 2}), ("f4", {"wm": 64, "tm": 8}),
         ("f2", {"bk": 16}), ("f2", {"bk": 64, "stages": 2}), ("f8", {"bk": 16, "stages": 2}),
         ("f8", {"wm": 16, "tm": 2, "stages": 2}),
     ],
@@ -127,7 +133,7 @@ def test_mixed_types_on_tensor_cores(a_dtype, b_dtype, dtype, out_dtype):
 def test_numbers_of_tensor_cores(dtype, numbers):
     rng = np.random.default_rng(1)
     a, b = (small_integers(rng, shape, np.dtype(dtype), bound=1) for shape in ((70, 150), (150, 67)))
-    result = simulator.matmul(a, b, variant="tensor_core", tile=64, config=numbers)
+    result = simulator.matmul(a, b, variant="tensor_core", tile=64, config=numbers, precision="tf32")
     wide = "c16" if dtype == "c16" else "f8"
     np.testing.assert_array_equal(result, (a.astype(wide) @ b.astype(wide)).astype(dtype))
 

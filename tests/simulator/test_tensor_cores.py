@@ -10,12 +10,18 @@ import pytest
 
 import tiledmm
 from tests.strategies import (
+    asked,
+    awkward_floats,
+    beside_zeros,
     bound_of_sums,
     componentwise_error,
+    lay_out,
+    multiplied,
     np_dtype,
     random_matrix,
     small_integers,
     sums_type,
+    tight,
 )
 from tiledmm import simulator
 from tiledmm.codegen import render, specialize
@@ -81,33 +87,55 @@ def test_tf32_ignores_13_bits() -> None:
     assert simulator.matmul(a, b, variant="fragments")[0, 0] == 1 + 2.0**-10
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex128"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+def test_operands_are_rounded_to_tf32(layout: str) -> None:
+    # To the nearest, ties away from zero, past the largest to infinity; subnormals too. NaNs stay NaNs.
+    x = awkward_floats(np.random.default_rng(3), 150)
+    one = np.ones((1, 3), "f4")
+    for a, b in ((x, one), (one.T, x.T)):
+        pair = zip(beside_zeros(a, b), layout, strict=True)
+        x1, x2 = (lay_out(np, each, tight(letter))[0] for each, letter in pair)
+        with np.errstate(invalid="ignore"):
+            expected = multiplied(a, "tf32") * multiplied(b, "tf32")
+        found = simulator.matmul(x1, x2, variant="tensor_core", tile=64, precision="tf32")
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_tf32_is_as_exact_as_its_operands() -> None:
+    rng = np.random.default_rng(4)
+    a, b = (random_matrix(rng, shape, "float32") for shape in ((70, 300), (300, 90)))
+    error = componentwise_error(simulator.matmul(a, b, variant="tensor_core", precision="tf32"), a, b)
+    assert 2.0**-16 < error < 2 * 2.0**-11, "each off by 2^-11 at most, one way as often as the other"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float64", "complex128"])
 def test_errors_are_those_of_the_sums_type(dtype: str) -> None:
     rng = np.random.default_rng(1)
     a, b = (random_matrix(rng, shape, dtype) for shape in ((70, 300), (300, 90)))
     out = np.zeros((70, 90), sums_type(dtype))
-    simulator.matmul(a, b, out=out, variant="tensor_core")
-    assert 0 < componentwise_error(out, a, b) < bound_of_sums(dtype, 300)
+    simulator.matmul(a, b, out=out, variant="tensor_core", **asked(dtype))
+    assert 0 < componentwise_error(out, multiplied(a, dtype), multiplied(b, dtype)) < bound_of_sums(dtype, 300)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f8"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_infinities_and_nans(dtype: str) -> None:
     a = np.ones((3, 16), dtype)
     a[0, 3], a[1, 3], a[1, 4] = np.inf, np.inf, -np.inf
     b = np.ones((16, 2), dtype)
     b[5, 1] = np.nan
     expected = [[np.inf, np.nan], [np.nan, np.nan], [16, np.nan]]
-    np.testing.assert_array_equal(simulator.matmul(a, b, variant="tensor_core", tile=64), np.array(expected, dtype))
+    found = simulator.matmul(a, b, variant="tensor_core", tile=64, precision="tf32")
+    np.testing.assert_array_equal(found, np.array(expected, dtype))
 
 
 @pytest.mark.parametrize("tile", [64, 128])
-@pytest.mark.parametrize("dtype", ["float16", "float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float16", "tf32", "float64", "complex128"])
 def test_no_bank_conflicts(dtype: str, tile: int) -> None:
     rng = np.random.default_rng(2)
     for layout in ("NN", "NT", "TN", "TT"):
         a, b = (random_matrix(rng, (128, 128), dtype) for _ in range(2))
         x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
-        _, report = simulator.run(x, y, variant="tensor_core", tile=tile)
+        _, report = simulator.run(x, y, variant="tensor_core", tile=tile, **asked(dtype))
         report.check()
         assert report.source.shared_load.requests > 0
         assert report.source.shared_load.bank_conflicts == 0

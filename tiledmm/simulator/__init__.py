@@ -60,6 +60,7 @@ def matmul(
     variant: str = AUTO,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
+    precision: str = "float32",
     checks: bool = True,
     target: str = "sm_90",
 ) -> np.ndarray[Any, Any]:
@@ -69,7 +70,8 @@ def matmul(
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result.
-        casting, order, dtype, axes, axis, keepdims, signature, variant, tile, config: As for ``tiledmm.matmul``.
+        casting, order, dtype, axes, axis, keepdims, signature, variant, tile, config, precision: As for
+            ``tiledmm.matmul``.
         checks: Whether every access is checked. Without, a kernel runs several times as fast, and one that is wrong
             can end the process.
         target: The GPU to be, such as ``"sm_75"``, which has no cp.async.
@@ -88,7 +90,10 @@ def matmul(
         "signature": signature,
     }  # fmt: skip
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=None, settings=settings, config=config)
+    done = simulate(
+        x1, x2, out, keywords, variant=variant, tile=tile, source=None, settings=settings, config=config,
+        precision=precision,
+    )  # fmt: skip
     done.report.check()
     return done.result
 
@@ -102,6 +107,7 @@ def run(
     variant: str = AUTO,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
+    precision: str = "float32",
     source: str | PathLike[str] | None = None,
     checks: bool = True,
     counts: bool = True,
@@ -116,7 +122,7 @@ def run(
     """The same, with a report of what the kernel did and of what is wrong with it.
 
     Args:
-        x1, x2, out, variant, tile, config, checks, target: As for ``matmul``.
+        x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
         source: A file with CUDA C to run in place of the kernel's own: a copy of what ``tiledmm.source`` gives, edited.
         counts: Whether traffic is counted.
         machine: Whether it is counted as the machine code of ``target`` has it, too, where neighbouring accesses are
@@ -143,5 +149,8 @@ def run(
         progress=progress,
     )  # fmt: skip
     path = None if source is None else Path(source)
-    done = simulate(x1, x2, out, keywords, variant=variant, tile=tile, source=path, settings=settings, config=config)
+    done = simulate(
+        x1, x2, out, keywords, variant=variant, tile=tile, source=path, settings=settings, config=config,
+        precision=precision,
+    )  # fmt: skip
     return done.result, done.report

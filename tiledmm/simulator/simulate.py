@@ -13,14 +13,13 @@ import numpy as np
 
 from tiledmm import geometry
 from tiledmm.architectures import find_target
-from tiledmm.candidates import CANDIDATES
 from tiledmm.codegen import Specialization, render
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
 from tiledmm.ladder import find_variant
-from tiledmm.model import Choice, Model
+from tiledmm.model import Choice, Model, candidates
 from tiledmm.operands import begin_together, describe, resolve
 from tiledmm.problem import Span
-from tiledmm.selection import select
+from tiledmm.selection import kernel_of, may_split, select
 from tiledmm.simulator import machine, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import NOT_WRITTEN, Region, finding
@@ -116,13 +115,14 @@ def simulate(
     source: Path | None,
     settings: Settings,
     config: Mapping[str, int] | None = None,
+    precision: str = "float32",
 ) -> Simulation:
     """Computes a product on the CPU.
 
     Args:
         x1, x2, out: NumPy arrays; ``out`` may be None.
         keywords: ``matmul``'s: casting, order, dtype, axes, axis, keepdims, signature.
-        variant, tile, config: The kernel.
+        variant, tile, config, precision: The kernel, as ``matmul`` takes it.
         source: A file with CUDA C to run in place of the kernel's own.
         settings: How to run it.
     """
@@ -145,18 +145,22 @@ def simulate(
         x2 = x2 if right is None else x2.astype(right)
         target = np.empty(out.shape, product.compute.dtype) if product.via_temporary else out
         done = simulate(
-            x1, x2, target, keywords, variant=variant, tile=tile, source=source, settings=settings, config=config
-        )
+            x1, x2, target, keywords, variant=variant, tile=tile, source=source, settings=settings, config=config,
+            precision=precision,
+        )  # fmt: skip
         if not product.via_temporary:
             return done
         np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
         return replace(done, result=out)
-    choice = select(variant, tile, product, config, model=_MODEL)
+    wanted = kernel_of(product, variant, tile, config, precision)
+    choice = select(**wanted, model=_model(may_split(precision)))
     return _Run(choice, source, settings).on(x1, x2, out)
 
 
-# What ``auto`` takes here: of an H100's kernels, those that can be simulated.
-_MODEL = Model(candidates=tuple(each for each in CANDIDATES if find_variant(each.variant).simulated))
+@functools.lru_cache
+def _model(splits: bool) -> Model:
+    """What ``auto`` takes here: of an H100's kernels, those that can be simulated."""
+    return Model(candidates=[each for each in candidates(splits) if find_variant(each.variant).simulated])
 
 
 class _Run:

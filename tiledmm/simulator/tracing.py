@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.codegen import Specialization, specialize
+from tiledmm.selection import precision_of
 from tiledmm.simulator.simulate import Event, Settings, simulate
 
 
@@ -82,6 +83,7 @@ def trace(
         {},
         variant=variant,
         tile=tile,
+        precision=precision_of(spec.compute),
         source=None,
         settings=Settings(counts=False, target=target, traced_block=block, workers=1),
     )

@@ -1,0 +1,209 @@
+"""float32 products in tf32: who takes them so, who may, and what is said to who may not. No GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tests.test_selection import product
+from tiledmm import simulator, tuned
+from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.candidates import Candidate
+from tiledmm.codegen import specialize
+from tiledmm.elements import ELEMENTS, TF32, compute_element, element
+from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.geometry import schedule
+from tiledmm.ladder import find_variant, general_variants, kernel_variants
+from tiledmm.model import H100, Choice, Model
+from tiledmm.selection import AUTO, PRECISIONS, kernel_of, precision_of, select, with_precision
+
+AMPERE = Model(REFERENCE_GPUS["sm_80"])
+
+
+def chosen(*sizes: int, variant: str = AUTO, model: Model = AMPERE, precision: str = "tf32", **how: Any) -> Choice:
+    tile = how.pop("tile", None)
+    return select(**kernel_of(product(*sizes, **how), variant, tile, None, precision), model=model)
+
+
+# ---- the type ----
+
+
+def test_no_array_is_of_type_tf32() -> None:
+    assert compute_element("tf32") is TF32
+    assert (TF32.stored, TF32.dtype) == (ELEMENTS["float32"], np.float32)
+    assert all(each.stored is each for each in ELEMENTS.values())
+    for call in (
+        lambda: element("tf32"),
+        lambda: tiledmm.source("tensor_core", dtype="tf32", a_dtype="tf32"),
+        lambda: simulator.matmul(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), dtype="tf32"),
+        lambda: tiledmm.explain(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), dtype="tf32"),
+    ):
+        with pytest.raises(UnsupportedTypeError, match="taken in it by precision='tf32'"):
+            call()
+
+
+def test_it_is_for_variants_that_name_it() -> None:
+    assert not any(row.multiplies(TF32) for row in general_variants())
+    assert "tensor_core" in {row.name for row in kernel_variants("tf32")}
+    with pytest.raises(UnsupportedTypeError, match=r"multiplies float32, .*, not tf32; 'tensor_core' multiplies it"):
+        specialize("warp_tiled", dtype="tf32")
+    assert find_variant("tensor_core").least_capability(TF32) == (8, 0)
+
+
+def test_a_kernel_of_tf32_reads_and_writes_float32() -> None:
+    spec = specialize("tensor_core", dtype="tf32", layout="NT")
+    assert (spec.a.name, spec.b.name, spec.c.name) == ("f32", "f32", "f32")
+    assert spec.symbol == "tiledmm_tensor_core_tf32_128x128x16_nt"
+    text = tiledmm.source("tensor_core", dtype="tf32")
+    assert "using TA = float32;" in text
+    assert "using T = tf32;" in text
+    assert "mma_tf32(acc" in text
+    mixed = specialize("tensor_core", dtype="tf32", a_dtype="float16", out_dtype="float64")
+    assert mixed.symbol == "tiledmm_tensor_core_f16_f32_tf32_f64_128x128x16_nn"
+    with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
+        specialize("tensor_core", dtype="tf32", config={"wm": 16, "tm": 2})
+
+
+def test_passes_around_it_are_of_float32() -> None:
+    spec = specialize("tensor_core", dtype="tf32", config={"pack_a": 1, "pack_b": 1, "split_k": 2})
+    first, second, multiplying, adding = schedule(spec, product(100, 90, 3000).problem).launches
+    for each in (first, second, adding):
+        assert each.specialization.compute.name == each.specialization.c.name == "f32"
+    kernel = multiplying.specialization
+    assert (kernel.compute.name, kernel.c.name, kernel.layout) == ("tf32", "f32", "NT"), "along k, for ldmatrix"
+
+
+# ---- who takes it ----
+
+
+def test_auto_takes_it_only_where_it_was_asked_for() -> None:
+    for precision in PRECISIONS:
+        if precision not in ("tf32", "fp16x3", "bf16x6", "bf16x9"):
+            for part in chosen(4096, 4096, 4096, precision=precision).parts:
+                assert part.specialization.compute.name == "f32"
+    large = chosen(4096, 4096, 4096).specialization
+    assert (large.variant.name, large.compute) == ("tensor_core", TF32)
+    small = chosen(64, 64, 64).specialization
+    assert (small.variant.name, small.compute.name) == ("double_buffered", "f32"), "which is faster, and more exact"
+
+
+def test_auto_takes_the_fastest_of_both() -> None:
+    wanted = with_precision(product(2048, 2048, 2048), "tf32")
+    ranked = list(H100.rank(wanted))
+    types = {each.specialization.compute.name for each in ranked}
+    assert types == {"f32", "tf32"}
+    assert "split_float32" in {each.specialization.variant.name for each in ranked}
+    assert select(AUTO, None, wanted).microseconds == min(each.microseconds or 0.0 for each in ranked)
+    alone = {each.specialization for each in H100.rank(product(2048, 2048, 2048)) if not each.others}
+    assert alone <= {each.specialization for each in ranked}, "float32 is not forbidden"
+
+
+def test_auto_may_take_it_for_a_part_of_c() -> None:
+    parts = chosen(4096 + 64, 4096 + 64, 4096).parts
+    assert {part.specialization.compute.name for part in parts} <= {"f32", "tf32"}
+    assert sum(part.product.problem.m * part.product.problem.n for part in parts) == 4160 * 4160
+
+
+def test_auto_packs_what_cannot_be_copied_as_it_lies() -> None:
+    spec = chosen(4095, 4093, 4097).specialization
+    assert (spec.variant.name, spec.config.pack_a, spec.config.pack_b) == ("tensor_core", 1, 1)
+    half = chosen(4096, 4096, 4096, dtype="float16").specialization
+    assert (half.variant.name, half.compute.name) == ("tensor_core" if half.variant.types else "warp_tiled", "f16")
+
+
+def test_devices_without_it_take_float32() -> None:
+    turing = Model(REFERENCE_GPUS["sm_75"])
+    assert all(each.specialization.compute.name == "f32" for each in turing.rank(_in_tf32(4096)))
+
+
+def test_a_row_is_all_that_a_variant_needs() -> None:
+    # As if wgmma had it: operands along k are read in place, others are packed so.
+    wgmma = find_variant("wgmma")
+    changed = replace(wgmma, types=(*wgmma.types, ("tf32", (9, 0))))
+    candidate = Candidate("wgmma", 256, (), 770, {"tf32": 450}, across_k=2.0, along_k=2.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(tiledmm.ladder.VARIANTS, "wgmma", changed)
+        for layout, packs in (("NT", ()), ("NN", ("pack_b",)), ("TN", ("pack_a", "pack_b"))):
+            wanted = with_precision(product(4096, 4096, 4096, layout=layout), "tf32")
+            spec = Model(candidates=[candidate]).best(wanted).specialization
+            assert tuple(name for name in ("pack_a", "pack_b") if getattr(spec.config, name)) == packs
+            assert spec.kernel.layout == "NT"
+
+
+@pytest.mark.parametrize("variant", ["naive", "warp_tiled", "thin", "split_float32"])
+def test_a_variant_without_it_multiplies_float32(variant: str) -> None:
+    choice = chosen(300, 500, 700, variant=variant)
+    assert choice.specialization.compute.name == "f32"
+    assert choice.specialization == chosen(300, 500, 700, variant=variant, precision="float32").specialization
+
+
+def test_a_variant_that_has_it_has_to_be_told() -> None:
+    assert chosen(300, 500, 700, variant="tensor_core", tile=64).specialization.compute == TF32
+    for precision in ("float32", "ieee"):
+        with pytest.raises(UnsupportedTypeError, match=r"not float32; precision='tf32' has float32 .*'warp_tiled'"):
+            chosen(300, 500, 700, variant="tensor_core", precision=precision)
+    with pytest.raises(UnsupportedTypeError, match="not int32; 'warp_tiled' multiplies every type"):
+        chosen(30, 50, 70, variant="tensor_core", dtype="int32")
+
+
+@pytest.mark.parametrize("dtype", [name for name in ELEMENTS if name != "float32"])
+def test_products_of_other_types_ignore_it(dtype: str) -> None:
+    wanted = product(300, 200, 100, dtype=dtype)
+    assert with_precision(wanted, "tf32") is wanted
+    assert precision_of(wanted.compute) == "float32"
+
+
+def test_explain_says_what_it_would_take() -> None:
+    a = np.lib.stride_tricks.as_strided(np.zeros(1, "f4"), (4096, 4096), (4096 * 4, 4))
+    text = str(tiledmm.explain(a, a, precision="tf32"))
+    assert text.startswith("(4096 x 4096) @ (4096 x 4096), tf32, layout NN")
+    assert "tiledmm_tensor_core_tf32_128x128x16_nn" in text
+    assert "tf32" not in str(tiledmm.explain(a, a))
+    doubles = np.ones((4, 4))
+    converted = tiledmm.explain(doubles, doubles, precision="tf32", dtype="i4", casting="unsafe")
+    assert converted.product.compute.name == "i32"
+    converted = tiledmm.explain(doubles, doubles, precision="tf32", dtype="f4", casting="unsafe")
+    assert converted.product.compute == TF32
+
+
+# ---- tables of what was measured ----
+
+
+def test_tuned_products_in_tf32_are_others(tmp_path: Any) -> None:
+    plain, wanted = product(1000, 900, 5000), _in_tf32(1000, 900, 5000)
+    name = tuned.describe_product(wanted)
+    assert name != tuned.describe_product(plain)
+    entries = [
+        tuned.Entry(name, "tf32", "tensor_core", False, {"split_k": 3}, 50.0, 60.0),
+        tuned.Entry(name, "float32", "warp_tiled", False, {"split_k": 3}, 50.0, 60.0),
+    ]
+    for entry in entries:
+        path = tmp_path / "table.json"
+        tuned.write(path, {name: entry})
+        table = tuned.read(path)
+        assert table == {name: entry}
+        choice = select(AUTO, None, wanted, table=table)
+        assert (choice.microseconds, choice.specialization.compute.dtype_name) == (50.0, entry.compute)
+        assert choice.specialization.config.split_k == 3
+        assert select(AUTO, None, plain, table=table) == select(AUTO, None, plain)
+
+
+def _in_tf32(*sizes: int) -> Any:
+    return with_precision(product(*(sizes if len(sizes) == 3 else sizes * 3)), "tf32")
+
+
+# ---- the simulator ----
+
+
+def test_the_simulator_takes_precision_as_matmul_does() -> None:
+    x = np.ones((5, 6), "f4")
+    with pytest.raises(ConfigError, match="precision is one of"):
+        simulator.matmul(x, x.T, precision="float16")
+    with pytest.raises(ConfigError, match="'split_float32' cannot be simulated"):
+        simulator.matmul(x, x.T, precision="fp16x3")
+    with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
+        simulator.matmul(x, x.T, variant="tensor_core")
