@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks import bank_conflicts, ceiling, readme
+from tests.strategies import multiplied
 from tiledmm.bench import reference as ref
 from tiledmm.bench import simulated, tables, timing, without_gpu
 from tiledmm.bench.records import (
@@ -575,8 +576,8 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("cupy")
     from tiledmm.bench import comparison as module
 
-    def matmul(a: Any, b: Any, *, out: Any, variant: str, tile: int | None) -> None:
-        out[...] = product(a, b)
+    def matmul(a: Any, b: Any, *, out: Any, variant: str, tile: int | None, precision: str) -> None:
+        out[...] = product(*(multiplied(x, precision) for x in (a, b)))
         if (variant, tile) == ("tiled", 8):
             out[-1, -1] += 1
 
@@ -648,6 +649,23 @@ def test_compare_takes_every_kind_of_type(comparing: Any, dtype: str) -> None:
     assert found.ok
     naive = found.row("naive")
     assert naive.tflops == pytest.approx(128 * element(dtype).multiplies / naive.microseconds / 1e6)
+
+
+def test_compare_has_cupy_take_tf32_too_and_only_meanwhile(comparing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Any] = ["float32"]
+    fake = SimpleNamespace(
+        COMPUTE_TYPE_TF32="tf32", get_compute_type=lambda dtype: taken[-1],
+        set_compute_type=lambda dtype, compute: taken.append(compute),
+    )  # fmt: skip
+    monkeypatch.setattr(comparing, "_routines_linalg", fake)
+    rungs = expand(["warp_tiled", "tensor_core", "auto"])
+    found = comparing.compare(Size(40, 40, 70), dtype="tf32", rungs=rungs, seconds=0.001)
+    assert taken == ["float32", "tf32", "float32"]
+    assert found.ok
+    assert [row.variant for row in found.rows] == ["tensor_core", "auto", BASELINE]
+    assert 2.0**-24 < (found.row("tensor_core").error or 0) < 2.0**-10 < found.tolerance
+    monkeypatch.setattr(comparing, "matmul", lambda a, b, out, **_: np.matmul(a * np.float32(1.01), b, out=out))
+    assert not comparing.compare(Size(40, 40, 70), dtype="tf32", rungs=rungs, seconds=0.001).ok
 
 
 # ---- what is left to the ceiling ----

@@ -40,7 +40,7 @@ def compare(
     tiles: Annotated[
         str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
     ] = "",
-    dtypes: Annotated[str, typer.Option(help="Element types, with commas, or 'all'.")] = "float32",
+    dtypes: Annotated[str, typer.Option(help="Element types, with commas, or 'all'; tf32, too.")] = "float32",
     layouts: Annotated[
         str, typer.Option(help="How A and B lie in memory: N rows contiguous, T columns, G neither.")
     ] = "NN",
@@ -76,8 +76,8 @@ def compare(
         orders = [layout.upper() for layout in _names(layouts)]
         for kind in kinds:
             multiplying(rungs, kind)
-            for layout in orders:
-                specialize("naive", dtype=kind, layout=layout)
+        for layout in orders:
+            specialize("naive", layout=layout)
         find_target(target)
     except TiledmmError as error:
         raise typer.BadParameter(str(error)) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from tiledmm import api, tuned
 from tiledmm.bench.records import Size
+from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.model import H100, SPLITS, Choice, Model
 from tiledmm.operands import Product, describe, resolve
@@ -41,7 +42,7 @@ def tune(
 
     Args:
         shapes: (m, n, k) of each product.
-        dtypes: Types to tune each for.
+        dtypes: Types to tune each for; ``"tf32"``: float32 products of ``precision="tf32"``.
         layouts: How A and B lie, see ``source``.
         trials: Kernels to time for a product, at most.
         seconds: Time for each.
@@ -75,7 +76,7 @@ def tune(
         if min(size) < 1:
             raise ConfigError(f"there is nothing to tune in a product of sizes {size}")
         sets = operand_sets(size, dtype, layout)
-        product = resolve(*map(describe, sets[0]))
+        product = resolve(*map(describe, sets[0])).taken_in(compute_element(dtype))
         key = tuned.describe_product(product)
         if again or key not in table:
             table[key] = _fastest(model, product, sets, trials, seconds)
@@ -124,7 +125,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
     from tiledmm.launch import Plan
 
     first = sets[0]
-    right = reference.reference(first.a, first.b)
+    right = reference.reference(first.a, first.b, product.compute)
     rivals: dict[str, timing.Call] = {}
     choices = {}
     for number, choice in enumerate(proposals(product, trials, model)):

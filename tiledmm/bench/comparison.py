@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
+from cupy._core import _routines_linalg
 
 from tiledmm.api import matmul
 from tiledmm.bench import reference as expected
 from tiledmm.bench import timing
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
 from tiledmm.compilation import Kernel, compiled, raw_kernel
-from tiledmm.elements import element
+from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import ShapeError, TiledmmError
 from tiledmm.launch import Plan, device_model
 from tiledmm.model import Choice
 from tiledmm.operands import Product, describe, resolve
-from tiledmm.selection import AUTO, select
+from tiledmm.selection import AUTO, precision_of, select
 from tiledmm.tuned import table_of
 
 # Products so small that more copies of their operands would be needed are over before memory matters.
@@ -52,7 +54,8 @@ def compare(
 
     Args:
         size: m, n, k.
-        dtype: Type of the operands and the result, by NumPy's name.
+        dtype: Type of the operands and the result, by NumPy's name; or ``"tf32"``: they are float32, and CuPy is told
+            to take products in tf32, too.
         layout: How A and B lie in memory, see ``tiledmm.source``.
         rungs: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
@@ -66,16 +69,24 @@ def compare(
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
     """
     report = progress or (lambda doing: None)
+    with cupy_takes(compute_element(dtype)):
+        return _compared(size, dtype, layout, expand() if rungs is None else list(rungs), seconds, report)
+
+
+def _compared(
+    size: Size, dtype: str, layout: str, rungs: list[Rung], seconds: float, report: Callable[[str], None]
+) -> Comparison:
     report("preparing operands")
     sets = operand_sets(size, dtype, layout)
-    right = expected.reference(sets[0].a, sets[0].b)
+    kind = compute_element(dtype)
+    right = expected.reference(sets[0].a, sets[0].b, kind)
 
     rows: list[Row] = []
     rivals: dict[str, timing.Call] = {}
-    for rung in multiplying(expand() if rungs is None else rungs, dtype):
+    for rung in multiplying(rungs, dtype):
         report(f"checking {rung.label}")
-        call = functools.partial(_run_rung, sets, rung)
-        row = _verified(_described(rung, sets[0]), call, sets[0], right)
+        call = functools.partial(_run_rung, sets, rung, precision_of(kind))
+        row = _verified(_described(rung, sets[0], kind), call, sets[0], right)
         rows.append(row)
         if row.ok:
             rivals[row.label] = call
@@ -87,7 +98,6 @@ def compare(
 
     report(f"timing {len(rivals)} rivals in turn")
     samples = timing.measure(rivals, _device_clock(cupy.cuda.runtime.getDevice()), seconds=seconds)
-    kind = element(dtype)
     flops = 2 * size.m * size.n * size.k * kind.multiplies
     moved = (size.m * size.k + size.k * size.n + size.m * size.n) * kind.itemsize
     timed = tuple(_timed(row, samples, flops, moved) for row in rows)
@@ -102,7 +112,7 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
     """
     if len(layout) != 2 or not set(layout) <= set("NTG"):
         raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
-    kind = element(dtype).dtype
+    kind = compute_element(dtype).dtype
     rng = np.random.default_rng(_SEED)
     host_a = expected.random_matrix(rng, size.m, size.k, kind, size.k)
     host_b = expected.random_matrix(rng, size.k, size.n, kind, size.k)
@@ -125,9 +135,23 @@ def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
     return lambda: cupy.asarray(host)
 
 
-def _run_rung(sets: list[Operands], rung: Rung, i: int) -> None:
+def _run_rung(sets: list[Operands], rung: Rung, precision: str, i: int) -> None:
     a, b, c = sets[i % len(sets)]
-    matmul(a, b, out=c, variant=rung.variant, tile=rung.tile)
+    matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision)
+
+
+@contextlib.contextmanager
+def cupy_takes(kind: Element) -> Iterator[None]:
+    """Has CuPy take float32 products in tf32 meanwhile, if that is the type: what ``CUPY_TF32=1`` does for good."""
+    if kind != TF32:
+        yield
+        return
+    before = _routines_linalg.get_compute_type(kind.dtype)
+    _routines_linalg.set_compute_type(kind.dtype, _routines_linalg.COMPUTE_TYPE_TF32)
+    try:
+        yield
+    finally:
+        _routines_linalg.set_compute_type(kind.dtype, before)
 
 
 def run_cupy(sets: list[Operands], i: int) -> None:
@@ -136,11 +160,11 @@ def run_cupy(sets: list[Operands], i: int) -> None:
     cupy.matmul(a, b, out=c)
 
 
-def _described(rung: Rung, operands: Operands) -> Row:
+def _described(rung: Rung, operands: Operands, kind: Element) -> Row:
     """A rung's row with what its compiled kernel says of itself, or with why there is none."""
     row = Row(rung.variant, rung.tile)
     try:
-        choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)))
+        choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)).taken_in(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from tiledmm.elements import element
+from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
 
@@ -93,7 +93,7 @@ def multiplying(rungs: Iterable[Rung], dtype: str) -> list[Rung]:
     Raises:
         UnsupportedTypeError: If there is no such type, or none of them does.
     """
-    kind = element(dtype)
+    kind = compute_element(dtype)
     every = list(rungs)
     found = [rung for rung in every if rung.variant == "auto" or find_variant(rung.variant).multiplies(kind)]
     if every and not found:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from tiledmm.elements import TF32, Element
+
 #: How many standard deviations of accumulated rounding a result may be off (see ``tolerance``).
 SAFETY = 8
 
@@ -16,6 +18,9 @@ SAFETY = 8
 # 2 * 16 bits are below 2^53 for K up to 2^21.
 _LIMB_BITS = 16
 _EXACT_STEPS = 2**20
+
+# How far a number is off, at most, when it is rounded to tf32.
+_TF32_ROUNDING = 2.0**-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,12 @@ def random_matrix(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtyp
     return rng.standard_normal((rows, cols), drawn).astype(dtype, copy=False)
 
 
-def reference(a: Any, b: Any) -> Reference:
+def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
     """The product of two matrices in higher precision, by the array library's own float64 product.
 
     Args:
         a, b: (M, K) and (K, N), of one type.
+        compute: What the product is to be taken in, if that is not this type: tf32.
     """
     dtype, k = a.dtype, a.shape[1]
     if dtype.kind == "b":
@@ -80,7 +86,8 @@ def reference(a: Any, b: Any) -> Reference:
     if dtype.kind in "iu":
         return Reference(_wrapped_product(a, b), None, 0.0)
     a, b = _wide(a), _wide(b)
-    return Reference(a @ b, abs(a) @ abs(b), tolerance(dtype, k))
+    rounded = 2 * _TF32_ROUNDING if compute == TF32 else 0.0
+    return Reference(a @ b, abs(a) @ abs(b), tolerance(dtype, k) + rounded)
 
 
 def tolerance(dtype: np.dtype[Any], k: int) -> float:

@@ -12,11 +12,11 @@ from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
 from tiledmm.bench.tables import NONE, Table, count, significant
 from tiledmm.disassembly import nvdisasm
-from tiledmm.elements import element
+from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.inspection import compile_for
 from tiledmm.ladder import find_variant
-from tiledmm.selection import AUTO
+from tiledmm.selection import AUTO, precision_of
 from tiledmm.simulator import Report, run
 
 #: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.
@@ -83,13 +83,13 @@ def simulate_all(
         MissingDependencyError: If there is no C++ compiler.
     """
     machine = _can_disassemble()
-    kind = element(dtype).dtype
+    compute = compute_element(dtype)
     rng = np.random.default_rng(0)
     a, b = (
-        _lay_out(random_matrix(rng, *shape, kind, size.k), letter)
+        _lay_out(random_matrix(rng, *shape, compute.dtype, size.k), letter)
         for shape, letter in zip(((size.m, size.k), (size.k, size.n)), layout, strict=True)
     )
-    expected = reference(a, b)
+    expected = reference(a, b, compute)
     found = []
     for rung in multiplying(rungs, dtype):
         if rung.variant != AUTO and not find_variant(rung.variant).simulated:
@@ -97,7 +97,10 @@ def simulate_all(
             continue
         tell = None if progress is None else (lambda done, of, name=rung.label: progress(name, done, of))
         try:
-            c, report = run(a, b, variant=rung.variant, tile=rung.tile, target=target, machine=machine, progress=tell)
+            c, report = run(
+                a, b, variant=rung.variant, tile=rung.tile, precision=precision_of(compute), target=target,
+                machine=machine, progress=tell,
+            )  # fmt: skip
         except (CompilationError, ConfigError) as error:
             found.append(Simulated(rung, None, None, str(error)))
         else:
