@@ -10,7 +10,7 @@ __device__ unsigned word_type(Narrow);
 using Word = decltype(word_type(T{}));
 constexpr bool NARROW = !SAME<Word, T>;
 
-// An element that is a word.
+// An element that is a word, as it is multiplied.
 template <class Wide>
 __device__ __forceinline__ Wide as_word(Wide x) {
     return x;

@@ -48,16 +48,16 @@ def test_maps_of_a_product(layout: str, maps: tuple) -> None:
 
 
 def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
-    wgmma = replace(find_variant("wgmma"), types=(("tf32", (9, 0)),))
+    wgmma = find_variant("wgmma")
     config = wgmma.config(64, TF32)
     wanted = product(array((300, 200), (200, 1), "float32"), array((200, 512), (1, 200), "float32"))
     spec = Specialization(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_unless(True, True)
     maps = schedule(spec, wanted.problem).multiplying.maps
     assert [(each.rounds, each.itemsize, each.box) for each in maps] == [(True, 4, (32, 128)), (True, 4, (32, 64))]
-    # Only 16-bit elements are turned: others are packed, unless they lie along k.
-    for layout, packs in (("NN", (0, 1)), ("TT", (1, 0)), ("TN", (1, 1)), ("NT", (0, 0))):
+    # Only 16-bit elements are turned: B is packed, unless it lies along k. A comes by registers then.
+    for layout, pack_b, kernels in (("NN", 1, "NT"), ("TT", 0, "TT"), ("TN", 1, "TT"), ("NT", 0, "NT")):
         packed = replace(spec, layout=layout).packing_unless(True, True)
-        assert (packed.config.pack_a, packed.config.pack_b, packed.kernel.layout) == (*packs, "NT")
+        assert (packed.config.pack_a, packed.config.pack_b, packed.kernel.layout) == (0, pack_b, kernels)
         assert packed.kernel.symbol.startswith("tiledmm_wgmma_tf32_")
         assert {each.specialization.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}
 

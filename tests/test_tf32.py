@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import tiledmm
 from tests.test_selection import product
 from tiledmm import simulator, tuned
 from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.candidates import Candidate
 from tiledmm.codegen import specialize
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
@@ -120,18 +118,18 @@ def test_devices_without_it_take_float32() -> None:
     assert all(each.specialization.compute.name == "f32" for each in turing.rank(_in_tf32(4096)))
 
 
-def test_a_row_is_all_that_a_variant_needs() -> None:
-    # As if wgmma had it: operands along k are read in place, others are packed so.
-    wgmma = find_variant("wgmma")
-    changed = replace(wgmma, types=(*wgmma.types, ("tf32", (9, 0))))
-    candidate = Candidate("wgmma", 256, (), 770, {"tf32": 450}, across_k=2.0, along_k=2.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(tiledmm.ladder.VARIANTS, "wgmma", changed)
-        for layout, packs in (("NT", ()), ("NN", ("pack_b",)), ("TN", ("pack_a", "pack_b"))):
-            wanted = with_precision(product(4096, 4096, 4096, layout=layout), "tf32")
-            spec = Model(candidates=[candidate]).best(wanted).specialization
-            assert tuple(name for name in ("pack_a", "pack_b") if getattr(spec.config, name)) == packs
-            assert spec.kernel.layout == "NT"
+@pytest.mark.parametrize(
+    ("layout", "packs", "swapped", "kernels"),
+    [("NT", 0, False, "NT"), ("TT", 0, False, "TT"), ("NN", 0, True, "TT"), ("TN", 1, False, "TT")],
+)
+def test_on_hopper_b_lies_along_k(layout: str, packs: int, swapped: bool, kernels: str) -> None:
+    # A may lie either way. Where B does not, and A does, C is computed transposed; where neither does, B is packed.
+    choice = chosen(4096, 4096, 4096, layout=layout, model=H100)
+    config = choice.specialization.config
+    assert choice.specialization.variant.name == "wgmma"
+    assert (config.pack_a, config.pack_b, choice.product.swapped) == (0, packs, swapped)
+    assert choice.specialization.kernel.layout == kernels
+    assert chosen(4096, 4096, 4096, layout=layout, variant="wgmma").specialization.kernel.layout == kernels
 
 
 @pytest.mark.parametrize("variant", ["naive", "warp_tiled", "thin", "split_float32"])

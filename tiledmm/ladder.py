@@ -165,7 +165,7 @@ VARIANTS: dict[str, Variant] = {
             tensor_cores=True,
             dynamic_shared=True,
             simulated=False,
-            types=tuple((name, (9, 0)) for name in ("float16", "bfloat16", "int8", "uint8")),
+            types=tuple((name, (9, 0)) for name in ("float16", "bfloat16", "tf32", "int8", "uint8")),
             target="sm_90a",
         ),
         Variant(

@@ -21,7 +21,7 @@ from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
 from tiledmm.tensor_maps import can_be_mapped, has_coordinates
-from tiledmm.variant import Config
+from tiledmm.variant import Config, Variant
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]
@@ -181,16 +181,16 @@ class Model:
 
     def _in_one(self, product: Product) -> Iterator[tuple[Candidate, Choice]]:
         """Every kernel that is considered for all of C."""
-        turned = product.transposed() if product.problem.n < product.problem.m else product
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
+            turned = oriented(variant, product)
             if variant.target and not has_coordinates(product.problem):
                 continue
             if variant.few_rows and turned.problem.m > _FEW_ROWS:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
                 continue
-            choice = self._at_best(each, turned if variant.few_rows else product)
+            choice = self._at_best(each, turned)
             if choice:
                 yield each, choice
 
@@ -282,7 +282,9 @@ class Model:
         flops = 2 * config.bm * config.bn * (steps + candidate.start) * config.tiles_per_block
         working = rounds * flops / config.cluster * _H100.sms / rate
         speed = {"N": candidate.along_k, "T": candidate.across_k, "G": min(candidate.across_k, candidate.along_k)}
-        writing = _MEMORY if problem.strides[5] == 1 else _SCATTERED
+        # wgmma writes columns as fast as rows where it computes C transposed, of tf32.
+        together = problem.strides[5] == 1 or (variant.target and problem.strides[4] == 1)
+        writing = _MEMORY if together else _SCATTERED
         moving = a_bytes / speed[letters[0]] + b_bytes / speed[letters[1].translate(TRANSPOSED)] + c_bytes / writing
         moving += c_bytes * (slices - 1) / _MEMORY
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
@@ -362,6 +364,19 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
             yield ()
     else:
         yield ()
+
+
+def oriented(variant: Variant, product: Product) -> Product:
+    """A product, or C^T = B^T A^T where its kernels are made for that: for few rows, or for operands that lie so."""
+    problem, compute = product.problem, variant.taken_in(product.compute)
+    if variant.few_rows:
+        return product.transposed() if problem.n < problem.m else product
+
+    def unsuited(layout: str) -> int:
+        return sum(not variant.suits(i, letter, compute) for i, letter in enumerate(layout))
+
+    turned = problem.layout[::-1].translate(TRANSPOSED)
+    return product.transposed() if unsuited(turned) < unsuited(problem.layout) else product
 
 
 def specialization_of(name: str, config: Config, product: Product) -> Specialization:

@@ -8,7 +8,7 @@ from typing import Any
 from tiledmm.elements import TF32, Element
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import find_variant
-from tiledmm.model import H100, Choice, Model, specialization_of
+from tiledmm.model import H100, Choice, Model, oriented, specialization_of
 from tiledmm.operands import Product
 from tiledmm.tuned import Table, describe_product
 
@@ -92,8 +92,7 @@ def select(
             raise ConfigError('config= gives the numbers of one kernel: name it with variant=, which is "auto" here')
         return (measured(product, table, model) if table else None) or model.best(product)
     variant = find_variant("double_buffered" if name == AUTO else name)
-    if variant.few_rows and product.problem.n < product.problem.m:
-        product = product.transposed()
+    product = oriented(variant, product)
     numbers = variant.config(tile, variant.taken_in(product.compute), config)
     if numbers.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")

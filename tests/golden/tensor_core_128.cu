@@ -899,7 +899,7 @@ __device__ unsigned word_type(Narrow);
 using Word = decltype(word_type(T{}));
 constexpr bool NARROW = !SAME<Word, T>;
 
-// An element that is a word.
+// An element that is a word, as it is multiplied.
 template <class Wide>
 __device__ __forceinline__ Wide as_word(Wide x) {
     return x;
@@ -1061,8 +1061,9 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
 // Tiles stay as the matrices lie. Of 16-bit elements ldmatrix brings fragments from either order, transposed where
-// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k; tf32 words, which it
-// cannot either, are read one by one where they lie across k, and wider elements always. Sums stay in registers, spread over a warp's lanes as tensor_cores.cuh says.
+// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k. tf32 words, which it
+// cannot either, are read one by one where they lie across k, and wider elements always; tf32 is rounded then. Sums stay in
+// registers, spread over a warp's lanes as tensor_cores.cuh says.
 //
 // While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
 // warps pass a barrier together: so its fragments are read a step AHEAD, each row of A's as soon as that row of the step

@@ -929,15 +929,14 @@ __device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier&
 }
 // wgmma: Hopper's tensor cores. One warpgroup sends for tiles, the others multiply them, each at its own pace.
 // Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats or float32's first 19 bits (TF32) summed in float32,
-//           8-bit integers
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, or 8-bit integers
 // Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
 // Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 //
-// Tensor cores transpose 16-bit elements on the way. Others have to lie along k, in shared memory: bytes do, and so does float32's B.
-// Its A comes by registers where it does not.
+// Tensor cores transpose 16-bit elements on the way. Others have to lie along k in shared memory: bytes do, and so does B of tf32.
+// Its A comes by registers where it does not. The copy engine rounds float32 to tf32.
 
 constexpr int PASSES = sizeof(TC) > 2 ? sizeof(TC) / 2 : 1, PART = BN / PASSES;   // a row of C leaves in parts of at most 2 * BN bytes
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
