@@ -84,12 +84,16 @@ def bound_of_sums(dtype: str, k: int) -> float:
     return k / (8 if dtype == "tf32" else 16) * 2.0**-22 if sums_type(dtype) == "float32" else k * 2.0**-52
 
 
-def multiplied(x: np.ndarray, dtype: str) -> np.ndarray:
-    """Elements as they are multiplied: for tf32, float32 rounded to 11 significant bits, ties away from zero."""
+def multiplied(x: np.ndarray, dtype: str, variant: str = "tensor_core") -> np.ndarray:
+    """Elements as they are multiplied: for tf32, float32 rounded to 11 significant bits.
+
+    Ties go away from zero, but to even where the copy engine rounds.
+    """
     if dtype != "tf32":
         return x
     bits = x.view(np.uint32)
-    rounded = (bits + np.uint32(1 << 12) & np.uint32(0xFFFFE000)).view(np.float32)
+    half = np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1)) if variant == "wgmma" else np.uint32(1 << 12)
+    rounded = (bits + half & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(x), rounded, x)
 
 

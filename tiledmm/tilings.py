@@ -390,10 +390,8 @@ def tensor_core(tile: int, element: Element) -> Config:
     """Tiles of ``tile`` rows, square but for complex128's of 128."""
     bn, wm, wn, line, stages, min_blocks, group = _TENSOR_TILES[_word_bytes(element)][tile]
     bk = line // element.itemsize
-    # Laid out in full, two instructions' steps of float64 would want more registers than there are.
-    unroll = 8 if element.itemsize == 8 else bk
     return Config(
-        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=unroll, min_blocks=min_blocks, wm=wm, wn=wn, group=group
+        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=group
     )
 
 

@@ -959,10 +959,14 @@ struct alignas(128) SwizzledTile {
             }
         } else {
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n)
-#pragma unroll
-                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
+            for (int n = 0; n < COUNT; ++n) read_b(words[n], i, n * 8, k, lane);
         }
+    }
+    // Of one instruction, from (i + down, k) on, one by one.
+    template <class W>
+    __device__ __forceinline__ void read_b(W (&words)[2], int i, int down, int k, int lane) {
+#pragma unroll
+        for (int w = 0; w < 2; ++w) words[w] = as_word(word(i, down, k + w * 4, lane));
     }
 
 private:
@@ -1066,12 +1070,11 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 // registers, spread over a warp's lanes as tensor_cores.cuh says.
 //
 // While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
-// warps pass a barrier together: so its fragments are read a step AHEAD, each row of A's as soon as that row of the step
-// before was multiplied. The first step multiplies zeros.
+// warps pass a barrier together: so its fragments are read a step ahead, each as soon as the step before has no more use for
+// it. The first step multiplies zeros. (complex128 has no registers left for that.)
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
 
-constexpr bool AHEAD = SAME<T, float64>;   // complex128 has no registers left for it
 constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers
 constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 
@@ -1110,43 +1113,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
     Word frag_a[WM / 16][4] = {}, frag_b[WN / 8][2] = {};
-    const auto multiply_row = [&](int i) {
-#pragma unroll
-        for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a[i], frag_b[j]);
-    };
-    int stage = 0, refilled = STAGES - 1;
+    int stage = 0;
 #pragma unroll 1   // laid out several times, it would only cost registers
     for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
+        const int refilled = stage == 0 ? STAGES - 1 : stage - 1;
         wait_for_copies<STAGES - 2>();
         __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
 #pragma unroll(UNROLL / DEPTH)
         for (int k = 0; k < BK; k += DEPTH) {
-            Word next_b[WN / 8][2];
-            tiles.b[stage].read_b(AHEAD ? next_b : frag_b, n0, k, lane);
+            tiles.b[stage].read_b(frag_b, n0, k, lane);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
-                if (!AHEAD) tiles.a[stage].read_a(frag_a[i], m0, i * 16, k, lane);
+                tiles.a[stage].read_a(frag_a[i], m0, i * 16, k, lane);
                 if (k == 0 && unsent > 0) {   // amid products, which tensor cores are busy with meanwhile
                     if (i == (WM / 16 - 1) / 2) a_copies.fetch(tiles.a[refilled], unsent);
                     if (i == WM / 32) b_copies.fetch(tiles.b[refilled], unsent);
                 }
-                multiply_row(i);
-                if (AHEAD) tiles.a[stage].read_a(frag_a[i], m0, i * 16, k, lane);
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j) {
+                    mma_float16(acc[i][j], frag_a[i], frag_b[j]);
+                }
             }
-            if (AHEAD)
-#pragma unroll
-                for (int j = 0; j < WN / 8; ++j)
-#pragma unroll
-                    for (int w = 0; w < 2; ++w) frag_b[j][w] = next_b[j][w];
         }
         commit_copies();
-        refilled = stage;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
-    if (AHEAD)
-#pragma unroll
-        for (int i = 0; i < WM / 16; ++i) multiply_row(i);
-
     // epilogue
 #pragma unroll
     for (int i = 0; i < WM / 16; ++i)

@@ -109,7 +109,7 @@ def test_operands_are_rounded_to_tf32(variant: str, tile: int, layout: str) -> N
         pair = zip(beside_zeros(a, b), layout, strict=True)
         x1, x2 = (to_device(each, tight(letter)) for each, letter in pair)
         with np.errstate(invalid="ignore"):
-            expected = multiplied(a, "tf32") * multiplied(b, "tf32")
+            expected = multiplied(a, "tf32", variant) * multiplied(b, "tf32", variant)
         found = tiledmm.matmul(x1, x2, variant=variant, tile=tile, precision="tf32")
         np.testing.assert_array_equal(to_host(found), expected)
 
