@@ -144,7 +144,7 @@ def accuracy(
     import tiledmm
 
     a, b = (x[:64] if x.ndim == 3 else x for x in (a, b))
-    wide = [x.astype(cupy.float64) for x in (a, b)]
+    wide = [x.astype(cupy.promote_types(x.dtype, cupy.float64)) for x in (a, b)]
     exact = cupy.matmul(*wide)
     sizes = cupy.matmul(abs(wide[0]), abs(wide[1]))
     del wide

@@ -1,8 +1,9 @@
-"""float32 products from 16-bit pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
+"""Products from 16-bit pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
 
-``split_float32`` beside ``cupy.matmul`` and split products by others: Triton's, where it and PyTorch are installed, and
-XLA's, where JAX is. Errors are against float64, on data that is easy and data that is not; a float32 chain (the
-``coalesced`` rung) stands beside cuBLAS. Exit status 1 if a result breaks the promise of accuracy.
+``split_float32``, of float32 and complex64, beside ``cupy.matmul`` and, of float32, split products by others: Triton's,
+where it and PyTorch are installed, and XLA's, where JAX is. Errors are against float64, on data that is easy and data
+that is not; a float32 chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if a result breaks the promise
+of accuracy.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tiledmm.cli import missing_gpu
 RESULTS = Path(__file__).parent / "results" / "splits.json"
 SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
+TYPES = ("float32", "complex64")
 
 #: Rows and columns of C where errors are measured, and steps of k.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
@@ -102,6 +104,17 @@ KINDS: dict[str, Callable[[Any, Any, int, int, int], Pair]] = {
 }
 
 
+def operands(kind: str, dtype: str, xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
+    """Operands of a kind. The imaginary parts of complex ones are the real parts of other steps of k."""
+    a, b = KINDS[kind](xp, rng, m, n, k)
+    if dtype == "float32":
+        return a, b
+    left, right = xp.empty((m, k), dtype), xp.empty((k, n), dtype)
+    left.real, left.imag = a, xp.roll(a, 1, axis=1)
+    right.real, right.imag = b, xp.roll(b, 2, axis=0)
+    return left, right
+
+
 def splits(a: Any, b: Any) -> bool:
     """Whether the data goes to tensor cores."""
     import cupy
@@ -114,28 +127,28 @@ def splits(a: Any, b: Any) -> bool:
     if not plan.findings:
         return False  # nobody asks: K is short
     del plan.launches[-1]  # which is for other data
-    c = cupy.full((a.shape[0], b.shape[1]), cupy.nan, cupy.float32)
+    c = cupy.full((a.shape[0], b.shape[1]), cupy.nan, a.dtype)
     return not bool(cupy.isnan(plan.run(a, b, c)).any())
 
 
-def measure_accuracy() -> list[dict[str, Any]]:
+def measure_accuracy(dtype: str) -> list[dict[str, Any]]:
     """A row a kind of data and K."""
     import cupy
 
     rows = []
-    for kind, make in KINDS.items():
+    for kind in KINDS:
         for k in STEPS:
-            a, b = make(cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
-            c = cupy.empty((ROWS, ROWS), cupy.float32)
+            a, b = operands(kind, dtype, cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
+            c = cupy.empty((ROWS, ROWS), dtype)
             others = {name: functools.partial(call, 0) for name, call in _of_others(a, b, c).items()}
             found = accuracy(a, b, others, variant="split_float32")
             rows.append({"kind": kind, "k": k, "splits": splits(a, b), "errors": found})
-            print(f"{kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
+            print(f"{dtype}, {kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
     return rows
 
 
-def measure_speed(seconds: float) -> list[dict[str, Any]]:
-    """A row a size and layout."""
+def measure_speed(dtype: str, seconds: float) -> list[dict[str, Any]]:
+    """A row a size and layout: 2MNK operations, of which each of complex numbers is four real ones."""
     import cupy
 
     import tiledmm
@@ -145,7 +158,7 @@ def measure_speed(seconds: float) -> list[dict[str, Any]]:
     rows = []
     for size in SIZES:
         for layout in LAYOUTS:
-            a, b, c = operand_sets(Size(size, size, size), "float32", layout)[0]
+            a, b, c = operand_sets(Size(size, size, size), dtype, layout)[0]
             rivals: dict[str, timing.Call] = {
                 BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
                 "split_float32": functools.partial(
@@ -179,7 +192,9 @@ def measure_loads(seconds: float) -> list[dict[str, Any]]:
 
 
 def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Split products by other libraries, where they are installed."""
+    """Split products by other libraries, where they are installed, and of float32."""
+    if a.dtype != "float32":
+        return {}
     modules = (_installed("triton_products"), _installed("xla_products"))
     return {name: call for module in modules if module for name, call in module.calls(a, b, c).items()}
 
@@ -194,7 +209,7 @@ def _installed(name: str) -> Any:
         return None
 
 
-def accuracy_table(rows: list[dict[str, Any]]) -> Table:
+def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
     """A row a kind of data and K."""
     cells = []
     others = list(
@@ -211,10 +226,10 @@ def accuracy_table(rows: list[dict[str, Any]]) -> Table:
         )
     headings = ("<data", "K", "<cores", *(f"{name}, {what}" for name in ("split_float32", "cuBLAS", "a chain", *others)
                                           for what in ("norm", "worst")))  # fmt: skip
-    return Table(f"errors of float32 products, {ROWS} x {ROWS}", headings, tuple(cells))
+    return Table(f"errors of {dtype} products, {ROWS} x {ROWS}", headings, tuple(cells))
 
 
-def speed_table(rows: list[dict[str, Any]]) -> Table:
+def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
     """A row a size and layout."""
     names = [name for name in rows[0] if name not in ("size", "layout", BASELINE)]
     cells = []
@@ -232,7 +247,7 @@ def speed_table(rows: list[dict[str, Any]]) -> Table:
             )
         )
     headings = ("size", "<layout", "cupy.matmul", *(each for name in names for each in (name, "x cupy.matmul")))
-    return Table("float32, TFLOP/s", headings, tuple(cells))
+    return Table(f"{dtype}, TFLOP/s", headings, tuple(cells))
 
 
 def main() -> int:
@@ -242,6 +257,9 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=0.2, help="time for each rival, size and layout; tenfold under load"
     )
+    parser.add_argument(
+        "--dtypes", nargs="+", choices=TYPES, default=list(TYPES), help="of these types only; give --out, too"
+    )
     options = parser.parse_args()
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -250,18 +268,21 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
-    results = {
-        "machine": asdict(this_machine()),
-        "speed": measure_speed(options.seconds),
-        "loads": measure_loads(10 * options.seconds),
-        "accuracy": measure_accuracy(),
-    }  # fmt: skip
+    results: dict[str, Any] = {"machine": asdict(this_machine())}
+    tables, broken = [], []
+    for dtype in options.dtypes:
+        of_type = "" if dtype == "float32" else f"_{dtype}"
+        results[f"speed{of_type}"] = speed = measure_speed(dtype, options.seconds)
+        results[f"accuracy{of_type}"] = errors = measure_accuracy(dtype)
+        tables += [speed_table(speed, dtype), accuracy_table(errors, dtype)]
+        broken += [row for row in errors if not keeps_promise(row)]
+    if "float32" in options.dtypes:
+        results["loads"] = measure_loads(10 * options.seconds)
+        tables.append(ceiling_table(results["loads"]))
     options.out.write_text(json.dumps(results, indent=1) + "\n")
     console = Console(width=None if sys.stdout.isatty() else 200)
-    tables = speed_table(results["speed"]), ceiling_table(results["loads"]), accuracy_table(results["accuracy"])
     for table in tables:
         console.print(table.rich())
-    broken = [row for row in results["accuracy"] if not keeps_promise(row)]
     for row in broken:
         print(f"the promise is broken on {row}")
     return 1 if broken else 0

@@ -111,8 +111,10 @@ def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
 
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
 @pytest.mark.parametrize("products", PIECES)
-def test_kernels_of_operands_that_are_split(products, layout):
-    spec = specialize("split_float32", tile=128, layout=layout, config={"products": products, "stages": 2})
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_kernels_of_operands_that_are_split(dtype, products, layout):
+    numbers = {"products": products, "stages": 2}
+    spec = specialize("split_float32", tile=128, dtype=dtype, layout=layout, config=numbers)
     for each in (spec, splitting(spec, 0), splitting(spec, 1), unsplit(spec)):
         check_kernel(each if each.condition == "finds" else each.kernel, "sm_90")
 

@@ -14,17 +14,22 @@ from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.geometry import FINDINGS, SHORTEST_SPLIT, Schedule, schedule, splitting, unsplit
 from tiledmm.model import H100, H100_UNSPLIT
 from tiledmm.operands import describe, resolve
-from tiledmm.selection import AUTO, select
+from tiledmm.selection import AUTO, SCHEMES, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 
+TYPES = ("float32", "complex64")
 
-def matrix(rows: int, cols: int, letter: str = "N", batch: tuple[int, ...] = ()) -> np.ndarray[Any, Any]:
+
+def matrix(
+    rows: int, cols: int, letter: str = "N", batch: tuple[int, ...] = (), dtype: str = "float32"
+) -> np.ndarray[Any, Any]:
     """A matrix that lies as a letter of a layout says, without memory of that size."""
     step = {"N": (cols, 1), "T": (1, rows), "G": (2 * cols, 2)}[letter]
     size = rows * cols * (2 if letter == "G" else 1)
     outer = tuple(size * math.prod(batch[i + 1 :]) for i in range(len(batch)))
-    strides = tuple(4 * each for each in (*outer, *step))
-    return np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (*batch, rows, cols), strides)
+    one = np.zeros(1, dtype)
+    strides = tuple(one.itemsize * each for each in (*outer, *step))
+    return np.lib.stride_tricks.as_strided(one, (*batch, rows, cols), strides)
 
 
 def planned(a: Any, b: Any, **keywords: Any) -> Schedule:
@@ -45,14 +50,18 @@ def test_both_operands_are_split_then_multiplied_or_not_split_and_multiplied() -
     assert multiplying == otherwise == (first[0], second[0])
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG", "TG"])
-def test_pieces_lie_as_the_operands_do(layout: str) -> None:
+def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
+    parts = 2 if dtype == "complex64" else 1
+    k, n = 300 * parts, 140 * parts  # of the real numbers: of each of C's columns, two
     for batch in ((), (3,), (2, 3)):
-        plan = planned(matrix(200, 300, layout[0], batch), matrix(300, 140, layout[1]), tile=128)
+        a, b = matrix(200, 300, layout[0], batch, dtype), matrix(300, 140, layout[1], dtype=dtype)
+        plan = planned(a, b, tile=128)
         pieces_a, pieces_b, findings = plan.scratch
-        of_a = (2, math.prod(batch), *((300, 200) if layout[0] == "T" else (200, 300)))
+        of_a = (2, math.prod(batch), *((k, 200) if layout[0] == "T" else (200, k)))
         assert pieces_a.shape == of_a
-        assert pieces_b.shape == (2, 1, *((300, 140) if layout[1] == "N" else (140, 300))), "one B is split once"
+        assert pieces_b.shape == (2, 1, *((k, n) if layout[1] == "N" else (n, k))), "one B is split once"
         assert pieces_a.pitch % 64 == 0, "rows that the copy engine reads"
         assert pieces_a.bytes == math.prod(of_a[:3]) * pieces_a.pitch * 2
         assert (findings.name, findings.bytes % 8) == (FINDINGS, 0)
@@ -62,6 +71,32 @@ def test_pieces_lie_as_the_operands_do(layout: str) -> None:
             assert each.sizes == (*reversed(memory.shape), 1)
             assert each.strides[0] == memory.pitch * 2
             assert each.strides[2] * memory.shape[0] == memory.bytes
+        assert [box.box for box in multiplying.maps] == [
+            (64, 64 if layout[0] == "T" else 128), (64, 64 if layout[1] == "N" else 128),
+        ], "a line along k, or of real rows and columns, in lines of 64 steps of k"  # fmt: skip
+
+
+def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() -> None:
+    a, b = (matrix(1000, 1000, dtype="complex64") for _ in range(2))
+    first, second, multiplying, otherwise = planned(a, b).launches
+    for each in (first, second, multiplying, otherwise):
+        assert each.words[2] == 1000, "splits() counts two terms a step of k, in every kernel"
+    assert list(multiplying.words[:5]) == [1000, 1000, 1000, 4, 8], "256 rows and 128 columns of C a cluster"
+    assert multiplying.grid == (32, 1)
+    text = render(multiplying.specialization)
+    for line in ("constexpr int PARTS = 2;", "constexpr int BN = 256;", "constexpr int BK = 64;",
+                 "using Number = complex64;", "using T = float16;"):  # fmt: skip
+        assert line in text
+    assert "constexpr int COPIES = 1;" in render(first.specialization)
+    assert "constexpr int COPIES = 2;" in render(second.specialization)
+    assert "constexpr int PARTS = 2;" in render(otherwise.specialization)
+    assert otherwise.specialization.compute.dtype_name == "complex64"
+    real = planned(matrix(1000, 1000), matrix(1000, 1000)).launches[2].specialization
+    wide = specialize("split_float32", out_dtype="complex64").kernel
+    assert len({each.symbol for each in (multiplying.specialization, real, wide)}) == 3, "also where C is complex64"
+    sliced = planned(matrix(100, 5000, dtype="complex64"), matrix(5000, 100, dtype="complex64"), split_k=4)
+    assert sliced.launches[2].words[7] % 32 == 0, "slices of whole lines of 64 real numbers"
+    assert sliced.scratch[-1].element.dtype_name == "complex64"
 
 
 def test_short_sums_are_not_split() -> None:
@@ -69,6 +104,9 @@ def test_short_sums_are_not_split() -> None:
     assert (only.specialization.variant.name, only.specialization.condition) == ("warp_tiled", "")
     assert only.findings == ()
     assert len(planned(matrix(500, SHORTEST_SPLIT), matrix(SHORTEST_SPLIT, 500)).launches) == 4
+    for short, kernels in ((SHORTEST_SPLIT // 2, 4), (SHORTEST_SPLIT // 2 - 1, 1)):  # complex: two terms a step
+        a, b = matrix(500, short, dtype="complex64"), matrix(short, 500, dtype="complex64")
+        assert len(planned(a, b).launches) == kernels
 
 
 def test_slices_are_added_up_before_the_cuda_cores_have_their_turn() -> None:
@@ -107,25 +145,46 @@ def test_numbers_that_it_cannot_have(numbers: dict[str, int], says: str) -> None
         )
 
 
-def test_it_multiplies_float32_alone() -> None:
-    with pytest.raises(UnsupportedTypeError, match="multiplies float32, not float64"):
+def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
+    a, b = (matrix(500, 500, dtype="complex64") for _ in range(2))
+    with pytest.raises(ConfigError, match=r"bn is 64, 128 or 256 \(in real numbers\)"):
+        planned(a, b, bn=256, wn=256, tn=64)
+    smaller = planned(a, b, bm=128, cluster=1).launches[2].specialization
+    assert (smaller.config.bn, smaller.threads) == (128, 384)
+
+
+def test_it_multiplies_two_types_alone() -> None:
+    with pytest.raises(UnsupportedTypeError, match="multiplies float32, complex64, not float64"):
         specialize("split_float32", dtype="float64")
 
 
-def test_auto_takes_it_where_it_pays_and_may() -> None:
-    a, b = matrix(4096, 4096), matrix(4096, 4096)
+@pytest.mark.parametrize(("dtype", "short", "large"), [("float32", 200, 40_000), ("complex64", 100, 20_000)])
+def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int) -> None:
+    a, b = matrix(4096, 4096, dtype=dtype), matrix(4096, 4096, dtype=dtype)
     wanted = resolve(describe(a), describe(b))
     assert select(AUTO, None, wanted).specialization.variant.name == "split_float32"
     assert select(AUTO, None, wanted, model=H100_UNSPLIT).specialization.variant.name == "warp_tiled"
     assert "split_float32" in str(tiledmm.explain(a, b))
     assert "split_float32" not in str(tiledmm.explain(a, b, precision="ieee"))
-    short = resolve(describe(matrix(4096, 200)), describe(matrix(200, 4096)))
-    huge = resolve(describe(matrix(40_000, 40_000)), describe(matrix(40_000, 40_000)))  # 12 GB of pieces
-    for product in (short, huge):
+    for m, k in ((4096, short), (large, large)):  # sums of few terms; and 12 or 9.6 GB of pieces
+        product = resolve(describe(matrix(m, k, dtype=dtype)), describe(matrix(k, m, dtype=dtype)))
         assert all(each.specialization.variant.name != "split_float32" for each in H100.rank(product))
     for precision, says in (("float16", "precision is one of"), ("bf16x6", "names a kernel")):
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_scheme_is_a_kernel_of_either_type(dtype: str) -> None:
+    wanted = resolve(describe(matrix(1000, 1000, dtype=dtype)), describe(matrix(1000, 1000, dtype=dtype)))
+    for precision, (tile, numbers) in SCHEMES.items():
+        choice = select(**kernel_of(wanted, AUTO, None, None, precision), product=wanted)
+        spec = choice.specialization
+        assert (spec.variant.name, spec.config.products) == ("split_float32", numbers["products"])
+        assert spec.config.bn * spec.compute.parts == tile
+    assert kernel_of(wanted, AUTO, None, None, "ieee")["name"] == AUTO
+    with pytest.raises(ConfigError, match="has none"):
+        kernel_of(wanted, "split_float32", None, None, "ieee")
 
 
 def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:

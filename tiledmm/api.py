@@ -70,10 +70,11 @@ def matmul(
         tile: Tile size of the variant; None for its default.
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
             any of ``tiledmm.variant.Config``. Only with a variant that is named.
-        precision: What a float32 product may use: ``"float32"``, anything that keeps float32's accuracy (on Hopper,
-            large products go to ``split_float32``); ``"ieee"``, float32 multiply-adds only; ``"tf32"``, that or tensor
-            cores that round operands to 11 significant bits, whichever is faster; or ``split_float32`` with so many
-            products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``. Products of other types ignore it.
+        precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
+            accuracy (on Hopper, large products go to ``split_float32``); ``"ieee"``, float32 multiply-adds only;
+            ``"tf32"``, of float32, that or tensor cores that round operands to 11 significant bits, whichever is
+            faster; or ``split_float32`` with so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or
+            ``"bf16x9"``. Products of other types ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.

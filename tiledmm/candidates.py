@@ -80,6 +80,10 @@ CANDIDATES = (
     Candidate("split_float32", 64, (), 500, {"float32": 165}, across_k=2.0, along_k=2.0),
     Candidate("split_float32", 128, (), 550, {"float32": 280}, across_k=2.0, along_k=2.0),
     Candidate("split_float32", 256, (), 700, {"float32": 298}, across_k=2.0, along_k=2.0),
+    # Not measured: float32's, of which a product of complex numbers takes four, and a step of k two.
+    Candidate("split_float32", 64, (), 250, {"complex64": 41}, across_k=2.0, along_k=2.0),
+    Candidate("split_float32", 128, (), 275, {"complex64": 70}, across_k=2.0, along_k=2.0),
+    Candidate("split_float32", 256, (), 350, {"complex64": 74}, across_k=2.0, along_k=2.0),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
         "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,
         "complex128": 3.7,

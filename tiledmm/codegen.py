@@ -17,7 +17,7 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import PIECES, WORDS, Element, compute_element, element
+from tiledmm.elements import PIECES, WORDS, Element, compute_element, element, piece_of
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import find_variant
 from tiledmm.variant import LAUNCHED, Config, Variant
@@ -90,7 +90,7 @@ class Specialization:
             words = WORDS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
         if self.variant.splits:
-            piece, _ = PIECES[config.products]
+            piece = piece_of(self.compute, config.products)
             a, b = self.layout[0], self.layout[1]
             layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
             return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
@@ -198,6 +198,8 @@ def render(specialization: Specialization) -> str:
             order_b=ORDERS[spec.layout[1]],
             condition=spec.condition,
             pieces=spec.pieces,
+            parts=spec.compute.parts,
+            c_parts=spec.c.parts,
         )
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Element:
         multiplies: Real multiplications in one product of two elements; 4 for complex types.
         per_word: Elements in one, of words that narrow elements were packed to.
         held_as: NumPy's name of what it is in memory, where it is no type of NumPy's; empty where it is one.
+        parts: Real numbers in one; 2 for complex types.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Element:
     multiplies: int = 1
     per_word: int = 1
     held_as: str = ""
+    parts: int = 1
 
     @property
     def stored(self) -> Element:
@@ -62,8 +64,8 @@ ELEMENTS: dict[str, Element] = {
         Element("f64", "float64", 8, 8),
         Element("f16", "float16", 2, 4),
         Element("bf16", "bfloat16", 2, 4),
-        Element("c64", "complex64", 8, 8, multiplies=4),
-        Element("c128", "complex128", 16, 16, multiplies=4),
+        Element("c64", "complex64", 8, 8, multiplies=4, parts=2),
+        Element("c128", "complex128", 16, 16, multiplies=4, parts=2),
         Element("b8", "bool", 1, 4),
         Element("i8", "int8", 1, 4),
         Element("i16", "int16", 2, 4),
@@ -86,13 +88,19 @@ WORDS: dict[str, Element] = {
 #: What tensor cores make of float32 numbers: 11 significant bits. Products are taken in it, but no array has this type.
 TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
 
-#: What float32 numbers are split into, by how many products of pieces a product of two numbers is taken as: the pieces'
-#: type, and how many there are.
+#: What float32 numbers, and complex64's parts, are split into, by how many products of pieces a product of two is taken
+#: as: the pieces' type, and how many there are.
 PIECES: dict[int, tuple[Element, int]] = {
     3: (ELEMENTS["float16"], 2),
     6: (ELEMENTS["bfloat16"], 3),
     9: (ELEMENTS["bfloat16"], 3),
 }
+
+
+def piece_of(compute: Element, products: int) -> Element:
+    """What tensor cores take a type's pieces as: 16-bit floats, or complex numbers whose parts are such."""
+    piece, _ = PIECES[products]
+    return piece if compute.parts == 1 else replace(piece, name=f"c{piece.name}", multiplies=4, parts=2)
 
 
 def element(dtype: Any) -> Element:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from tiledmm.codegen import Specialization
-from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element
+from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, piece_of
 from tiledmm.errors import ShapeError
 from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SUM_SLICES, find_variant
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
 from tiledmm.tensor_maps import TensorMap, map_of, map_of_pieces
-from tiledmm.tilings import split_across_k, split_along_k
+from tiledmm.tilings import in_real_numbers, split_across_k, split_along_k
 from tiledmm.variant import Config, Variant
 
 MAX_GRID_X = 2**31 - 1
@@ -39,7 +39,8 @@ PACKED_ALIGNMENT = 128
 #: Name of the memory for what is found of operands that are split, and what its bytes are before.
 FINDINGS, UNFOUND = "findings", 0x7F
 
-#: Steps of k below which nothing is split: float32 sums of so few are as good, or better.
+#: Terms of a sum below which nothing is split: float32 sums of so few are as good, or better. Of complex numbers, each
+#: step of k is two.
 SHORTEST_SPLIT = 256
 
 # Bytes of Findings before the exponents (``cuda_src/findings.cuh``).
@@ -178,7 +179,7 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
 
     What the data is for is found as it is split. Both kernels are launched, and one of them does nothing.
     """
-    if problem.k < SHORTEST_SPLIT:
+    if is_short(problem, specialization.compute):
         return _schedule(replace(unsplit(specialization), condition=""), problem)
     kernel = specialization.kernel
     before, scratch, maps, found = [], [], [], 0
@@ -209,6 +210,11 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
     return Schedule((*before, *launches), (*scratch, *planned.scratch))
 
 
+def is_short(problem: Problem, compute: Element) -> bool:
+    """Whether a product's sums have too few terms for operands to be split."""
+    return problem.k * compute.parts < SHORTEST_SPLIT
+
+
 def unsplit(specialization: Specialization) -> Specialization:
     """The kernel for operands that do not split."""
     variant = find_variant("warp_tiled")
@@ -217,11 +223,16 @@ def unsplit(specialization: Specialization) -> Specialization:
 
 
 def splitting(specialization: Specialization, operand: int) -> Specialization:
-    """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose."""
+    """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose.
+
+    A complex number is a row of two real ones of A, and a matrix of two by two of B: ``c.parts`` rows of pieces.
+    """
     compute, products = specialization.compute, specialization.config.products
-    piece, _ = PIECES[products]
+    piece = piece_of(compute, products) if operand else PIECES[products][0]
     letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
-    config = (split_across_k if letter == "T" else split_along_k)(products)
+    config = split_along_k(products, compute)
+    if letter == "T":
+        config = split_across_k(products, compute, piece.parts)
     stored = (specialization.a, specialization.b)[operand]
     return Specialization(SPLIT, config, stored, compute, compute, piece, f"{letter}N", "finds")
 
@@ -238,7 +249,8 @@ def _split(
     side, piece = "ab"[operand], spec.c
     rows = (problem.m, problem.n)[operand]
     row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
-    lines, neighbours = (problem.k, rows) if spec.layout[0] == "T" else (rows, problem.k)
+    across, along = rows * piece.parts, problem.k * spec.compute.parts
+    lines, neighbours = (along, across) if spec.layout[0] == "T" else (across, along)
     step = PACKED_ALIGNMENT // piece.itemsize
     pitch = tiles(neighbours, step) * step
     sizes, strides = _once(problem, side, lines * pitch)
@@ -253,8 +265,8 @@ def _split(
     begins = problem.begins[operand] * spec.a.itemsize, 0
     grid = _grid(tiles(rows, spec.config.bm) * _products(copied))
     launch = Launch(spec, grid, words, ("AB"[operand], memory.name), begins, findings=(findings, findings))
-    kernel = specialization.kernel
-    mapped = map_of_pieces(operand, specialization.config, piece, kernel.layout, memory.shape, pitch)
+    box = in_real_numbers(specialization.config, spec.compute)
+    mapped = map_of_pieces(operand, box, piece, specialization.kernel.layout, memory.shape, pitch)
     return launch, memory, mapped
 
 

@@ -171,7 +171,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             name="split_float32",
             template="split_float32.cu.j2",
-            summary="float32 from tensor cores: 16-bit pieces, multiplied and summed a few steps at a time",
+            summary="float32, complex64 from tensor cores: 16-bit pieces, multiplied and summed a few steps at a time",
             configure=tilings.split_float32,
             block=lambda config: (config.threads + 128, 1),
             shared_bytes=tilings.shared_pieces,
@@ -181,7 +181,7 @@ VARIANTS: dict[str, Variant] = {
             tensor_cores=True,
             dynamic_shared=True,
             simulated=False,
-            types=(("float32", (9, 0)),),
+            types=(("float32", (9, 0)), ("complex64", (9, 0))),
             target="sm_90a",
             splits=True,
         ),
@@ -231,12 +231,13 @@ PACK_WORDS = Variant(
 )
 
 
-# What splits float32 numbers into 16-bit pieces; its tile is the number of products of pieces (see ``Config``).
+# What splits float32 numbers, or complex64's parts, into 16-bit pieces; its tile is the number of products of pieces
+# (see ``Config``).
 SPLIT = Variant(
     name="split",
     template="split.cu.j2",
-    summary="splits float32 numbers into 16-bit pieces",
-    configure=lambda tile, element: tilings.split_along_k(tile),
+    summary="splits float32 numbers, or complex64's parts, into 16-bit pieces",
+    configure=lambda tile, element: tilings.split_along_k(tile, element),
     block=lambda config: (config.threads, 1),
     shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
 )

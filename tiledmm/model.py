@@ -16,7 +16,7 @@ from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES, Candidate
 from tiledmm.codegen import Specialization
 from tiledmm.elements import WORDS, Element
-from tiledmm.geometry import SHORTEST_SPLIT, slice_step, slices_in, tiles, tiles_of_c
+from tiledmm.geometry import is_short, slice_step, slices_in, tiles, tiles_of_c
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
 from tiledmm.problem import TRANSPOSED, Problem
@@ -270,7 +270,8 @@ class Model:
             letters = ("N" if "pack_a" in packs else letters[0]) + (packed_b if "pack_b" in packs else letters[1])
         elif variant.splits:
             launches += _SPLITTING
-            packing = 2 * (a_bytes + b_bytes) / _SPLITTING_RATE
+            packing = (2 * a_bytes + b_bytes + compute.parts * b_bytes) / _SPLITTING_RATE
+            b_bytes *= compute.parts  # a complex number is two by two pieces of B
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW
         elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
@@ -347,8 +348,8 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
     elif variant.splits:
-        elements = _footprint(problem, 0) + _footprint(problem, 1)
-        if problem.k >= SHORTEST_SPLIT and elements * compute.itemsize <= _MOST_PIECES:
+        elements = _footprint(problem, 0) + compute.parts * _footprint(problem, 1)
+        if not is_short(problem, compute) and elements * compute.itemsize <= _MOST_PIECES:
             yield ()
     elif variant.tensor_cores:
         in_place = (  # copied as they lie, 16 bytes at a time

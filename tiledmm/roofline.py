@@ -123,7 +123,7 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 def _peak(spec: Specialization, gpu: Gpu) -> float:
     if spec.variant.splits:
         piece, _ = PIECES[spec.config.products]
-        return gpu.tensor_flops(piece.itemsize) / spec.config.products
+        return gpu.tensor_flops(piece.itemsize) / spec.config.products / spec.compute.multiplies
     if spec.variant.tensor_cores:
         return gpu.tensor_flops(spec.compute.itemsize)
     return gpu.peak_flops(spec.compute.dtype_name)
@@ -188,8 +188,9 @@ def _matrix_wavefronts(spec: Specialization) -> float:
     """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
     config = spec.config
     rows = 4 * config.wm if spec.variant.target else config.wm  # four warps share what one instruction reads
-    if spec.variant.splits:  # 128 columns with one instruction, and one for each product of pieces
-        cols, size = min(config.wn, 128), PIECES[config.products][0].itemsize * config.products
+    if spec.variant.splits:  # 128 real columns with one instruction, and one for each product of pieces
+        cols = min(config.wn * spec.compute.parts, 128)
+        size = PIECES[config.products][0].itemsize * config.products * spec.compute.multiplies
     else:
         cols, size = config.wn, spec.compute.itemsize
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)

@@ -26,7 +26,7 @@ PRECISIONS = ("float32", "ieee", "tf32", *SCHEMES)
 
 
 def may_split(precision: str) -> bool:
-    """Whether float32 products may be taken as products of pieces.
+    """Whether float32 and complex64 products may be taken as products of pieces.
 
     Raises:
         ConfigError: If there is no such precision.
@@ -58,7 +58,7 @@ def kernel_of(
     splits = variant != AUTO and find_variant(variant).splits
     if splits and not may_split(precision):
         raise ConfigError(f"precision {precision!r} is float32 multiply-adds, and variant {variant!r} has none")
-    if precision in SCHEMES and product.compute.dtype_name == "float32":
+    if precision in SCHEMES and find_variant("split_float32").multiplies(product.compute):
         if not splits and variant != AUTO:
             raise ConfigError(f"precision {precision!r} is for variant 'split_float32', not {variant!r}")
         own_tile, numbers = SCHEMES[precision]

@@ -421,11 +421,20 @@ def shared_lines(config: Config, element: Element, layout: str) -> int:
 def pieces_in_lines(config: Config, element: Element) -> list[Rule]:
     """Of ``split_float32``: what ``wgmma`` needs of its numbers, for pieces."""
     known = config.products in PIECES
+    of_pieces = warpgroups(in_real_numbers(config, element), PIECES[config.products][0]) if known else ()
+    counted = " (in real numbers)" if element.parts > 1 else ""
     return [
         (known, f"products is {', '.join(map(str, PIECES))}"),
         (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
-        *(warpgroups(config, PIECES[config.products][0]) if known else ()),
+        *((holds, f"{rule}{counted}") for holds, rule in of_pieces),
     ]
+
+
+def in_real_numbers(config: Config, element: Element) -> Config:
+    """The same tile, of numbers that an element is several of: along k, and along C's columns (``split.cu.j2``)."""
+    parts = element.parts
+    steps, columns = ("bk", "unroll"), ("bn", "tn", "wn")
+    return replace(config, **{name: parts * getattr(config, name) for name in (*steps, *columns)})
 
 
 def shared_pieces(config: Config, element: Element, layout: str) -> int:
@@ -433,24 +442,29 @@ def shared_pieces(config: Config, element: Element, layout: str) -> int:
     if config.products not in PIECES:
         return 0
     piece, count = PIECES[config.products]
-    rows = config.bm // config.cluster + config.bn
-    return config.stages * (config.bk * rows * count * piece.itemsize + 2 * 8)
+    real = in_real_numbers(config, element)
+    rows = real.bm // real.cluster + real.bn
+    return real.stages * (real.bk * rows * count * piece.itemsize + 2 * 8)
 
 
 def split_float32(tile: int, element: Element) -> Config:
-    """As ``wgmma``, with as many stages as pieces leave room for."""
+    """As ``wgmma``, with as many stages as pieces leave room for: ``tile`` columns of real numbers."""
     piece, _ = PIECES[3]
-    return replace(wgmma(tile, piece), products=3, stages={64: 4, 128: 3, 256: 2}[tile])
+    real = replace(wgmma(tile, piece), products=3, stages={64: 4, 128: 3, 256: 2}[tile])
+    bn, bk = tile // element.parts, real.bk // element.parts
+    return replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
 
 
-def split_along_k(products: int) -> Config:
-    """A row a block, four successive elements a thread."""
-    return Config(bm=1, bn=4, bk=1024, tn=4, unroll=4, lanes=256, products=products)
+def split_along_k(products: int, element: Element) -> Config:
+    """A row a block, four successive real numbers of it a thread."""
+    count = 4 // element.parts
+    return Config(bm=1, bn=count, bk=256 * count, tn=count, unroll=4, lanes=256, products=products)
 
 
-def split_across_k(products: int) -> Config:
-    """32 rows a block, four of them a thread: rows that are neighbours in memory."""
-    return Config(bm=32, bn=1, bk=64, tm=4, unroll=4, lanes=64, products=products)
+def split_across_k(products: int, element: Element, copies: int) -> Config:
+    """Rows that are neighbours in memory: 32 rows of pieces a block, four of them a thread, ``copies`` of each row."""
+    rows = 4 // copies
+    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, products=products)
 
 
 def wgmma(tile: int, element: Element) -> Config:

@@ -448,12 +448,13 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// What was found of a float32 operand as it was split into 16-bit pieces (split.cu.j2), its rows; of B, its columns.
+// What was found of an operand as its float32 numbers were split into 16-bit pieces (split.cu.j2), its rows; of B, its columns.
+// A complex element is two such numbers.
 struct Findings {
-    int usual;         // of the row that has fewest: elements within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // not 0 if no element has more bits than its first piece
+    int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
+    int short_ones;    // not 0 if no number has more bits than its first piece
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
-    int exponent[1];   // of each row: its elements are 2 to this power times the sums of their pieces
+    int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
 };
 
 // A power of two as the product of two floats, for exponents to twice a float's.
@@ -480,14 +481,16 @@ struct Problem {
     Findings *of_a, *of_b;
 };
 
+constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
+
 // Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
 // 2^-39 of its row's largest or less, which is nothing beside a sum that has an eighth of its terms near the largest; and
 // terms of 28 bits are not exact in float32 either. Elements that are one piece, all of them, lose nothing.
 __device__ __forceinline__ bool splits(const Problem& p) {
     const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
     const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
-    if (scale - (64 - __clzll(p.k)) < 2 * 15 - 127) return false;   // float32's sums may overflow
-    return usual >= p.k + p.k / 8 || (p.of_a->short_ones && p.of_b->short_ones);
+    if (scale - (64 - __clzll(PARTS * p.k)) < 2 * 15 - 127) return false;   // float32's sums may overflow
+    return usual >= PARTS * p.k + PARTS * p.k / 8 || (p.of_a->short_ones && p.of_b->short_ones);
 }
 
 // 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.
@@ -959,11 +962,13 @@ __device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier&
         else copy_box_to((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
     }
 }
-constexpr int PIECES = 2;       // 16-bit floats that an element is the sum of
+using Number = float32;   // what C's elements are: PARTS real numbers
+constexpr int PIECES = 2;       // 16-bit floats that a real number is the sum of
 constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
 
 // split_float32: products in float32 from tensor cores of 16-bit floats.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats (split.cu.j2)
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats (split.cu.j2); of complex
+//                                numbers as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which BN and BK count
 // Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
 // Shared    STAGES * BK * (ROWS + BN) * PIECES * sizeof(T), dynamic          Barriers  two a stage
 // Requires  compute capability 9.0; A's and B's pieces as tensor maps, and strides that count matrices of their batches
@@ -1275,17 +1280,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
         for (long long number = blockIdx.x / CLUSTER; thread == 0; number += gridDim.x / CLUSTER) {
-            const BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
+            const BlockTile tile = locate_block(p, in_groups(p, number), BM, BN / PARTS);
             if (!tile.exists) break;
-            for (int k = 0; k < tile.k; k += BK, turn.next()) {
+            for (int k = 0; k < PARTS * tile.k; k += BK, turn.next()) {
                 Barrier& full = tiles.full[turn.stage];
                 tiles.empty[turn.stage].wait(turn.parity ^ 1);   // the first time round it is
                 full.arrive_and_expect(PIECES * (ROWS + BN) * BK * sizeof(T));
                 for (int piece = 0; piece < PIECES; ++piece) {
                     const int in_a[3] = {0, piece, static_cast<int>(tile.a0)}, in_b[3] = {0, piece, static_cast<int>(tile.b0)};
-                    send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage][piece], a_map, full, tile.row0 + place * ROWS, tile.k0 + k, in_a);
+                    send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage][piece], a_map, full, tile.row0 + place * ROWS, PARTS * tile.k0 + k,
+                                                in_a);
                     send_for<B_ALONG_K, PART_B, CLUSTER>(tiles.b[turn.stage][piece] + place * PART_B * BK, b_map, full,
-                                                         tile.col0 + place * PART_B, tile.k0 + k, in_b);
+                                                         PARTS * tile.col0 + place * PART_B, PARTS * tile.k0 + k, in_b);
                 }
             }
         }
@@ -1293,13 +1299,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         take_registers<REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
         for (long long number = blockIdx.x / CLUSTER;; number += gridDim.x / CLUSTER) {
-            BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
+            BlockTile tile = locate_block(p, in_groups(p, number), BM, BN / PARTS);
             if (!tile.exists) break;
             tile.row0 += place * ROWS;
 
             // mainloop
             float sums[BN / 2] = {};
-            for (int k = 0; k < tile.k; k += BK, turn.next()) {
+            for (int k = 0; k < PARTS * tile.k; k += BK, turn.next()) {
                 tiles.full[turn.stage].wait(turn.parity);
 #pragma unroll
                 for (int col = 0; col < BN; col += COLUMNS) {
@@ -1329,20 +1335,21 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
 
             // epilogue: rows and columns get back the powers of two that they were divided by
-            const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
+            const auto c_tile = result_tile<Number>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
             const int row = warp * 16 + lane / 4, col = lane % 4 * 2;
             const int* const of_rows = p.of_a->exponent + tile.a0 * p.m + tile.row0;
             const int* const of_cols = p.of_b->exponent + tile.b0 * p.n + tile.col0;
             const int of_row[2] = {row < c_tile.rows ? of_rows[row] : 0, row + 8 < c_tile.rows ? of_rows[row + 8] : 0};
 #pragma unroll
             for (int j = 0; j < BN / 8; ++j) {
-                const int at = j * 8 + col;
-                const int of_col[2] = {at < c_tile.cols ? of_cols[at] : 0, at + 1 < c_tile.cols ? of_cols[at + 1] : 0};
+                const int at = (j * 8 + col) / PARTS, next = (j * 8 + col + 1) / PARTS;
+                const int of_col[2] = {at < c_tile.cols ? of_cols[at] : 0, next < c_tile.cols ? of_cols[next] : 0};
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const float* const pair = &sums[j * 4 + half * 2];
-                    const float scaled[2] = {times_power(pair[0], of_row[half] + of_col[0]), times_power(pair[1], of_row[half] + of_col[1])};
-                    c_tile.template write_row<2>(row + half * 8, at, scaled);
+                    alignas(8) const float scaled[2] = {times_power(pair[0], of_row[half] + of_col[0]),
+                                                        times_power(pair[1], of_row[half] + of_col[1])};
+                    c_tile.template write_row<2 / PARTS>(row + half * 8, at, reinterpret_cast<const Number*>(scaled));
                 }
             }
         }

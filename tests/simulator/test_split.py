@@ -1,0 +1,207 @@
+"""What ``split`` writes, on the simulator: pieces whose products are the product, and what it finds of the data."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.strategies import Layout, lay_out, random_matrix, small_integers
+from tiledmm.codegen import render
+from tiledmm.elements import ELEMENTS
+from tiledmm.geometry import FINDINGS, UNFOUND, Launch, Schedule, schedule
+from tiledmm.operands import Product, describe, resolve
+from tiledmm.selection import select
+from tiledmm.simulator import machine, toolchain
+from tiledmm.tensor_maps import TensorMap
+
+# What the simulator has no word for.
+ATOMIC_MIN = """
+inline int atomicMin(int* place, int value) {
+    int found = __atomic_load_n(place, __ATOMIC_SEQ_CST);
+    while (value < found && !__atomic_compare_exchange_n(place, &found, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    return found;
+}
+"""
+HEAD = 12  # bytes of what is found before the exponents
+NEVER = -(1 << 30)
+
+
+def laid_out(x: np.ndarray, letter: str) -> np.ndarray:
+    """The same values, rows contiguous (N), columns contiguous (T), or neither, in a matrix that begins anywhere."""
+    first, last = x.ndim - 2, x.ndim - 1
+    outer = tuple(range(first))
+    layout = {
+        "N": Layout((*outer, first, last), (1,) * x.ndim, (0,) * x.ndim),
+        "T": Layout((*outer, last, first), (1,) * x.ndim, (0,) * x.ndim),
+        "G": Layout((*outer, first, last), (1,) * first + (-1, 2), (0,) * first + (1, 1)),
+    }[letter]
+    return lay_out(np, x, layout)[0]
+
+
+class Device:
+    """The scratch memory of a product whose operands were split, on the CPU."""
+
+    def __init__(self, product: Product, planned: Schedule, x1: np.ndarray, x2: np.ndarray) -> None:
+        self.memory = {each.name: np.full(each.bytes, 255, np.uint8) for each in planned.scratch}
+        self.memory[FINDINGS][:] = UNFOUND
+        left, right = (x2, x1) if product.swapped else (x1, x2)
+        self.addresses = {"A": left.ctypes.data, "B": right.ctypes.data}
+        self.addresses |= {name: bits.ctypes.data for name, bits in self.memory.items()}
+        for each in planned.launches[:2]:
+            self.launch(each)
+
+    def launch(self, launch: Launch) -> None:
+        spec = launch.specialization
+        assert spec.variant.name == "split"
+        path = toolchain.build_kernel(ATOMIC_MIN + render(spec), spec.symbol, arch=900, instrumented=False)
+        begins = zip(launch.operands, launch.begins, strict=True)
+        found = [self.addresses[FINDINGS] + begin for begin in launch.findings]
+        machine.execute(
+            machine.Code.load(path),
+            grid=(*launch.grid, 1),
+            block=(*spec.block, 1),
+            arguments=(
+                *(ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins),
+                np.array([*launch.words, *found], np.int64),
+            ),
+            operands=(),
+            shared=(),
+            checks=False,
+            counts=False,
+        )
+
+    def pieces(self, name: str, described: TensorMap, piece: Any) -> np.ndarray:
+        """(pieces, matrices, lines, neighbours) as the copy engine finds them, in float64."""
+        neighbours, lines, matrices, count, _ = described.sizes
+        strides = (described.strides[2], described.strides[1], described.strides[0], 2)
+        words = self.memory[name].view(piece.dtype)
+        return np.lib.stride_tricks.as_strided(words, (count, matrices, lines, neighbours), strides).astype("f8")
+
+    def found(self, begin: int, count: int) -> tuple[int, bool, int, np.ndarray]:
+        """What was found of an operand: usual elements, whether all are short, the least scale, exponents."""
+        words = self.memory[FINDINGS][begin : begin + HEAD + 4 * count].view(np.int32)
+        return int(words[0]), bool(words[1]), int(words[2]), words[3:]
+
+
+def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarray:
+    """C, batch and all, as ``split_float32`` computes it: of real numbers, or of pairs of columns that are complex."""
+    launch = planned.launches[2]
+    spec, problem = launch.specialization, product.problem
+    parts = product.compute.parts
+    kept = spec.config.products
+    sizes = [dimension.size for dimension in problem.batch]
+    c = np.zeros((math.prod(sizes), problem.m, problem.n * parts))
+    operands, exponents = [], []
+    for i, (name, rows) in enumerate((("pieces of A", problem.m), ("pieces of B", problem.n))):
+        pieces = device.pieces(name, launch.maps[i], spec.a)
+        operands.append(pieces.swapaxes(2, 3) if spec.layout[i] == "T" else pieces)
+        exponents.append(device.found(launch.findings[i], pieces.shape[1] * rows)[3].reshape(-1, rows))
+    words = launch.words
+    strides = words[14:17], words[19:22]  # of A's and B's batches, in matrices
+    for number, at in enumerate(np.ndindex(*[1] * (3 - len(sizes)), *sizes)):
+        a, b = (int(np.dot(at, each)) for each in strides)
+        for i in range(spec.pieces):
+            for j in range(spec.pieces):
+                if kept == spec.pieces**2 or i + j < spec.pieces:
+                    c[number] += operands[0][i, a] @ operands[1][j, b]
+        scales = exponents[0][a][:, None] + np.repeat(exponents[1][b], parts)[None]
+        c[number] = np.ldexp(c[number], scales)
+    return c.view("c16") if parts == 2 else c
+
+
+def split(x1: np.ndarray, x2: np.ndarray, **numbers: int) -> tuple[Product, Schedule, Device]:
+    product = resolve(describe(x1), describe(x2))
+    choice = select("split_float32", 128 if numbers else None, product, numbers or None)
+    planned = schedule(choice.specialization, choice.product.problem)
+    return choice.product, planned, Device(choice.product, planned, x1, x2)
+
+
+def reals(x: np.ndarray) -> np.ndarray:
+    """An array of complex numbers as one of twice as many real ones along the last axis."""
+    return np.ascontiguousarray(x).view(x.real.dtype)
+
+
+def expected_of(rows: np.ndarray) -> tuple[int, bool, int, np.ndarray]:
+    """What is to be found of rows of real numbers that two float16 pieces are taken of."""
+    finite = np.isfinite(rows).all(axis=1)
+    long = (rows.view(np.uint32) & 0x7FF) != 0
+    rows = np.where(finite[:, None], rows, np.float32(1))
+    largest = abs(rows).max(axis=1)
+    _, exponents = np.frexp(largest)
+    scales = np.where(largest > 0, 15 - exponents, 0)
+    near = abs(rows) >= np.ldexp(1.0, np.maximum(exponents - 8, -126))[:, None]
+    usual = np.where(largest > 0, (near & long).sum(axis=1), rows.shape[1])
+    usual = np.where(finite, usual, NEVER)
+    scaled = np.ldexp(rows.astype("f8"), scales[:, None])
+    short = bool(finite.all() and (scaled.astype("f2") == scaled).all())
+    return int(usual.min()), short, int(scales[largest > 0].min(initial=0x7F7F7F7F)), -scales
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_products_of_pieces_are_the_product(dtype: str, layout: str) -> None:
+    rng = np.random.default_rng(130)
+    for m, n, k in ((5, 36, 256), (33, 3, 300), (1, 17, 2049)):
+        left, right = small_integers(rng, (m, k), dtype), small_integers(rng, (k, n), dtype)
+        left[: m // 2] *= np.float32(2.0**40)
+        right[:, ::3] *= np.float32(2.0**-70)
+        x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])
+        product, planned, device = split(x1, x2)
+        c = multiplied(planned, product, device)
+        expected = x1.astype("D") @ x2.astype("D")
+        np.testing.assert_array_equal(c[0].T if product.swapped else c[0], expected)
+        for name in ("pieces of A", "pieces of B"):
+            padding = device.memory[name].view(np.float16)
+            assert not np.isnan(padding[: len(padding) // 2]).all(), "something was written"
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+@pytest.mark.parametrize("products", [3, 6])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_pieces_are_accurate_and_what_is_found_is_right(dtype: str, products: int, layout: str) -> None:
+    rng = np.random.default_rng(131)
+    left, right = random_matrix(rng, (2, 3, 20, 302), dtype), random_matrix(rng, (3, 302, 21), dtype)
+    left[:, 1] *= np.float32(1e-4)
+    right[2] *= np.float32(1e12)
+    x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])
+    product, planned, device = split(x1, x2, products=products, stages=2)
+    assert not product.swapped
+    found = multiplied(planned, product, device).reshape(2, 3, 20, 21)
+    size = abs(left).astype("f8") @ abs(right).astype("f8")
+    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if products == 3 else -23) * size).all()
+    for operand, rows in enumerate((left.reshape(-1, 302), right.swapaxes(1, 2).reshape(-1, 302))):
+        usual, short, scale, exponents = device.found(planned.launches[2].findings[operand], len(rows))
+        expected = expected_of(reals(rows))
+        assert usual == (expected[0] if products == 3 else rows.shape[1] * ELEMENTS[dtype].parts)
+        assert (short, scale) == (False, expected[2])
+        np.testing.assert_array_equal(exponents, expected[3])
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_what_is_found_of_awkward_data(dtype: str, layout: str) -> None:
+    rng = np.random.default_rng(132)
+    plain = random_matrix(rng, (12, 270), dtype)
+    kinds = {name: plain.copy() for name in ("zeros", "one inf", "one nan", "spread", "half", "subnormal")}
+    kinds["short"] = small_integers(rng, (12, 270), dtype, bound=2000)
+    kinds["zeros"][5] = 0
+    kinds["one inf"][3, 7] = np.inf if dtype == "float32" else complex(1, -np.inf)
+    kinds["one nan"][3, 7] = np.nan if dtype == "float32" else complex(np.nan, 1)
+    kinds["spread"] *= np.exp2(rng.uniform(-30, 30, plain.shape)).astype("f4")
+    kinds["half"].real[:, ::2] = 0
+    kinds["subnormal"] = (plain * np.float32(2.0**-120)) * np.float32(2.0**-25)
+    for name, left in kinds.items():
+        right = kinds["short" if name == "spread" else name].T.copy()
+        _, planned, device = split(laid_out(left, layout[0]), laid_out(right, layout[1]))
+        for operand, rows in enumerate((left, np.ascontiguousarray(right.T))):
+            usual, short, scale, exponents = device.found(planned.launches[2].findings[operand], len(rows))
+            expected = expected_of(reals(rows))
+            assert usual == expected[0], name
+            finite = np.isfinite(rows).all(axis=1)
+            assert short == expected[1], name
+            assert scale == expected[2] or not finite.all(), name
+            np.testing.assert_array_equal(exponents[finite], expected[3][finite], err_msg=name)
