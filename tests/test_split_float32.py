@@ -178,7 +178,7 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
 def test_a_scheme_is_a_kernel_of_either_type(dtype: str) -> None:
     wanted = resolve(describe(matrix(1000, 1000, dtype=dtype)), describe(matrix(1000, 1000, dtype=dtype)))
     for precision, (tile, numbers) in SCHEMES.items():
-        choice = select(**kernel_of(wanted, AUTO, None, None, precision), product=wanted)
+        choice = select(**kernel_of(wanted, AUTO, None, None, precision))
         spec = choice.specialization
         assert (spec.variant.name, spec.config.products) == ("split_float32", numbers["products"])
         assert spec.config.bn * spec.compute.parts == tile

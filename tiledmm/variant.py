@@ -171,9 +171,9 @@ class Variant:
         """Whether A (0) or B (1) is read fast where it lies so (see ``tiledmm.source``).
 
         Tensor cores transpose elements of 16 bits on the way. Bytes have to lie along k. Wider elements are read one by
-        one where they do not, or by wgmma, which reads B from shared memory only, not at all.
+        one where they do not, or by wgmma, which reads B from shared memory only, not at all. Pieces are of 16 bits.
         """
-        if not self.tensor_cores or element.itemsize == 2 or letter == "NT"[operand]:
+        if not self.tensor_cores or self.splits or element.itemsize == 2 or letter == "NT"[operand]:
             return True
         return element.itemsize > 1 and not (self.target and operand == 1)
 
