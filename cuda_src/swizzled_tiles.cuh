@@ -70,14 +70,10 @@ struct alignas(128) SwizzledTile {
             }
         } else {
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n) read_b(words[n], i, n * 8, k, lane);
-        }
-    }
-    // Of one instruction, from (i + down, k) on, one by one.
-    template <class W>
-    __device__ __forceinline__ void read_b(W (&words)[2], int i, int down, int k, int lane) {
+            for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-        for (int w = 0; w < 2; ++w) words[w] = as_word(word(i, down, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
+        }
     }
 
 private:

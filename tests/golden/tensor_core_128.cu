@@ -959,14 +959,10 @@ struct alignas(128) SwizzledTile {
             }
         } else {
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n) read_b(words[n], i, n * 8, k, lane);
-        }
-    }
-    // Of one instruction, from (i + down, k) on, one by one.
-    template <class W>
-    __device__ __forceinline__ void read_b(W (&words)[2], int i, int down, int k, int lane) {
+            for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-        for (int w = 0; w < 2; ++w) words[w] = as_word(word(i, down, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
+        }
     }
 
 private:
@@ -1070,8 +1066,8 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
 // registers, spread over a warp's lanes as tensor_cores.cuh says.
 //
 // While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
-// warps pass a barrier together: so its fragments are read a step ahead, each as soon as the step before has no more use for
-// it. The first step multiplies zeros. (complex128 has no registers left for that.)
+// warps pass a barrier together: so its fragments are read a row ahead, and the first of a step while the last row of the step
+// before is multiplied. The first step multiplies zeros. (complex128 has no registers left for that.)
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
 
@@ -1112,11 +1108,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
-    Word frag_a[WM / 16][4] = {}, frag_b[WN / 8][2] = {};
-    int stage = 0;
+    Word frag_a[4], frag_b[WN / 8][2];
+    int stage = 0, refilled = STAGES - 1;
 #pragma unroll 1   // laid out several times, it would only cost registers
     for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
-        const int refilled = stage == 0 ? STAGES - 1 : stage - 1;
         wait_for_copies<STAGES - 2>();
         __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
 #pragma unroll(UNROLL / DEPTH)
@@ -1124,18 +1119,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             tiles.b[stage].read_b(frag_b, n0, k, lane);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
-                tiles.a[stage].read_a(frag_a[i], m0, i * 16, k, lane);
+                tiles.a[stage].read_a(frag_a, m0, i * 16, k, lane);
                 if (k == 0 && unsent > 0) {   // amid products, which tensor cores are busy with meanwhile
                     if (i == (WM / 16 - 1) / 2) a_copies.fetch(tiles.a[refilled], unsent);
                     if (i == WM / 32) b_copies.fetch(tiles.b[refilled], unsent);
                 }
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) {
-                    mma_float16(acc[i][j], frag_a[i], frag_b[j]);
-                }
+                for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a, frag_b[j]);
             }
         }
         commit_copies();
+        refilled = stage;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
     // epilogue
