@@ -966,6 +966,33 @@ using Number = float32;   // what C's elements are: PARTS real numbers
 constexpr int PIECES = 2;       // 16-bit floats that a real number is the sum of
 constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
 
+// Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
+constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;
+
+// x times 2^exponent, rounded once; what is beyond these bounds overflows, or is 0, whatever x is.
+__device__ __forceinline__ float times_power(float x, int exponent) {
+    return power_of_two(exponent < -252 ? -252 : exponent > 254 ? 254 : exponent).times(x);
+}
+
+// Writes the sums of rows `row` and `row` + 8 that mma left in a lane: of every 8 columns of real numbers two, from `col` on, COUNT
+// times. Rows and columns get back the powers of two that they were divided by.
+template <int COUNT>
+__device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile, int row, int col, const float* sums,
+                                             const int* of_rows, const int* of_cols) {
+    const int of_row[2] = {row < tile.rows ? of_rows[row] : 0, row + 8 < tile.rows ? of_rows[row + 8] : 0};
+#pragma unroll
+    for (int j = 0; j < COUNT; ++j) {
+        const int at = (j * 8 + col) / PARTS, next = (j * 8 + col + 1) / PARTS;
+        const int of_col[2] = {at < tile.cols ? of_cols[at] : 0, next < tile.cols ? of_cols[next] : 0};
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float* const pair = &sums[j * 4 + half * 2];
+            alignas(8) const float scaled[2] = {times_power(pair[0], of_row[half] + of_col[0]),
+                                                times_power(pair[1], of_row[half] + of_col[1])};
+            tile.template write_row<2 / PARTS>(row + half * 8, at, reinterpret_cast<const Number*>(scaled));
+        }
+    }
+}
 // split_float32: products in float32 from tensor cores of 16-bit floats.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats (split.cu.j2); of complex
 //                                numbers as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which BN and BK count
@@ -978,7 +1005,6 @@ constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the sma
 // float32 loses. So they sum BK steps of k at a time, small products first, from zero, and what comes of that is added to the
 // sum in float32, rounded: half of a tile's columns at a time, or a thread's registers would not do.
 constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are summed at a time
-constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;   // sum of the numbers of the smallest pieces
 
 struct Tiles {
     T a[STAGES][PIECES][ROWS * BK];
@@ -1263,11 +1289,6 @@ __device__ __forceinline__ void multiply_afresh(Sum (&sums)[64], unsigned long l
         , "=f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
-// x times 2^exponent, rounded once; what is beyond these bounds overflows, or is 0, whatever x is.
-__device__ __forceinline__ float times_power(float x, int exponent) {
-    return power_of_two(exponent < -252 ? -252 : exponent > 254 ? 254 : exponent).times(x);
-}
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,
            const __grid_constant__ Problem p) {
@@ -1336,22 +1357,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
             // epilogue: rows and columns get back the powers of two that they were divided by
             const auto c_tile = result_tile<Number>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
-            const int row = warp * 16 + lane / 4, col = lane % 4 * 2;
             const int* const of_rows = p.of_a->exponent + tile.a0 * p.m + tile.row0;
             const int* const of_cols = p.of_b->exponent + tile.b0 * p.n + tile.col0;
-            const int of_row[2] = {row < c_tile.rows ? of_rows[row] : 0, row + 8 < c_tile.rows ? of_rows[row + 8] : 0};
-#pragma unroll
-            for (int j = 0; j < BN / 8; ++j) {
-                const int at = (j * 8 + col) / PARTS, next = (j * 8 + col + 1) / PARTS;
-                const int of_col[2] = {at < c_tile.cols ? of_cols[at] : 0, next < c_tile.cols ? of_cols[next] : 0};
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const float* const pair = &sums[j * 4 + half * 2];
-                    alignas(8) const float scaled[2] = {times_power(pair[0], of_row[half] + of_col[0]),
-                                                        times_power(pair[1], of_row[half] + of_col[1])};
-                    c_tile.template write_row<2 / PARTS>(row + half * 8, at, reinterpret_cast<const Number*>(scaled));
-                }
-            }
+            write_scaled<BN / 8>(c_tile, warp * 16 + lane / 4, lane % 4 * 2, sums, of_rows, of_cols);
         }
     }
     meet_in_cluster();   // nobody sends to a block that has left
