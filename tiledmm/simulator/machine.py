@@ -21,6 +21,9 @@ SPACES = ("shared", "global")
 KINDS = ("load", "store", "copy")
 ORDERS = ("forward", "reverse", "random")
 
+#: In place of who wrote something: all blocks may read and write it at any time (``native/interface.h``).
+ANYBODYS = (1 << 64) - 1
+
 #: Untouchable memory around each operand: an index that is wrong by less ends there, never in another operand.
 GUARD_BYTES = 256 << 20
 

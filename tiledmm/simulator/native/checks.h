@@ -193,6 +193,7 @@ ALWAYS_INLINE void check_result(Worker& w, const Operand& o, uintptr_t address, 
     const Cell mine = make_result_cell(w.block_number, w.current->thread, site, w.epoch);
     auto* cells = reinterpret_cast<std::atomic<Cell>*>(o.cells);
     for (uintptr_t at = (address - o.begin) / o.granule; at <= (address - o.begin + bytes - 1) / o.granule; ++at) {
+        if (cells[at].load(std::memory_order_relaxed) == ANYBODYS) continue;
         const Cell old = writes ? cells[at].exchange(mine, std::memory_order_relaxed) : cells[at].load(std::memory_order_relaxed);
         if (old == 0) {
             if (!writes) report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);

@@ -32,6 +32,9 @@ struct Operand {
     uint64_t* cells;          // by granule: who wrote it; null: not to be written
 };
 
+// Instead of who wrote it: all blocks may read and write it at any time.
+constexpr uint64_t ANYBODYS = ~0ull;
+
 struct SharedArray {
     int64_t from_anchor;
     uint64_t bytes;

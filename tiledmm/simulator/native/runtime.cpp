@@ -314,6 +314,17 @@ void tiledmm_wait_for_copies(unsigned pending) {
     fiber.groups = left;
 }
 
+// ---- atomics ----
+
+int tiledmm_atomic_min(int* at, int value) {
+    const Launch& launch = worker->run->launch;
+    if (launch.checks || launch.counts) touch(reinterpret_cast<uintptr_t>(at), sizeof(int), true, STORE, CALLER, true);
+    int old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (value < old && !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
+
 unsigned tiledmm_shared_offset(const void* shared) {
     return static_cast<unsigned>(reinterpret_cast<uintptr_t>(shared) - worker->shared_base);
 }

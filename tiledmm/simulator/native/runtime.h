@@ -25,6 +25,9 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
 void tiledmm_commit_copies();
 void tiledmm_wait_for_copies(unsigned pending);
 
+// Atomics on global memory.
+int tiledmm_atomic_min(int* at, int value);
+
 unsigned tiledmm_shared_offset(const void* shared);
 void tiledmm_count_flops(unsigned operations);
 [[noreturn]] void tiledmm_trap();
