@@ -264,7 +264,10 @@ def precompile(
     for chosen, spec in named:
         if spec.variant.splits:
             specializations.update(geometry.splitting(spec, operand) for operand in (0, 1))
-            specializations.add(geometry.unsplit(spec).kernel)
+            other = geometry.unsplit(spec)
+            specializations.update((other.kernel, replace(other, condition="").kernel))  # the latter if K is short
+        elif spec.variant.in_bytes:
+            specializations.update(geometry.splitting_bytes(spec, operand) for operand in (0, 1))
         elif spec.variant.target:  # which packs what the copy engine cannot read
             ways = [spec.packing_unless(*in_place) for in_place in itertools.product((True, False), repeat=2)]
             specializations.update(way.kernel for way in ways)
@@ -273,7 +276,7 @@ def precompile(
             if spec.variant.halves(spec.config):
                 half = replace(spec, config=replace(spec.config, triangle=1))
                 specializations.update((half.kernel, geometry.in_slices(half, SPLITS[-1])[0]))
-            if not spec.variant.splits:
+            if not (spec.variant.splits or spec.variant.in_bytes):
                 specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
             if spec.compute.dtype_name in WORDS and spec.variant.name == "warp_tiled":
                 words = replace(spec, config=replace(spec.config, pack_words=1))

@@ -84,6 +84,9 @@ CANDIDATES = (
     Candidate("split_float32", 64, (), 250, {"complex64": 41}, across_k=2.0, along_k=2.0),
     Candidate("split_float32", 128, (), 275, {"complex64": 70}, across_k=2.0, along_k=2.0),
     Candidate("split_float32", 256, (), 350, {"complex64": 74}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 64, (), 150, {"int32": 75, "float16": 250, "int64": 19}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 128, (), 100, {"int32": 110, "float16": 370, "int64": 29}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 256, (), 130, {"int32": 160, "float16": 500}, across_k=2.0, along_k=2.0),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
         "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,
         "complex128": 3.7,

@@ -17,9 +17,9 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import PIECES, WORDS, Element, compute_element, element, piece_of
+from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, compute_element, element, piece_of
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.ladder import find_variant
+from tiledmm.ladder import SPLIT_BYTES, find_variant
 from tiledmm.variant import LAUNCHED, Config, Variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
@@ -89,6 +89,8 @@ class Specialization:
         if config.pack_words:
             words = WORDS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
+        if self.variant.in_bytes:
+            return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.splits:
             piece = piece_of(self.compute, config.products)
             a, b = self.layout[0], self.layout[1]
@@ -113,7 +115,7 @@ class Specialization:
         Packed operands are of the product's own type: what is stored as another type, or lies the wrong way for the
         tensor cores, cannot be read in place.
         """
-        if not self.variant.target or self.variant.splits:
+        if not self.variant.target or self.variant.splits or self.variant.in_bytes:
             return self
         stored = self.compute.stored
         a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
@@ -123,7 +125,9 @@ class Specialization:
 
     @property
     def pieces(self) -> int:
-        """How many 16-bit floats an element is split into; 1 if it is not."""
+        """How many 16-bit floats, or bytes, an element is split into; 1 if it is not."""
+        if self.variant.in_bytes or self.variant is SPLIT_BYTES:
+            return self.compute.itemsize
         return PIECES[self.config.products][1] if self.config.products > 1 else 1
 
     @property

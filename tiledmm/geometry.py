@@ -17,7 +17,7 @@ import numpy as np
 from tiledmm.codegen import Specialization
 from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, piece_of
 from tiledmm.errors import ShapeError
-from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SUM_SLICES, find_variant
+from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SPLIT_BYTES, SUM_SLICES, find_variant
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, TRANSPOSED, BatchDimension, Problem
 from tiledmm.tensor_maps import TensorMap, map_of, map_of_pieces
 from tiledmm.tilings import in_real_numbers, split_across_k, split_along_k
@@ -116,6 +116,8 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
     Raises:
         ShapeError: If there are more blocks than a grid can hold, 1.4e14.
     """
+    if specialization.variant.in_bytes:
+        return _in_bytes(specialization, problem)
     if specialization.variant.splits:
         return _splitting(specialization, problem)
     return _schedule(specialization, problem)
@@ -267,6 +269,57 @@ def _split(
     launch = Launch(spec, grid, words, ("AB"[operand], memory.name), begins, findings=(findings, findings))
     box = in_real_numbers(specialization.config, spec.compute)
     mapped = map_of_pieces(operand, box, piece, specialization.kernel.layout, memory.shape, pitch)
+    return launch, memory, mapped
+
+
+def _in_bytes(specialization: Specialization, problem: Problem) -> Schedule:
+    """Splits both operands, integers, into bytes, and multiplies these."""
+    # Bytes are found by maps: A's and B's strides only say how many matrices further.
+    strides = (0, 0, 0, 0, *problem.strides[4:])
+    of_bytes = replace(problem, layout="NT", begins=(0, 0, problem.begins[2]), strides=strides)
+    before, scratch, maps = [], [], []
+    for i, side in enumerate("ab"):
+        launch, memory, mapped = _split_bytes(specialization, problem, i)
+        before.append(launch)
+        scratch.append(memory)
+        maps.append(mapped)
+        _, in_matrices = _once(problem, side, 1)
+        batch = zip(in_matrices, of_bytes.batch, strict=True)
+        of_bytes = replace(of_bytes, batch=tuple(replace(dimension, **{side: step}) for step, dimension in batch))
+    names = scratch[0].name, scratch[1].name
+    planned = _schedule(specialization, of_bytes, (maps[0], maps[1]), names)
+    return Schedule((*before, *planned.launches), (*scratch, *planned.scratch))
+
+
+def splitting_bytes(specialization: Specialization, operand: int) -> Specialization:
+    """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose, into bytes."""
+    compute = specialization.compute
+    letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
+    stored = (specialization.a, specialization.b)[operand]
+    config = SPLIT_BYTES.configure(0, compute)
+    return Specialization(SPLIT_BYTES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N")
+
+
+def _split_bytes(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch, TensorMap]:
+    """Splits A (0) or B (1) into bytes ``(bytes of an element, products, rows of A or columns of B, K)``.
+
+    Returns:
+        The launch, the memory that it fills, and how the copy engine finds the bytes there.
+    """
+    spec = splitting_bytes(specialization, operand)
+    side, rows = "ab"[operand], (problem.m, problem.n)[operand]
+    row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
+    pitch = tiles(problem.k, PACKED_ALIGNMENT) * PACKED_ALIGNMENT
+    sizes, strides = _once(problem, side, rows * pitch)
+    matrices = math.prod(sizes)
+    batch = _copying(problem, side, sizes, strides)
+    copied = Problem(rows, problem.k, 1, (row, col, 0, 0, pitch, 1), batch, spec.layout, ())
+    blocks = tiles(rows, spec.config.bm) * tiles(problem.k, spec.config.bn) * _products(copied)
+    memory = Scratch(f"bytes of {'AB'[operand]}", (spec.pieces, matrices, rows, problem.k), pitch, spec.c)
+    words = _words(spec.config, copied, (1, 1), matrices * rows * pitch)
+    begins = problem.begins[operand] * spec.a.itemsize, 0
+    launch = Launch(spec, _grid(blocks), words, ("AB"[operand], memory.name), begins)
+    mapped = map_of_pieces(operand, specialization.config, spec.c, "NT", memory.shape, pitch)
     return launch, memory, mapped
 
 

@@ -186,6 +186,23 @@ VARIANTS: dict[str, Variant] = {
             splits=True,
         ),
         Variant(
+            name="split_integer",
+            template="split_integer.cu.j2",
+            summary="integers from tensor cores: bytes, multiplied pair by pair and summed by their places",
+            configure=tilings.split_integer,
+            block=lambda config: (config.threads + 128, 1),
+            shared_bytes=tilings.shared_lines_of_bytes,
+            rules=tilings.bytes_in_lines,
+            tiles=(64, 128, 256),
+            default_tile=256,
+            tensor_cores=True,
+            dynamic_shared=True,
+            simulated=False,
+            types=tuple((name, (9, 0)) for name in ("int32", "int64", "int16", "uint16", "uint32", "uint64")),
+            target="sm_90a",
+            in_bytes=True,
+        ),
+        Variant(
             name="cublas",
             template=None,
             summary="cupy.matmul itself, the baseline; never chosen unless it is named",
@@ -240,6 +257,17 @@ SPLIT = Variant(
     configure=lambda tile, element: tilings.split_along_k(tile, element),
     block=lambda config: (config.threads, 1),
     shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
+)
+
+
+# What splits integers into bytes.
+SPLIT_BYTES = Variant(
+    name="split_bytes",
+    template="split_bytes.cu.j2",
+    summary="splits integers into bytes",
+    configure=lambda tile, element: Config(bm=32, bn=128, lanes=256),
+    block=lambda config: (config.lanes, 1),
+    shared_bytes=lambda config, element, layout: config.bn * (config.bm + 1) * element.sum_bytes,
 )
 
 

@@ -268,6 +268,9 @@ class Model:
             packing = 2 * packed / _PACKING
             packed_b = variant.packed_b(compute)
             letters = ("N" if "pack_a" in packs else letters[0]) + (packed_b if "pack_b" in packs else letters[1])
+        elif variant.in_bytes:
+            launches += 2 * _LAUNCH
+            packing = 2 * (a_bytes + b_bytes) / _SPLITTING_RATE
         elif variant.splits:
             launches += _SPLITTING
             packing = (2 * a_bytes + b_bytes + compute.parts * b_bytes) / _SPLITTING_RATE
@@ -347,6 +350,9 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
     if candidate.variant == "dot_products":  # its lanes read along k
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
+    elif variant.in_bytes:
+        if (_footprint(problem, 0) + _footprint(problem, 1)) * compute.itemsize <= _MOST_PIECES:
+            yield ()
     elif variant.splits:
         elements = _footprint(problem, 0) + compute.parts * _footprint(problem, 1)
         if not is_short(problem, compute) and elements * compute.itemsize <= _MOST_PIECES:

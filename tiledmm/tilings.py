@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.architectures import WARP_SIZE
-from tiledmm.elements import PIECES, Element
+from tiledmm.elements import ELEMENTS, PIECES, Element
 from tiledmm.variant import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
@@ -465,6 +465,26 @@ def split_across_k(products: int, element: Element, copies: int) -> Config:
     """Rows that are neighbours in memory: 32 rows of pieces a block, four of them a thread, ``copies`` of each row."""
     rows = 4 // copies
     return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, products=products)
+
+
+def split_integer(tile: int, element: Element) -> Config:
+    """As ``wgmma`` of bytes; at most 128 columns of 64-bit integers, whose sums take three registers."""
+    tile = min(tile, 128) if element.itemsize == 8 else tile
+    return replace(wgmma(tile, ELEMENTS["uint8"]), stages={64: 8, 128: 6, 256: 4}[tile])
+
+
+def bytes_in_lines(config: Config, element: Element) -> list[Rule]:
+    """Of ``split_integer``: what ``wgmma`` needs of its numbers, for bytes."""
+    return [
+        (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: bytes are packed"),
+        (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
+        *warpgroups(config, ELEMENTS["uint8"]),
+    ]
+
+
+def shared_lines_of_bytes(config: Config, element: Element, layout: str) -> int:
+    """Tiles of bytes, and two barriers a stage."""
+    return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
 
 
 def wgmma(tile: int, element: Element) -> Config:

@@ -115,6 +115,7 @@ class Variant:
             runs as many blocks as there are SMs, each for one tile of C after the other, and has its operands copied
             to it by the copy engine (see ``tensor_maps``).
         splits: Whether operands are split into 16-bit pieces, or multiplied by the CUDA cores where these do not do.
+        in_bytes: Whether operands, integers, are split into bytes.
         text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
         folder: Where that lies, and what it includes may lie.
     """
@@ -136,6 +137,7 @@ class Variant:
     dynamic_shared: bool = False
     target: str = ""
     splits: bool = False
+    in_bytes: bool = False
     text: str | None = None
     folder: str = ""
 
@@ -171,9 +173,10 @@ class Variant:
         """Whether A (0) or B (1) is read fast where it lies so (see ``tiledmm.source``).
 
         Tensor cores transpose elements of 16 bits on the way. Bytes have to lie along k. Wider elements are read one by
-        one where they do not, or by wgmma, which reads B from shared memory only, not at all. Pieces are of 16 bits.
+        one where they do not, or by wgmma, which reads B from shared memory only, not at all. What operands are split
+        into lies as it should.
         """
-        if not self.tensor_cores or self.splits or element.itemsize == 2 or letter == "NT"[operand]:
+        if not self.tensor_cores or self.splits or self.in_bytes or element.itemsize == 2 or letter == "NT"[operand]:
             return True
         return element.itemsize > 1 and not (self.target and operand == 1)
 

@@ -919,10 +919,10 @@ __device__ __forceinline__ unsigned long long tile_at(const void* shared) {
 // Tiles lie in shared memory as the matrices lie in memory, in lines of 128 bytes: where neighbours are successive k, ROWS or BN
 // lines; where they are successive m or n, BK lines for every 64 of them (a slab). The copy engine swizzles them on the way.
 constexpr bool A_ALONG_K = ORDER_A == Order::ROWS, B_ALONG_K = ORDER_B == Order::COLUMNS;
-constexpr int LINE = SWIZZLED / sizeof(T);             // elements
+constexpr int LINE = SWIZZLED / sizeof(TA);            // elements
 constexpr int SLAB = BK * LINE;                        // elements
 constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
-constexpr int DEPTH = 32 / sizeof(T);                  // steps of k of an instruction
+constexpr int DEPTH = 32 / sizeof(TA);                 // steps of k of an instruction
 constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
 static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
@@ -953,7 +953,7 @@ struct Turn {
 // Sends for a part of a tile, WIDTH rows of A or columns of B from `across` on, for all of the cluster's blocks or for this one.
 // `batch`: the matrix's place among those of its map.
 template <bool ALONG_K, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void send_for(T* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&batch)[3]) {
+__device__ __forceinline__ void send_for(TA* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&batch)[3]) {
 #pragma unroll
     for (int slab = 0; slab < (ALONG_K ? 1 : WIDTH / LINE); ++slab) {
         const int line = static_cast<int>(across) + slab * LINE, step = static_cast<int>(k);
@@ -1015,7 +1015,7 @@ struct Tiles {
 
 // C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
 // quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply(Sum (&sums)[64], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void multiply(Accumulator<TA> (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
@@ -1153,7 +1153,7 @@ __device__ __forceinline__ void multiply(Sum (&sums)[64], unsigned long long a, 
 }
 // C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
 // quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply_afresh(Sum (&sums)[64], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void multiply_afresh(Accumulator<TA> (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
