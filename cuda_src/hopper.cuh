@@ -55,6 +55,9 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 
 // ---- tiles from global to shared memory ----
 
+// Before the first copy by a map, so that it need not wait for the map.
+__device__ __forceinline__ void fetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
 // Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
 // counts its bytes.
 __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
@@ -93,6 +96,11 @@ __device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wa
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+
+// Every thread of every block of the cluster is here, and sees barriers that were fenced, no more: that takes no full fence.
+__device__ __forceinline__ void meet_after_fence() {
+    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
+}
 
 // Every thread of every block of the cluster is here.
 __device__ __forceinline__ void meet_in_cluster() {

@@ -124,9 +124,16 @@ def _peak(spec: Specialization, gpu: Gpu) -> float:
     if spec.variant.splits:
         piece, _ = PIECES[spec.config.products]
         return gpu.tensor_flops(piece.itemsize) / spec.config.products / spec.compute.multiplies
+    if spec.variant.in_bytes:
+        return gpu.tensor_flops(1) / _pairs_of_bytes(spec)
     if spec.variant.tensor_cores:
         return gpu.tensor_flops(spec.compute.itemsize)
     return gpu.peak_flops(spec.compute.dtype_name)
+
+
+def _pairs_of_bytes(spec: Specialization) -> int:
+    """How many products of bytes one of integers takes, modulo their range."""
+    return spec.compute.itemsize * (spec.compute.itemsize + 1) // 2
 
 
 def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
@@ -191,6 +198,8 @@ def _matrix_wavefronts(spec: Specialization) -> float:
     if spec.variant.splits:  # 128 real columns with one instruction, and one for each product of pieces
         cols = min(config.wn * spec.compute.parts, 128)
         size = PIECES[config.products][0].itemsize * config.products * spec.compute.multiplies
+    elif spec.variant.in_bytes:  # one instruction for each pair of bytes
+        cols, size = config.wn, _pairs_of_bytes(spec)
     else:
         cols, size = config.wn, spec.compute.itemsize
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)

@@ -448,9 +448,9 @@ def shared_pieces(config: Config, element: Element, layout: str) -> int:
 
 
 def split_float32(tile: int, element: Element) -> Config:
-    """As ``wgmma``, with as many stages as pieces leave room for: ``tile`` columns of real numbers."""
+    """``tile`` columns of real numbers, and as many stages as pieces leave room for."""
     piece, _ = PIECES[3]
-    real = replace(wgmma(tile, piece), products=3, stages={64: 4, 128: 3, 256: 2}[tile])
+    real = replace(_warpgroup_tiles(tile, piece, {64: 4, 128: 3, 256: 2}[tile]), products=3)
     bn, bk = tile // element.parts, real.bk // element.parts
     return replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
 
@@ -468,9 +468,9 @@ def split_across_k(products: int, element: Element, copies: int) -> Config:
 
 
 def split_integer(tile: int, element: Element) -> Config:
-    """As ``wgmma`` of bytes; at most 128 columns of 64-bit integers, whose sums take three registers."""
+    """``tile`` columns, at most 128 of 64-bit integers, whose sums take three registers."""
     tile = min(tile, 128) if element.itemsize == 8 else tile
-    return replace(wgmma(tile, ELEMENTS["uint8"]), stages={64: 8, 128: 6, 256: 4}[tile])
+    return _warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
 
 
 def bytes_in_lines(config: Config, element: Element) -> list[Rule]:
@@ -488,9 +488,16 @@ def shared_lines_of_bytes(config: Config, element: Element, layout: str) -> int:
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """128 rows a block; as many stages as an SM's shared memory holds."""
-    bk, (cluster, stages) = 128 // element.itemsize, {64: (1, 8), 128: (1, 5), 256: (2, 3)}[tile]
+    """As many stages as an SM's shared memory holds. The least tile is of 64 rows: one warpgroup multiplies it."""
+    if tile == 64:
+        return replace(_warpgroup_tiles(128, element, 7), bm=64)
+    return _warpgroup_tiles(tile, element, {128: 5, 256: 3}[tile])
+
+
+def _warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
+    """128 rows a block, and two blocks together for 256 columns."""
+    bk, cluster = 128 // element.itemsize, 2 if columns == 256 else 1
     return Config(
-        128 * cluster, tile, bk, 2, tile // 4,
-        stages=stages, unroll=bk, wm=16, wn=tile, group=8, cluster=cluster,
+        128 * cluster, columns, bk, 2, columns // 4,
+        stages=stages, unroll=bk, wm=16, wn=columns, group=8, cluster=cluster,
     )  # fmt: skip

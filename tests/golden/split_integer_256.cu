@@ -798,6 +798,9 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 
 // ---- tiles from global to shared memory ----
 
+// Before the first copy by a map, so that it need not wait for the map.
+__device__ __forceinline__ void fetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
 // Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
 // counts its bytes.
 __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
@@ -836,6 +839,11 @@ __device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wa
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+
+// Every thread of every block of the cluster is here, and sees barriers that were fenced, no more: that takes no full fence.
+__device__ __forceinline__ void meet_after_fence() {
+    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
+}
 
 // Every thread of every block of the cluster is here.
 __device__ __forceinline__ void meet_in_cluster() {
@@ -893,8 +901,12 @@ static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
 
 // The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
-// every warp that multiplies, in every block, says so.
-__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+// every warp that multiplies, in every block, says so. Meanwhile who sends fetches the maps.
+__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES], const TensorMap& a, const TensorMap& b) {
+    if (threadIdx.x == CONSUMERS * WARPGROUP) {
+        fetch_map(a);
+        fetch_map(b);
+    }
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
@@ -902,7 +914,13 @@ __device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&
         }
         fence_barriers();
     }
-    meet_in_cluster();
+    if (CLUSTER > 1) meet_after_fence();
+    else __syncthreads();   // the barriers are there
+}
+
+// Nobody sends to a block that has left.
+__device__ __forceinline__ void leave_together() {
+    if (CLUSTER > 1) meet_in_cluster();
 }
 
 // A stage and how often it came round: the parity of its barriers' phases.
@@ -1504,7 +1522,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    begin_stages(tiles.full, tiles.empty);
+    begin_stages(tiles.full, tiles.empty, a_map, b_map);
     Turn turn = {0, 0};
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
@@ -1573,5 +1591,5 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     c_tile.template write_row<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
         }
     }
-    meet_in_cluster();   // nobody sends to a block that has left
+    leave_together();
 }

@@ -1,5 +1,5 @@
-// tiledmm_wgmma_f16_128x64x64_nn
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=64 bk=64 tm=2 tn=16 pad=0 stages=8 unroll=64 min_blocks=1 wm=16 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// tiledmm_wgmma_f16_64x128x64_nn
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=64 bn=128 bk=64 tm=2 tn=32 pad=0 stages=7 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -723,7 +723,7 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
             inside(p.n, block.col0, width), p.c.row, p.c.col};
 }
 // clang-format off
-#define KERNEL tiledmm_wgmma_f16_128x64x64_nn
+#define KERNEL tiledmm_wgmma_f16_64x128x64_nn
 using TA = float16;       // an element of A in memory,
 using TB = float16;       // of B,
 using TC = float16;       // and of C
@@ -731,10 +731,10 @@ using T = float16;        // what A's and B's elements are taken as when they ar
 using Sum = Accumulator<T>;   // what their products are summed in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
-constexpr int BM = 128;   // rows of C a cluster computes
-constexpr int BN = 64;   // columns of C a cluster computes
+constexpr int BM = 64;   // rows of C a cluster computes
+constexpr int BN = 128;   // columns of C a cluster computes
 constexpr int BK = 64;   // step along K: a line of 128 bytes
-constexpr int STAGES = 8;   // tiles of A and of B in shared memory: one is multiplied while the others are on their way
+constexpr int STAGES = 7;   // tiles of A and of B in shared memory: one is multiplied while the others are on their way
 constexpr int CLUSTER = 1;   // blocks that share tiles of B, one below the other
 constexpr int ROWS = BM / CLUSTER;       // of C that a block computes
 constexpr int CONSUMERS = ROWS / 64;     // warpgroups that multiply, 64 rows each; one more sends for tiles
@@ -798,6 +798,9 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 
 // ---- tiles from global to shared memory ----
 
+// Before the first copy by a map, so that it need not wait for the map.
+__device__ __forceinline__ void fetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
 // Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
 // counts its bytes.
 __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
@@ -836,6 +839,11 @@ __device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wa
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+
+// Every thread of every block of the cluster is here, and sees barriers that were fenced, no more: that takes no full fence.
+__device__ __forceinline__ void meet_after_fence() {
+    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
+}
 
 // Every thread of every block of the cluster is here.
 __device__ __forceinline__ void meet_in_cluster() {
@@ -893,8 +901,12 @@ static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
 
 // The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
-// every warp that multiplies, in every block, says so.
-__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+// every warp that multiplies, in every block, says so. Meanwhile who sends fetches the maps.
+__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES], const TensorMap& a, const TensorMap& b) {
+    if (threadIdx.x == CONSUMERS * WARPGROUP) {
+        fetch_map(a);
+        fetch_map(b);
+    }
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
@@ -902,7 +914,13 @@ __device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&
         }
         fence_barriers();
     }
-    meet_in_cluster();
+    if (CLUSTER > 1) meet_after_fence();
+    else __syncthreads();   // the barriers are there
+}
+
+// Nobody sends to a block that has left.
+__device__ __forceinline__ void leave_together() {
+    if (CLUSTER > 1) meet_in_cluster();
 }
 
 // A stage and how often it came round: the parity of its barriers' phases.
@@ -956,9 +974,9 @@ struct Tiles {
 
 // C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
 // quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply(Accumulator<TA> (&sums)[32], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void multiply(Accumulator<TA> (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
         ", %1"
         ", %2"
@@ -991,8 +1009,40 @@ __device__ __forceinline__ void multiply(Accumulator<TA> (&sums)[32], unsigned l
         ", %29"
         ", %30"
         ", %31"
-        " }, %32, %33, 1"
-        ", 1, 1, %34, %35;"
+        ", %32"
+        ", %33"
+        ", %34"
+        ", %35"
+        ", %36"
+        ", %37"
+        ", %38"
+        ", %39"
+        ", %40"
+        ", %41"
+        ", %42"
+        ", %43"
+        ", %44"
+        ", %45"
+        ", %46"
+        ", %47"
+        ", %48"
+        ", %49"
+        ", %50"
+        ", %51"
+        ", %52"
+        ", %53"
+        ", %54"
+        ", %55"
+        ", %56"
+        ", %57"
+        ", %58"
+        ", %59"
+        ", %60"
+        ", %61"
+        ", %62"
+        ", %63"
+        " }, %64, %65, 1"
+        ", 1, 1, %66, %67;"
         :
         "+f"(sums[0])
         , "+f"(sums[1])
@@ -1026,13 +1076,45 @@ __device__ __forceinline__ void multiply(Accumulator<TA> (&sums)[32], unsigned l
         , "+f"(sums[29])
         , "+f"(sums[30])
         , "+f"(sums[31])
+        , "+f"(sums[32])
+        , "+f"(sums[33])
+        , "+f"(sums[34])
+        , "+f"(sums[35])
+        , "+f"(sums[36])
+        , "+f"(sums[37])
+        , "+f"(sums[38])
+        , "+f"(sums[39])
+        , "+f"(sums[40])
+        , "+f"(sums[41])
+        , "+f"(sums[42])
+        , "+f"(sums[43])
+        , "+f"(sums[44])
+        , "+f"(sums[45])
+        , "+f"(sums[46])
+        , "+f"(sums[47])
+        , "+f"(sums[48])
+        , "+f"(sums[49])
+        , "+f"(sums[50])
+        , "+f"(sums[51])
+        , "+f"(sums[52])
+        , "+f"(sums[53])
+        , "+f"(sums[54])
+        , "+f"(sums[55])
+        , "+f"(sums[56])
+        , "+f"(sums[57])
+        , "+f"(sums[58])
+        , "+f"(sums[59])
+        , "+f"(sums[60])
+        , "+f"(sums[61])
+        , "+f"(sums[62])
+        , "+f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
 // C = A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
 // quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in sums[i].
-__device__ __forceinline__ void multiply_afresh(Accumulator<TA> (&sums)[32], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void multiply_afresh(Accumulator<TA> (&sums)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0"
         ", %1"
         ", %2"
@@ -1065,8 +1147,40 @@ __device__ __forceinline__ void multiply_afresh(Accumulator<TA> (&sums)[32], uns
         ", %29"
         ", %30"
         ", %31"
-        " }, %32, %33, 0"
-        ", 1, 1, %34, %35;"
+        ", %32"
+        ", %33"
+        ", %34"
+        ", %35"
+        ", %36"
+        ", %37"
+        ", %38"
+        ", %39"
+        ", %40"
+        ", %41"
+        ", %42"
+        ", %43"
+        ", %44"
+        ", %45"
+        ", %46"
+        ", %47"
+        ", %48"
+        ", %49"
+        ", %50"
+        ", %51"
+        ", %52"
+        ", %53"
+        ", %54"
+        ", %55"
+        ", %56"
+        ", %57"
+        ", %58"
+        ", %59"
+        ", %60"
+        ", %61"
+        ", %62"
+        ", %63"
+        " }, %64, %65, 0"
+        ", 1, 1, %66, %67;"
         :
         "=f"(sums[0])
         , "=f"(sums[1])
@@ -1100,6 +1214,38 @@ __device__ __forceinline__ void multiply_afresh(Accumulator<TA> (&sums)[32], uns
         , "=f"(sums[29])
         , "=f"(sums[30])
         , "=f"(sums[31])
+        , "=f"(sums[32])
+        , "=f"(sums[33])
+        , "=f"(sums[34])
+        , "=f"(sums[35])
+        , "=f"(sums[36])
+        , "=f"(sums[37])
+        , "=f"(sums[38])
+        , "=f"(sums[39])
+        , "=f"(sums[40])
+        , "=f"(sums[41])
+        , "=f"(sums[42])
+        , "=f"(sums[43])
+        , "=f"(sums[44])
+        , "=f"(sums[45])
+        , "=f"(sums[46])
+        , "=f"(sums[47])
+        , "=f"(sums[48])
+        , "=f"(sums[49])
+        , "=f"(sums[50])
+        , "=f"(sums[51])
+        , "=f"(sums[52])
+        , "=f"(sums[53])
+        , "=f"(sums[54])
+        , "=f"(sums[55])
+        , "=f"(sums[56])
+        , "=f"(sums[57])
+        , "=f"(sums[58])
+        , "=f"(sums[59])
+        , "=f"(sums[60])
+        , "=f"(sums[61])
+        , "=f"(sums[62])
+        , "=f"(sums[63])
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
 __device__ __forceinline__ int row_of(int warp, int row) { return warp * 16 + row; }
@@ -1118,14 +1264,14 @@ struct Sending {
     }
 };
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,
            const __grid_constant__ Problem p) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    begin_stages(tiles.full, tiles.empty);
+    begin_stages(tiles.full, tiles.empty, a_map, b_map);
     Turn turn = {0, 0};
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
@@ -1209,5 +1355,5 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         row.send();
         wait_for_rows();   // shared memory is theirs until then
     }
-    meet_in_cluster();   // nobody sends to a block that has left
+    leave_together();
 }

@@ -11,7 +11,10 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import Layout, any_bits, plain
+from tiledmm.codegen import specialize
+from tiledmm.compilation import compiled
 from tiledmm.elements import ELEMENTS
+from tiledmm.geometry import splitting_bytes
 from tiledmm.ladder import find_variant
 
 VARIANT = find_variant("split_integer")
@@ -95,3 +98,13 @@ def test_auto_takes_it_for_large_products(dtype: str) -> None:
     left, right = any_bits(rng, (2048, 40), dtype), any_bits(rng, (40, 2048), dtype)
     found = tiledmm.matmul(to_device(left), to_device(right))
     np.testing.assert_array_equal(to_host(found), exact_product(left, right))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_resources(dtype: str) -> None:
+    for tile, layout in itertools.product(VARIANT.tiles, ("NN", "TT", "GG")):
+        spec = specialize("split_integer", tile=tile, dtype=dtype, layout=layout)
+        for each in (spec.kernel, splitting_bytes(spec, 0), splitting_bytes(spec, 1)):
+            kernel = compiled(each)
+            assert kernel.shared_bytes == each.shared_bytes
+            assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
