@@ -1,9 +1,9 @@
 """Products from 16-bit pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
 
-``split_float32``, of float32 and complex64, beside ``cupy.matmul`` and, of float32, split products by others: Triton's,
-where it and PyTorch are installed, and XLA's, where JAX is. Errors are against float64, on data that is easy and data
-that is not; a float32 chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if a result breaks the promise
-of accuracy.
+The variants that split operands and run on the device, of float32 and complex64, beside ``cupy.matmul`` and, of
+float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's, where JAX is. Errors are
+against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced`` rung) stands beside
+cuBLAS. Exit status 1 if a result breaks the promise of accuracy.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from benchmarks.shapes import accuracy, keeps_promise
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.bench.tables import NONE, Table, significant
 from tiledmm.cli import missing_gpu
+from tiledmm.elements import ELEMENTS
+from tiledmm.ladder import kernel_variants
 
 RESULTS = Path(__file__).parent / "results" / "splits.json"
 SIZES = (2048, 4096, 8192)
@@ -115,7 +117,16 @@ def operands(kind: str, dtype: str, xp: Any, rng: Any, m: int, n: int, k: int) -
     return left, right
 
 
-def splits(a: Any, b: Any) -> bool:
+def variants(dtype: str) -> list[str]:
+    """The variants that split operands of a type and run on the current device, the fastest first."""
+    import cupy
+
+    capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
+    rows = (row for row in kernel_variants() if row.splits and row.multiplies(element))
+    return [row.name for row in rows if row.runs_on(capability, element)]
+
+
+def splits(a: Any, b: Any, variant: str) -> bool:
     """Whether the data goes to tensor cores."""
     import cupy
 
@@ -123,7 +134,7 @@ def splits(a: Any, b: Any) -> bool:
     from tiledmm.operands import describe, resolve
     from tiledmm.selection import select
 
-    plan = Plan(select("split_float32", None, resolve(describe(a), describe(b))))
+    plan = Plan(select(variant, None, resolve(describe(a), describe(b))))
     if not plan.findings:
         return False  # nobody asks: K is short
     del plan.launches[-1]  # which is for other data
@@ -136,13 +147,14 @@ def measure_accuracy(dtype: str) -> list[dict[str, Any]]:
     import cupy
 
     rows = []
+    first, *others = variants(dtype)
     for kind in KINDS:
         for k in STEPS:
             a, b = operands(kind, dtype, cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
             c = cupy.empty((ROWS, ROWS), dtype)
-            others = {name: functools.partial(call, 0) for name, call in _of_others(a, b, c).items()}
-            found = accuracy(a, b, others, variant="split_float32")
-            rows.append({"kind": kind, "k": k, "splits": splits(a, b), "errors": found})
+            calls = {**_of_variants(others, a, b, c), **_of_others(a, b, c)}
+            found = accuracy(a, b, {name: functools.partial(call, 0) for name, call in calls.items()}, variant=first)
+            rows.append({"kind": kind, "k": k, "splits": splits(a, b, first), "variant": first, "errors": found})
             print(f"{dtype}, {kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
     return rows
 
@@ -151,7 +163,6 @@ def measure_speed(dtype: str, seconds: float) -> list[dict[str, Any]]:
     """A row a size and layout: 2MNK operations, of which each of complex numbers is four real ones."""
     import cupy
 
-    import tiledmm
     from tiledmm.bench import timing
     from tiledmm.bench.comparison import operand_sets
 
@@ -161,9 +172,7 @@ def measure_speed(dtype: str, seconds: float) -> list[dict[str, Any]]:
             a, b, c = operand_sets(Size(size, size, size), dtype, layout)[0]
             rivals: dict[str, timing.Call] = {
                 BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
-                "split_float32": functools.partial(
-                    lambda i, a, b, c: tiledmm.matmul(a, b, out=c, variant="split_float32"), a=a, b=b, c=c
-                ),
+                **_of_variants(variants(dtype), a, b, c),
                 **_of_others(a, b, c),
             }
             samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
@@ -189,6 +198,16 @@ def measure_loads(seconds: float) -> list[dict[str, Any]]:
         for name, call in (("auto", tiledmm.matmul), (BASELINE, cupy.matmul)):
             rivals.append((name, f"{dtype} {size}", 2.0 * size**3, functools.partial(call, a, b, out=c)))
     return load_all(rivals, seconds)
+
+
+def _of_variants(names: list[str], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
+    """This package's products, by variants of these names."""
+    import tiledmm
+
+    def call(i: int, name: str) -> Any:
+        return tiledmm.matmul(a, b, out=c, variant=name)
+
+    return {name: functools.partial(call, name=name) for name in names}
 
 
 def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
@@ -224,8 +243,8 @@ def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
         cells.append(
             (row["kind"], f"{row['k']:,}", "tensor" if row["splits"] else "CUDA", *(e for pair in pairs for e in pair))
         )
-    headings = ("<data", "K", "<cores", *(f"{name}, {what}" for name in ("split_float32", "cuBLAS", "a chain", *others)
-                                          for what in ("norm", "worst")))  # fmt: skip
+    names = rows[0].get("variant", "split_float32"), "cuBLAS", "a chain", *others
+    headings = "<data", "K", "<cores", *(f"{name}, {what}" for name in names for what in ("norm", "worst"))
     return Table(f"errors of {dtype} products, {ROWS} x {ROWS}", headings, tuple(cells))
 
 
@@ -270,7 +289,7 @@ def main() -> int:
 
     results: dict[str, Any] = {"machine": asdict(this_machine())}
     tables, broken = [], []
-    for dtype in options.dtypes:
+    for dtype in filter(variants, options.dtypes):
         of_type = "" if dtype == "float32" else f"_{dtype}"
         results[f"speed{of_type}"] = speed = measure_speed(dtype, options.seconds)
         results[f"accuracy{of_type}"] = errors = measure_accuracy(dtype)

@@ -8,9 +8,10 @@ import pytest
 
 from tiledmm.architectures import TARGETS, occupancy
 from tiledmm.codegen import ORDERS, Specialization, render, specialize
-from tiledmm.elements import ELEMENTS, PIECES, compute_element
+from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.geometry import splitting, unsplit
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
+from tiledmm.selection import SCHEMES
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
@@ -110,17 +111,24 @@ def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
 
 
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
-@pytest.mark.parametrize("products", PIECES)
+@pytest.mark.parametrize("precision", SCHEMES)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_kernels_of_operands_that_are_split(dtype, products, layout):
-    numbers = {"products": products, "stages": 2}
-    spec = specialize("split_float32", tile=128, dtype=dtype, layout=layout, config=numbers)
-    for each in (spec, splitting(spec, 0), splitting(spec, 1), unsplit(spec)):
-        check_kernel(each if each.condition == "finds" else each.kernel, "sm_90")
+def test_kernels_of_operands_that_are_split(dtype, precision, layout):
+    for variant, (tile, numbers) in SCHEMES[precision].items():
+        if not find_variant(variant).multiplies(ELEMENTS[dtype]):
+            continue
+        spec = specialize(variant, tile=tile, dtype=dtype, layout=layout, config=numbers)
+        for target in ("sm_90",) if spec.variant.target else ("sm_80", "sm_86", "sm_90", "sm_120"):
+            check_kernel(spec.kernel, target)
+    for each in (splitting(spec, 0), splitting(spec, 1), unsplit(spec).kernel):
+        check_kernel(each, "sm_90")
 
 
 @pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize(("variant", "tile", "dtype"), [case for case in SOME_TYPES if case[2] in ("float16", "tf32")])
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype"),
+    [case for case in SOME_TYPES if case[2] in ("float16", "tf32") or case[0] == "split_tensor_core"],
+)
 def test_kernel_of_wider_results(variant, tile, dtype, out_dtype):
     check(variant, tile, dtype, "NN", "sm_90", out_dtype=out_dtype)
 

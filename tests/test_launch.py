@@ -13,6 +13,8 @@ import pytest
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
 from tiledmm import launch, tensor_maps
+from tiledmm.codegen import specialize
+from tiledmm.errors import UnsupportedTypeError
 from tiledmm.geometry import UNFOUND
 from tiledmm.model import H100
 from tiledmm.operands import describe, resolve
@@ -80,12 +82,41 @@ def test_a_split_product_is_sent_in_order_with_the_addresses_of_what_is_found(se
     assert sent[-1][3][:3] == (1 << 24, 2 << 24, 3 << 24), "the CUDA cores read the operands themselves"
 
 
+def test_pieces_without_maps_are_sent_as_memory(sent: list[tuple[Any, ...]]) -> None:
+    run("split_tensor_core", "float32")
+    assert [each[0] for each in sent] == ["fill", "split", "split", "split_tensor_core", "warp_tiled"]
+    pieces = [each[3][1] for each in sent if each[0] == "split"]
+    (multiplying,) = (each for each in sent if each[0] == "split_tensor_core")
+    assert multiplying[3][:3] == (*pieces, 3 << 24)
+    assert multiplying[1][0] == 16, "a block a tile"
+
+
 def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None:
     run("split_float32", "float32", times=3)
     assert sum(each[0] == "encode" for each in sent) == 2
     told = [each[3][-1] for each in sent if each[0] == "split_float32"]
     assert all(each is told[0] for each in told)
     assert sum(each[0] == "fill" for each in sent) == 3, "but what is found is found each time"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "capability", "likewise"),
+    [
+        ("float32", "80", "'split_tensor_core' does the same here, and "),
+        ("float32", "75", ""),
+        ("complex64", "80", ""),
+    ],
+)
+def test_a_device_without_wgmma_is_told_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, capability: str, likewise: str
+) -> None:
+    from tiledmm import compilation
+
+    device = SimpleNamespace(compute_capability=capability)
+    monkeypatch.setattr(compilation.cupy.cuda, "Device", lambda: device)
+    says = f"'split_float32' multiplies {dtype} on devices of compute capability 9.0, .*; {likewise}'warp_tiled' needs"
+    with pytest.raises(UnsupportedTypeError, match=says):
+        compilation._check_capability(specialize("split_float32", dtype=dtype).kernel)
 
 
 def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import render, specialize
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.geometry import FINDINGS, SHORTEST_SPLIT, Schedule, schedule, splitting, unsplit
-from tiledmm.model import H100, H100_UNSPLIT
+from tiledmm.ladder import kernel_variants
+from tiledmm.model import H100, H100_UNSPLIT, Model
 from tiledmm.operands import describe, resolve
 from tiledmm.selection import AUTO, SCHEMES, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 
 TYPES = ("float32", "complex64")
+VARIANTS = tuple(row.name for row in kernel_variants() if row.splits)
 
 
 def matrix(
@@ -32,14 +35,15 @@ def matrix(
     return np.lib.stride_tricks.as_strided(one, (*batch, rows, cols), strides)
 
 
-def planned(a: Any, b: Any, **keywords: Any) -> Schedule:
-    choice = select("split_float32", keywords.pop("tile", None), resolve(describe(a), describe(b)), keywords or None)
+def planned(a: Any, b: Any, variant: str = "split_float32", **keywords: Any) -> Schedule:
+    choice = select(variant, keywords.pop("tile", None), resolve(describe(a), describe(b)), keywords or None)
     return schedule(choice.specialization, choice.product.problem)
 
 
-def test_both_operands_are_split_then_multiplied_or_not_split_and_multiplied() -> None:
-    launches = planned(matrix(1000, 700, "N"), matrix(700, 900, "T")).launches
-    assert [each.specialization.variant.name for each in launches] == ["split", "split", "split_float32", "warp_tiled"]
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_both_operands_are_split_then_multiplied_or_not_split_and_multiplied(variant: str) -> None:
+    launches = planned(matrix(1000, 700, "N"), matrix(700, 900, "T"), variant).launches
+    assert [each.specialization.variant.name for each in launches] == ["split", "split", variant, "warp_tiled"]
     assert [each.specialization.condition for each in launches] == ["finds", "finds", "splits", "does not split"]
     assert [each.operands for each in launches] == [
         ("A", "pieces of A"), ("B", "pieces of B"), ("pieces of A", "pieces of B", "C"), ("A", "B", "C"),
@@ -59,16 +63,19 @@ def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
         a, b = matrix(200, 300, layout[0], batch, dtype), matrix(300, 140, layout[1], dtype=dtype)
         plan = planned(a, b, tile=128)
         pieces_a, pieces_b, findings = plan.scratch
-        of_a = (2, math.prod(batch), *((k, 200) if layout[0] == "T" else (200, k)))
+        # Of rows that are neighbours, blocks write 32.
+        of_a = (2, math.prod(batch), *((k, 224) if layout[0] == "T" else (200, k)))
+        of_b = (2, 1, *((k, math.ceil(n / 32) * 32) if layout[1] == "N" else (n, k)))
         assert pieces_a.shape == of_a
-        assert pieces_b.shape == (2, 1, *((k, n) if layout[1] == "N" else (n, k))), "one B is split once"
+        assert pieces_b.shape == of_b, "one B is split once"
         assert pieces_a.pitch % 64 == 0, "rows that the copy engine reads"
         assert pieces_a.bytes == math.prod(of_a[:3]) * pieces_a.pitch * 2
         assert (findings.name, findings.bytes % 8) == (FINDINGS, 0)
         multiplying = plan.launches[2]
         assert multiplying.specialization.layout == layout[0].replace("G", "N") + layout[1].replace("G", "T")
-        for each, memory in zip(multiplying.maps, plan.scratch, strict=False):
-            assert each.sizes == (*reversed(memory.shape), 1)
+        neighbours = 200 if layout[0] == "T" else k, n if layout[1] == "N" else k
+        for each, memory, width in zip(multiplying.maps, plan.scratch, neighbours, strict=False):
+            assert each.sizes == (width, *reversed(memory.shape[:3]), 1)
             assert each.strides[0] == memory.pitch * 2
             assert each.strides[2] * memory.shape[0] == memory.bytes
         assert [box.box for box in multiplying.maps] == [
@@ -97,6 +104,26 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     sliced = planned(matrix(100, 5000, dtype="complex64"), matrix(5000, 100, dtype="complex64"), split_k=4)
     assert sliced.launches[2].words[7] % 32 == 0, "slices of whole lines of 64 real numbers"
     assert sliced.scratch[-1].element.dtype_name == "complex64"
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+def test_pieces_without_maps_are_found_by_strides(layout: str) -> None:
+    for batch, slices in (((), 1), ((3,), 1), ((3,), 4)):
+        plan = planned(
+            matrix(200, 3000, layout[0], batch), matrix(3000, 140, layout[1]), "split_tensor_core", split_k=slices
+        )
+        multiplying = plan.launches[2]
+        assert multiplying.maps == ()
+        assert multiplying.operands[:2] == ("pieces of A", "pieces of B")
+        pieces_a, pieces_b, *_ = plan.scratch
+        *words, apart_a, apart_b = (int(word) for word in multiplying.words)
+        assert words[12:17] == [
+            *((1, pieces_a.pitch) if layout[0] == "T" else (pieces_a.pitch, 1)),
+            0, 0, pieces_a.shape[2] * pieces_a.pitch if batch else 0,
+        ]  # fmt: skip
+        assert words[17:22] == [*((pieces_b.pitch, 1) if layout[1] == "N" else (1, pieces_b.pitch)), 0, 0, 0]
+        for apart, memory in ((apart_a, pieces_a), (apart_b, pieces_b)):
+            assert apart * memory.shape[0] * memory.element.itemsize == memory.bytes
 
 
 def test_short_sums_are_not_split() -> None:
@@ -153,9 +180,67 @@ def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
     assert (smaller.config.bn, smaller.threads) == (128, 384)
 
 
-def test_it_multiplies_two_types_alone() -> None:
-    with pytest.raises(UnsupportedTypeError, match="multiplies float32, complex64, not float64"):
-        specialize("split_float32", dtype="float64")
+@pytest.mark.parametrize(
+    ("variant", "dtype", "says"),
+    [
+        ("split_float32", "float64", "multiplies float32, complex64, not float64"),
+        ("split_tensor_core", "float64", "multiplies float32, not float64"),
+        ("split_tensor_core", "complex64", "multiplies float32, not complex64; 'warp_tiled' multiplies every type"),
+    ],
+)
+def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) -> None:
+    with pytest.raises(UnsupportedTypeError, match=says):
+        specialize(variant, dtype=dtype)
+
+
+@pytest.mark.parametrize("precision", SCHEMES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, precision: str) -> None:
+    wanted = resolve(describe(matrix(1000, 1000, dtype=dtype)), describe(matrix(1000, 1000, dtype=dtype)))
+    rows = [row for row in kernel_variants() if row.splits and row.multiplies(wanted.compute)]
+    for gpu in REFERENCE_GPUS.values():
+        here = [row.name for row in rows if row.runs_on(gpu.arch.capability, wanted.compute)]
+        if not here:
+            with pytest.raises(
+                UnsupportedTypeError, match=f"{precision}' of {dtype} needs 'split_float32'.*'float32' "
+            ):
+                kernel_of(wanted, AUTO, None, None, precision, Model(gpu))
+            continue
+        choice = select(**kernel_of(wanted, AUTO, None, None, precision, Model(gpu)))
+        spec, (tile, numbers) = choice.specialization, SCHEMES[precision][here[0]]
+        assert (spec.variant.name, spec.config.products) == (here[0], numbers["products"])
+        assert spec.config.bn * spec.compute.parts == tile
+        assert len(schedule(spec, choice.product.problem).launches) == 4
+    named = {row.name for row in rows}
+    for variant in named:
+        assert kernel_of(wanted, variant, None, None, precision)["name"] == variant
+    for variant in {"tiled", *VARIANTS} - named:
+        with pytest.raises(ConfigError, match=f"of {dtype} is for 'split_float32'.*, not '{variant}'"):
+            kernel_of(wanted, variant, None, None, precision)
+
+
+def test_other_types_have_no_schemes_and_multiply_adds_no_pieces() -> None:
+    wanted, other = (
+        resolve(describe(matrix(500, 500, dtype=dtype)), describe(matrix(500, 500, dtype=dtype)))
+        for dtype in ("float32", "float64")
+    )
+    assert kernel_of(other, AUTO, None, None, "fp16x3")["name"] == AUTO
+    assert kernel_of(wanted, AUTO, None, None, "ieee")["name"] == AUTO
+    for variant in VARIANTS:
+        with pytest.raises(ConfigError, match="has none"):
+            kernel_of(wanted, variant, None, None, "ieee")
+
+
+def test_pieces_are_as_fast_as_a_gpus_tensor_cores() -> None:
+    wanted = resolve(describe(matrix(8192, 8192)), describe(matrix(8192, 8192)))
+
+    def expected(gpu: str) -> float:
+        ranked = Model(REFERENCE_GPUS[gpu]).rank(wanted)
+        return min(each.microseconds or 0.0 for each in ranked if "split_tensor_core" in str(each) and not each.cut)
+
+    for gpu in ("sm_80", "sm_86"):
+        rates = [REFERENCE_GPUS[name].tensor_flops(2) for name in ("sm_90", gpu)]
+        assert expected(gpu) / expected("sm_90") == pytest.approx(rates[0] / rates[1], rel=0.2)
 
 
 @pytest.mark.parametrize(("dtype", "short", "large"), [("float32", 200, 40_000), ("complex64", 100, 20_000)])
@@ -172,19 +257,8 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
     for precision, says in (("float16", "precision is one of"), ("bf16x6", "names a kernel")):
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_a_scheme_is_a_kernel_of_either_type(dtype: str) -> None:
-    wanted = resolve(describe(matrix(1000, 1000, dtype=dtype)), describe(matrix(1000, 1000, dtype=dtype)))
-    for precision, (tile, numbers) in SCHEMES.items():
-        choice = select(**kernel_of(wanted, AUTO, None, None, precision))
-        spec = choice.specialization
-        assert (spec.variant.name, spec.config.products) == ("split_float32", numbers["products"])
-        assert spec.config.bn * spec.compute.parts == tile
-    assert kernel_of(wanted, AUTO, None, None, "ieee")["name"] == AUTO
-    with pytest.raises(ConfigError, match="has none"):
-        kernel_of(wanted, "split_float32", None, None, "ieee")
+    elsewhere = {each.specialization.variant.name for each in Model(REFERENCE_GPUS["sm_80"]).rank(wanted)}
+    assert elsewhere.intersection(VARIANTS) == ({"split_tensor_core"} if dtype == "float32" else set())
 
 
 def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:

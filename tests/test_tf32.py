@@ -202,6 +202,6 @@ def test_the_simulator_takes_precision_as_matmul_does() -> None:
     with pytest.raises(ConfigError, match="precision is one of"):
         simulator.matmul(x, x.T, precision="float16")
     with pytest.raises(ConfigError, match="'split_float32' cannot be simulated"):
-        simulator.matmul(x, x.T, precision="fp16x3")
+        simulator.matmul(x, x.T, variant="split_float32", precision="fp16x3")
     with pytest.raises(UnsupportedTypeError, match="precision='tf32'"):
         simulator.matmul(x, x.T, variant="tensor_core")

@@ -184,7 +184,8 @@ def test_proposals_begin_with_the_models_choice_and_are_kernels(sizes: Any, keyw
     assert len(tuning.proposals(wanted, 3)) == 3
     best = found[0].microseconds or 0.0
     assert all((each.microseconds or 0.0) <= 2 * best for each in found)
-    assert len(list(H100.rank(wanted))) < len(found), "variations come on top"
+    worth_a_try = [each for each in H100.rank(wanted) if (each.microseconds or 0.0) <= 2 * best]
+    assert len(worth_a_try) < len(found), "variations come on top"
 
 
 def test_what_is_asked_of_the_search_is_checked() -> None:

@@ -71,10 +71,11 @@ def matmul(
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
             any of ``tiledmm.variant.Config``. Only with a variant that is named.
         precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
-            accuracy (on Hopper, large products go to ``split_float32``); ``"ieee"``, float32 multiply-adds only;
-            ``"tf32"``, of float32, that or tensor cores that round operands to 11 significant bits, whichever is
-            faster; or ``split_float32`` with so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or
-            ``"bf16x9"``. Products of other types ignore it.
+            accuracy (large products go to ``split_float32`` on Hopper, float32's to ``split_tensor_core`` elsewhere);
+            ``"ieee"``, float32 multiply-adds only; ``"tf32"``, of float32, that or tensor cores that round operands to
+            11 significant bits, whichever is faster; or the first of those two variants that runs on the device, with
+            so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``. Products of other types
+            ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -364,7 +365,7 @@ def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dic
         return _Detour(product, keywords, kernel)
     model = launch.device_model(splits)
     table = table_of(model.gpu.name) if kernel["variant"] == AUTO else None
-    return launch.Plan(select(**kernel_of(product, **kernel), table=table, model=model))
+    return launch.Plan(select(**kernel_of(product, **kernel, model=model), table=table, model=model))
 
 
 def _only_entry(out: tuple[Any, ...]) -> Any:

@@ -11,7 +11,9 @@ from cupy.cuda import driver
 
 from tiledmm.codegen import Specialization, render
 from tiledmm.cubins import cubin_file
+from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
+from tiledmm.ladder import kernel_variants
 
 #: What NVRTC gets, besides the architecture and what CuPy adds itself: its include path and ``-ftz=true``.
 COMPILE_OPTIONS = ("-std=c++17",)
@@ -95,13 +97,19 @@ def _loaded(specialization: Specialization) -> Any:
 
 def _check_capability(specialization: Specialization) -> None:
     variant, compute = specialization.variant, specialization.compute
+    if variant.splits:  # pieces, of numbers that have as many parts
+        compute = next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
     has = str(cupy.cuda.Device().compute_capability)
-    if not variant.runs_on((int(has[:-1]), int(has[-1])), compute):
+    capability = int(has[:-1]), int(has[-1])
+    if not variant.runs_on(capability, compute):
         major, minor = variant.least_capability(compute)
         needed = f"{major}.{minor}" if variant.target else f"{major}.{minor} or newer"
+        others = [row for row in kernel_variants() if variant.splits and row.splits and row.multiplies(compute)]
+        likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
+        advice = f"{' and '.join(likewise)} does the same here, and 'warp_tiled'" if likewise else "'warp_tiled'"
         raise UnsupportedTypeError(
             f"variant {variant.name!r} multiplies {compute.dtype_name} on devices of compute capability {needed}, and "
-            f"this one has {has[:-1]}.{has[-1]}; 'warp_tiled' needs none"
+            f"this one has {has[:-1]}.{has[-1]}; {advice} needs none"
         )
     shared, most = specialization.dynamic_shared_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
     if shared > most:

@@ -43,8 +43,8 @@ FINDINGS, UNFOUND = "findings", 0x7F
 #: step of k is two.
 SHORTEST_SPLIT = 256
 
-# Bytes of Findings before the exponents (``cuda_src/findings.cuh``).
-_FINDINGS_HEAD = 12
+#: Bytes of Findings before the exponents (``cuda_src/findings.cuh``).
+FINDINGS_HEAD = 12
 
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
@@ -61,7 +61,8 @@ class Launch:
         begins: Bytes from the first element of each to where the pointer points.
         maps: How the copy engine finds A and B, for a kernel that has them copied so: these take the pointers' place.
         findings: Bytes from the beginning of the scratch memory of that name to what is found of each operand: its last
-            words are then the addresses. Empty for a kernel that has no part in it.
+            words are then the addresses, and before these, of a kernel that multiplies pieces, how far these are apart.
+            Empty for a kernel that has no part in it.
     """
 
     specialization: Specialization
@@ -185,27 +186,36 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
         return _schedule(replace(unsplit(specialization), condition=""), problem)
     kernel = specialization.kernel
     before, scratch, maps, found = [], [], [], 0
-    # Pieces are found by maps: A's and B's strides only say how many matrices further.
-    strides = (0, 0, 0, 0, *problem.strides[4:])
-    pieces = replace(problem, layout=kernel.layout, begins=(0, 0, problem.begins[2]), strides=strides)
-    begins = []
+    strides = [0, 0, 0, 0, *problem.strides[4:]]
+    pieces = replace(problem, layout=kernel.layout, begins=(0, 0, problem.begins[2]))
+    begins, apart = [], []
     for i, side in enumerate("ab"):
-        sizes, in_matrices = _once(problem, side, 1)
         rows = (problem.m, problem.n)[i]
-        launch, memory, mapped = _split(specialization, problem, i, found)
+        launch, memory, neighbours = _split(specialization, problem, i, found)
         before.append(launch)
         scratch.append(memory)
-        maps.append(mapped)
         begins.append(found)
-        found += _FINDINGS_HEAD + 4 * rows * math.prod(sizes)
+        _, matrices, lines, _ = memory.shape
+        size = lines * memory.pitch
+        apart.append(matrices * size)
+        if kernel.variant.target:  # pieces are found by maps: A's and B's strides only say how many matrices further
+            box, sizes = in_real_numbers(kernel.config, kernel.compute), (*memory.shape[:3], neighbours)
+            maps.append(map_of_pieces(i, box, memory.element, kernel.layout, sizes, memory.pitch))
+            size = 1
+        else:
+            strides[2 * i : 2 * i + 2] = (memory.pitch, 1) if kernel.layout[i] == "N" else (1, memory.pitch)
+        _, steps = _once(problem, side, size)
+        found += FINDINGS_HEAD + 4 * rows * matrices
         found += -found % 8
-        batch = zip(in_matrices, pieces.batch, strict=True)
+        batch = zip(steps, pieces.batch, strict=True)
         pieces = replace(pieces, batch=tuple(replace(dimension, **{side: step}) for step, dimension in batch))
+    pieces = replace(pieces, strides=tuple(strides))
     scratch.append(Scratch(FINDINGS, (found,), found, ELEMENTS["uint8"]))
     findings = begins[0], begins[1]
     names = scratch[0].name, scratch[1].name
-    planned = _schedule(specialization, pieces, (maps[0], maps[1]), names)
-    multiplying = replace(planned.multiplying, findings=findings)
+    planned = _schedule(specialization, pieces, tuple(maps), names)
+    words = np.append(planned.multiplying.words, apart)
+    multiplying = replace(planned.multiplying, findings=findings, words=words)
     launches = [multiplying if each is planned.multiplying else each for each in planned.launches]
     otherwise = _schedule(unsplit(specialization), problem)
     launches += [replace(each, findings=findings) for each in otherwise.launches]
@@ -241,11 +251,11 @@ def splitting(specialization: Specialization, operand: int) -> Specialization:
 
 def _split(
     specialization: Specialization, problem: Problem, operand: int, findings: int
-) -> tuple[Launch, Scratch, TensorMap]:
+) -> tuple[Launch, Scratch, int]:
     """Splits A (0) or B (1).
 
     Returns:
-        The launch, the memory that it fills, and how the copy engine finds the pieces there.
+        The launch, the memory that it fills, and how many neighbours there are the operand's: zeros follow.
     """
     spec = splitting(specialization, operand)
     side, piece = "ab"[operand], spec.c
@@ -263,13 +273,14 @@ def _split(
         rows, 1, problem.k, (row, col, 0, 0, *steps), _copying(problem, side, sizes, strides), spec.layout, ()
     )
     words = _words(spec.config, copied, (1, problem.k), plane)
-    memory = Scratch(f"pieces of {'AB'[operand]}", (spec.pieces, matrices, lines, neighbours), pitch, piece)
+    # Threads write four neighbours at a time, and blocks all of their rows.
+    width = max(spec.config.bm * piece.parts, spec.config.tn * spec.compute.parts)
+    shape = spec.pieces, matrices, lines, tiles(neighbours, width) * width
+    memory = Scratch(f"pieces of {'AB'[operand]}", shape, pitch, piece)
     begins = problem.begins[operand] * spec.a.itemsize, 0
     grid = _grid(tiles(rows, spec.config.bm) * _products(copied))
     launch = Launch(spec, grid, words, ("AB"[operand], memory.name), begins, findings=(findings, findings))
-    box = in_real_numbers(specialization.config, spec.compute)
-    mapped = map_of_pieces(operand, box, piece, specialization.kernel.layout, memory.shape, pitch)
-    return launch, memory, mapped
+    return launch, memory, neighbours
 
 
 def _in_bytes(specialization: Specialization, problem: Problem) -> Schedule:

@@ -140,6 +140,8 @@ class Model:
             kind: gpu.arch.multiply_adds(kind) * gpu.clock / (_H100.arch.multiply_adds(kind) * _H100.clock)
             for kind in {name for candidate in CANDIDATES for name in candidate.rates}
         }
+        # Pieces are multiplied by tensor cores, whatever the type that they are of.
+        self._speed_of_pieces = gpu.arch.half_lanes * gpu.clock / (_H100.arch.half_lanes * _H100.clock)
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
     def takes(self, variant: str) -> bool:
@@ -253,7 +255,7 @@ class Model:
         """Microseconds: of the SM that has most blocks or of the memory, and of the launches around it."""
         problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
         like, k = "int32" if "pack_words" in packs else _behaves_like(compute), problem.k
-        rate = candidate.rates[like] * self._speed[like]
+        rate = candidate.rates[like] * (self._speed_of_pieces if variant.splits else self._speed[like])
         letters = problem.layout
         a_bytes, b_bytes = _footprint(problem, 0) * product.a.itemsize, _footprint(problem, 1) * product.b.itemsize
         c_bytes = problem.m * problem.n * problem.products * compute.itemsize

@@ -195,9 +195,11 @@ def _matrix_wavefronts(spec: Specialization) -> float:
     """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
     config = spec.config
     rows = 4 * config.wm if spec.variant.target else config.wm  # four warps share what one instruction reads
-    if spec.variant.splits:  # 128 real columns with one instruction, and one for each product of pieces
-        cols = min(config.wn * spec.compute.parts, 128)
-        size = PIECES[config.products][0].itemsize * config.products * spec.compute.multiplies
+    if spec.variant.splits:
+        (piece, count), real = PIECES[config.products], config.wn * spec.compute.parts
+        # A warpgroup: 128 columns with one instruction, and one for each product of pieces. A warp reads a piece once.
+        cols, times = (min(real, 128), config.products) if spec.variant.target else (real, count)
+        size = piece.itemsize * times * spec.compute.multiplies
     elif spec.variant.in_bytes:  # one instruction for each pair of bytes
         cols, size = config.wn, _pairs_of_bytes(spec)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tiledmm.elements import TF32, Element
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant
 from tiledmm.model import H100, Choice, Model, oriented, specialization_of
 from tiledmm.operands import Product
@@ -14,11 +14,20 @@ from tiledmm.tuned import Table, describe_product
 
 AUTO = "auto"
 
-#: Schemes of ``split_float32``, as ``precision=`` names them, and the tile and numbers that each stands for.
-SCHEMES: dict[str, tuple[int, dict[str, int]]] = {
-    "fp16x3": (256, {"products": 3}),
-    "bf16x6": (128, {"products": 6, "stages": 2}),
-    "bf16x9": (128, {"products": 9, "stages": 2}),
+#: Schemes of products of pieces, as ``precision=`` names them: the variants that have them, the one that is taken where
+#: both run first, and the tile and numbers that each takes.
+SCHEMES: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
+    "fp16x3": {
+        "split_float32": (256, {"products": 3}),
+        "split_tensor_core": (128, {"products": 3}),
+    },
+    **{
+        f"bf16x{products}": {
+            "split_float32": (128, {"products": products, "stages": 2}),
+            "split_tensor_core": (128, {"products": products, "stages": 2, "min_blocks": 1}),
+        }
+        for products in (6, 9)
+    },
 }
 
 #: What ``precision=`` takes.
@@ -48,21 +57,40 @@ def precision_of(compute: Element) -> str:
 
 
 def kernel_of(
-    product: Product, variant: str, tile: int | None, config: Mapping[str, int] | None, precision: str
+    product: Product,
+    variant: str,
+    tile: int | None,
+    config: Mapping[str, int] | None,
+    precision: str,
+    model: Model = H100,
 ) -> dict[str, Any]:
     """What was asked for, as ``select`` takes it: a scheme stands for a variant, its tile and its numbers.
 
+    Unless a variant is named, that is the first that runs on the model's device.
+
     Raises:
         UnknownVariantError, ConfigError: If there is no such variant, or it does not go with that precision.
+        UnsupportedTypeError: If no variant that has the scheme runs there.
     """
     splits = variant != AUTO and find_variant(variant).splits
     if splits and not may_split(precision):
         raise ConfigError(f"precision {precision!r} is float32 multiply-adds, and variant {variant!r} has none")
-    if precision in SCHEMES and find_variant("split_float32").multiplies(product.compute):
-        if not splits and variant != AUTO:
-            raise ConfigError(f"precision {precision!r} is for variant 'split_float32', not {variant!r}")
-        own_tile, numbers = SCHEMES[precision]
-        variant, tile, config = "split_float32", own_tile if tile is None else tile, {**numbers, **(config or {})}
+    compute = product.compute
+    schemes = SCHEMES.get(precision, {})
+    if scheme := {name: numbers for name, numbers in schemes.items() if find_variant(name).multiplies(compute)}:
+        known = " or ".join(map(repr, scheme))
+        if variant == AUTO:
+            here = {each.variant for each in model.kernels_for(compute)}
+            variant = next((name for name in scheme if name in here), AUTO)
+        if variant == AUTO:
+            raise UnsupportedTypeError(
+                f"precision {precision!r} of {compute.dtype_name} needs {known}, which other devices run; "
+                "precision='float32' takes what runs on this one"
+            )
+        if variant not in scheme:
+            raise ConfigError(f"precision {precision!r} of {compute.dtype_name} is for {known}, not {variant!r}")
+        own_tile, numbers = scheme[variant]
+        tile, config = own_tile if tile is None else tile, {**numbers, **(config or {})}
     return {"name": variant, "tile": tile, "config": config, "product": with_precision(product, precision)}
 
 

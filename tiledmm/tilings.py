@@ -418,16 +418,20 @@ def shared_lines(config: Config, element: Element, layout: str) -> int:
     return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
-def pieces_in_lines(config: Config, element: Element) -> list[Rule]:
-    """Of ``split_float32``: what ``wgmma`` needs of its numbers, for pieces."""
-    known = config.products in PIECES
-    of_pieces = warpgroups(in_real_numbers(config, element), PIECES[config.products][0]) if known else ()
-    counted = " (in real numbers)" if element.parts > 1 else ""
-    return [
-        (known, f"products is {', '.join(map(str, PIECES))}"),
-        (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
-        *((holds, f"{rule}{counted}") for holds, rule in of_pieces),
-    ]
+def of_pieces(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
+    """Of kernels that multiply pieces: what another kernel needs of its numbers, for these."""
+
+    def of_both(config: Config, element: Element) -> list[Rule]:
+        known = config.products in PIECES
+        own = rules(in_real_numbers(config, element), PIECES[config.products][0]) if known else ()
+        counted = " (in real numbers)" if element.parts > 1 else ""
+        return [
+            (known, f"products is {', '.join(map(str, PIECES))}"),
+            (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
+            *((holds, f"{rule}{counted}") for holds, rule in own),
+        ]
+
+    return of_both
 
 
 def in_real_numbers(config: Config, element: Element) -> Config:
@@ -453,6 +457,20 @@ def split_float32(tile: int, element: Element) -> Config:
     real = replace(_warpgroup_tiles(tile, piece, {64: 4, 128: 3, 256: 2}[tile]), products=3)
     bn, bk = tile // element.parts, real.bk // element.parts
     return replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
+
+
+def shared_swizzled_pieces(config: Config, element: Element, layout: str) -> int:
+    """Swizzled tiles of all pieces; none of a number of products that there is not (see the rules)."""
+    if config.products not in PIECES:
+        return 0
+    piece, count = PIECES[config.products]
+    return count * shared_swizzled(config, piece, layout)
+
+
+def split_tensor_core(tile: int, element: Element) -> Config:
+    """As ``tensor_core``, with shorter steps along K: there are two tiles for one."""
+    piece, _ = PIECES[3]
+    return replace(tensor_core(tile, piece), products=3, bk=16, unroll=16, stages={64: 4, 128: 3}[tile])
 
 
 def split_along_k(products: int, element: Element) -> Config:

@@ -478,6 +478,7 @@ struct Problem {
     long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
     Strides a, b, c;
+    long long piece_a, piece_b;   // elements from one piece of A to the next, and of B
     Findings *of_a, *of_b;
 };
 

@@ -16,14 +16,26 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import plain, small_integers
 from tiledmm.codegen import specialize
 from tiledmm.compilation import compiled
-from tiledmm.elements import ELEMENTS, PIECES
+from tiledmm.elements import ELEMENTS
+from tiledmm.errors import UnsupportedTypeError
 from tiledmm.geometry import splitting, unsplit
-from tiledmm.ladder import find_variant
+from tiledmm.ladder import find_variant, kernel_variants
+from tiledmm.selection import SCHEMES
 
-VARIANT = find_variant("split_float32")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
-TILES = VARIANT.tiles
-TYPES = tuple(name for name, _ in VARIANT.types)
+ROWS = [(row, name) for row in kernel_variants() if row.splits for name, _ in row.types]
+#: Variants and types: what runs on this device, the fastest first, and what does not.
+RUN = [(row.name, dtype) for row, dtype in ROWS if row.runs_on(CAPABILITY, ELEMENTS[dtype])]
+ELSEWHERE = [(row.name, dtype) for row, dtype in ROWS if (row.name, dtype) not in RUN]
+#: Numbers that are not a tile's own: columns are of real numbers.
+NUMBERS = {
+    "split_float32": ({"cluster": 1, "bm": 128}, {"bm": 128, "bn": 128, "wn": 128, "tn": 32, "cluster": 2}),
+    "split_tensor_core": (
+        {"stages": 2},
+        {"min_blocks": 1},
+        {"bm": 64, "bn": 64, "wm": 32, "wn": 32, "tm": 4, "tn": 8, "bk": 32, "unroll": 32},
+    ),
+}
 #: What is multiplied by tensor cores: the rest is not for pieces, and the CUDA cores do it.
 SPLIT = {
     "normal",
@@ -34,7 +46,8 @@ SPLIT = {
     "integers to 64",
 }
 
-pytestmark = pytest.mark.skipif(not VARIANT.runs_on(CAPABILITY, ELEMENTS["float32"]), reason="needs Hopper")
+pytestmark = pytest.mark.skipif(not RUN, reason="needs compute capability 8.0 or newer")
+each_kernel = pytest.mark.parametrize(("variant", "dtype"), RUN)
 
 
 def integers(rng: np.random.Generator, *shape: int, dtype: str = "float32", bound: int = 2) -> np.ndarray:
@@ -64,9 +77,10 @@ def scaled(numbers: dict[str, int], dtype: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("layout", ["".join(pair) for pair in itertools.product("NTG", repeat=2)])
-@pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("dtype", TYPES)
-def test_every_layout_and_edge(dtype: str, tile: int, layout: str) -> None:
+@pytest.mark.parametrize(
+    ("variant", "dtype", "tile"), [(name, dtype, tile) for name, dtype in RUN for tile in find_variant(name).tiles]
+)
+def test_every_layout_and_edge(variant: str, dtype: str, tile: int, layout: str) -> None:
     rng = np.random.default_rng(110)
     count = ELEMENTS[dtype].parts
     bn, least = tile // count, 256 // count
@@ -77,14 +91,14 @@ def test_every_layout_and_edge(dtype: str, tile: int, layout: str) -> None:
         for letter in "NTG" if n == 9 else "N":
             what = f"{dtype} {tile} {layout}, C {letter} {m}x{n}x{k}"
             out = matrix_layout(letter)
-            check_into(exact_product(left, right), out, x1, x2, what, variant="split_float32", tile=tile)
-        assert splits(x1, x2) == (k >= least)
+            check_into(exact_product(left, right), out, x1, x2, what, variant=variant, tile=tile)
+        assert splits(x1, x2, variant) == (k >= least)
 
 
 @pytest.mark.parametrize("skipped", range(5))
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_operands_that_begin_anywhere(dtype: str, layout: str, skipped: int) -> None:
+@each_kernel
+def test_operands_that_begin_anywhere(variant: str, dtype: str, layout: str, skipped: int) -> None:
     # Neighbours are read together where rows, or columns, begin at multiples of what that takes, and end there.
     rng = np.random.default_rng(121)
 
@@ -99,37 +113,37 @@ def test_operands_that_begin_anywhere(dtype: str, layout: str, skipped: int) -> 
         left, right = integers(rng, m, k, dtype=dtype), integers(rng, k, n, dtype=dtype)
         x1, x2 = (part_of_a_matrix(x, letter) for x, letter in zip((left, right), layout, strict=True))
         what = f"{dtype} {layout} {skipped} {m}x{n}x{k}"
-        check_into(exact_product(left, right), plain(2), x1, x2, what, variant="split_float32")
+        check_into(exact_product(left, right), plain(2), x1, x2, what, variant=variant)
 
 
-@pytest.mark.parametrize("products", PIECES)
-@pytest.mark.parametrize("dtype", TYPES)
-def test_resources(dtype: str, products: int) -> None:
+@pytest.mark.parametrize("scheme", SCHEMES)
+@each_kernel
+def test_resources(variant: str, dtype: str, scheme: str) -> None:
+    tile, numbers = SCHEMES[scheme][variant]
     for layout in ("NN", "NT", "TN", "TT", "GG"):
-        numbers = {"products": products, "stages": 2}
-        spec = specialize("split_float32", tile=128, dtype=dtype, layout=layout, config=numbers)
+        spec = specialize(variant, tile=tile, dtype=dtype, layout=layout, config=numbers)
         for each in (spec.kernel, splitting(spec, 0), splitting(spec, 1), unsplit(spec).kernel):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
-    for tile in TILES:
-        assert tiledmm.kernel("split_float32", tile=tile, dtype=dtype).local_bytes == 0
+    for tile in find_variant(variant).tiles:
+        assert tiledmm.kernel(variant, tile=tile, dtype=dtype).local_bytes == 0
 
 
 @pytest.mark.parametrize("k", [256, 300, 2000, 20_000])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", TYPES)
-def test_the_promise_is_kept(dtype: str, kind: str, k: int) -> None:
+@each_kernel
+def test_the_promise_is_kept(variant: str, dtype: str, kind: str, k: int) -> None:
     for layout in ("NN", "TT"):
         a, b = operands(kind, dtype, cupy, cupy.random.RandomState(111), 200, 264, k)
         a, b = (x if letter == "N" else cupy.asfortranarray(x) for x, letter in zip((a, b), layout, strict=True))
-        errors = accuracy(a, b, variant="split_float32")
+        errors = accuracy(a, b, variant=variant)
         assert keeps_promise({"errors": errors}), f"{layout}: {errors}"
-        assert splits(a, b) == (kind in SPLIT)
+        assert splits(a, b, variant) == (kind in SPLIT)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_numbers_that_have_no_pieces(dtype: str) -> None:
+@each_kernel
+def test_numbers_that_have_no_pieces(variant: str, dtype: str) -> None:
     rng = cupy.random.RandomState(112)
     a, b = normal(rng, 300, 400, dtype=dtype), normal(rng, 400, 200, dtype=dtype)
     places = ("real", "imag")[: ELEMENTS[dtype].parts]
@@ -137,22 +151,22 @@ def test_numbers_that_have_no_pieces(dtype: str) -> None:
         x = a.copy()
         getattr(x, part)[123, 45] = value
         for left, right in ((x, b), (b.T, x.T)):
-            assert not splits(left, right)
-            found, expected = (tiledmm.matmul(left, right, variant=name) for name in ("split_float32", "warp_tiled"))
+            assert not splits(left, right, variant)
+            found, expected = (tiledmm.matmul(left, right, variant=name) for name in (variant, "warp_tiled"))
             np.testing.assert_array_equal(parts(found), parts(expected))
     for scale in (1e30, 2.0**62, 2.0**55):  # float32's products overflow, its sums may, and they do not
         x, y = a * cupy.float32(scale), b * cupy.float32(scale)
-        found, expected = (parts(tiledmm.matmul(x, y, variant=name)) for name in ("split_float32", "warp_tiled"))
+        found, expected = (parts(tiledmm.matmul(x, y, variant=name)) for name in (variant, "warp_tiled"))
         assert (np.array_equal(found, expected, equal_nan=True)) == (scale > 2.0**55)
         np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
-    zeros = parts(tiledmm.matmul(cupy.zeros_like(a), -b, variant="split_float32"))
+    zeros = parts(tiledmm.matmul(cupy.zeros_like(a), -b, variant=variant))
     assert not zeros.any()
     assert not np.signbit(zeros).any()
 
 
 @pytest.mark.parametrize(("of_a", "of_b"), [(-100, -30), (-126, 20), (-140, 120), (-130, -10), (100, -120), (60, 50)])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_far_exponents(dtype: str, of_a: int, of_b: int) -> None:
+@each_kernel
+def test_far_exponents(variant: str, dtype: str, of_a: int, of_b: int) -> None:
     # Powers of two change no bit but where results, or operands, are subnormal: those round once.
     rng = np.random.default_rng(113)
     # On the host: CuPy's flushes subnormals.
@@ -161,69 +175,74 @@ def test_far_exponents(dtype: str, of_a: int, of_b: int) -> None:
         for shape, exponent in (((130, 256), of_a), ((256, 140), of_b))
     )
     exact = wide(x) @ wide(y)
-    found = tiledmm.matmul(to_device(x), to_device(y), variant="split_float32").get()
+    found = tiledmm.matmul(to_device(x), to_device(y), variant=variant).get()
     size = abs(wide(x)) @ abs(wide(y))
     # Subnormal operands are left to multiply-adds, of which each may be half a step off.
     assert (abs(found - exact) <= 2.0**-20 * size + 4 * 256 * 2.0**-150).all()
     assert found.any() or not exact.astype(dtype).any()
 
 
-@pytest.mark.parametrize("scheme", ["fp16x3", "bf16x6", "bf16x9"])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_schemes(dtype: str, scheme: str) -> None:
+@pytest.mark.parametrize("scheme", SCHEMES)
+@each_kernel
+def test_schemes(variant: str, dtype: str, scheme: str) -> None:
     rng = cupy.random.RandomState(114)
     a, b = normal(rng, 300, 1000, dtype=dtype), normal(rng, 1000, 280, dtype=dtype)
-    found = tiledmm.matmul(a, b, precision=scheme)
+    found = tiledmm.matmul(a, b, variant=variant, precision=scheme)
     exact = cupy.matmul(wide(a), wide(b))
     assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 2.5e-7
+    if variant == next(name for name, its in RUN if its == dtype):
+        assert bool((tiledmm.matmul(a, b, precision=scheme) == found).all()), "the first that runs here"
     whole = operands("integers to 64", dtype, cupy, rng, 140, 150, 300)
-    found = tiledmm.matmul(*whole, precision=scheme)
+    found = tiledmm.matmul(*whole, variant=variant, precision=scheme)
     assert bool((found == cupy.matmul(*map(wide, whole))).all())
     # A complex row with one 1 in each part makes sums of two terms, and counts such of a few that are large: float32
     # rounds these once, and tensor cores cut off, then round. That is what a scheme does which is asked for by name.
     few_terms = {"one 1 a row", "counts of words"} if dtype == "complex64" else set()
     for kind in (name for name in KINDS if name not in few_terms):
-        errors = accuracy(*operands(kind, dtype, cupy, rng, 140, 150, 1000), precision=scheme)
+        errors = accuracy(*operands(kind, dtype, cupy, rng, 140, 150, 1000), variant=variant, precision=scheme)
         assert keeps_promise({"errors": errors}), f"{kind}: {errors}"
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("numbers", [{}, {"split_k": 3}, {"group": 1}, {"cluster": 1, "bm": 128}, {"bm": 128, "bn": 128,
-                                     "wn": 128, "tn": 32, "cluster": 2}])  # fmt: skip
-def test_batches_and_numbers(numbers: dict[str, int], dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("variant", "dtype", "numbers"),
+    [(name, dtype, numbers) for name, dtype in RUN for numbers in ({}, {"split_k": 3}, {"group": 1}, *NUMBERS[name])],
+)
+def test_batches_and_numbers(variant: str, dtype: str, numbers: dict[str, int]) -> None:
     rng = np.random.default_rng(115)
     numbers = scaled(numbers, dtype)
     left, right = integers(rng, 3, 150, 833, dtype=dtype), integers(rng, 833, 300, dtype=dtype)
     x1, x2 = to_device(left), to_device(right)
     expected = exact_product(left, right)
-    check_into(expected, plain(3), x1, x2, "one B", variant="split_float32", config=numbers)
-    check_into(
-        expected.swapaxes(1, 2), plain(3), x2.T, x1.swapaxes(1, 2), "one A", variant="split_float32", config=numbers
-    )
+    check_into(expected, plain(3), x1, x2, "one B", variant=variant, config=numbers)
+    check_into(expected.swapaxes(1, 2), plain(3), x2.T, x1.swapaxes(1, 2), "one A", variant=variant, config=numbers)
     x = normal(cupy.random.RandomState(115), 3, 2, 140, 256, dtype=dtype)
-    found = tiledmm.matmul(x, x.swapaxes(2, 3)[:, :1], variant="split_float32", config=numbers)
+    found = tiledmm.matmul(x, x.swapaxes(2, 3)[:, :1], variant=variant, config=numbers)
     exact = cupy.matmul(wide(x), wide(x).swapaxes(2, 3)[:, :1])
     assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 2.5e-7
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_batches_that_cannot_be_merged(dtype: str) -> None:
+@each_kernel
+def test_batches_that_cannot_be_merged(variant: str, dtype: str) -> None:
     rng = np.random.default_rng(116)
     many = integers(rng, 2, 3, 2, 3, 16, 264, dtype=dtype)
     x1 = to_device(many).transpose(3, 0, 2, 1, 4, 5)[::2]
     x2 = to_device(integers(rng, 264, 32, dtype=dtype))
-    check_into(exact_product(to_host(x1), to_host(x2)), plain(6), x1, x2, "batch", variant="split_float32", tile=64)
+    check_into(exact_product(to_host(x1), to_host(x2)), plain(6), x1, x2, "batch", variant=variant, tile=64)
 
 
 @pytest.mark.parametrize(
-    ("compute", "dtype"),
-    [*(("float32", name) for name in ("float16", "float32", "float64", "complex64", "complex128")),
-     ("complex64", "complex64"), ("complex64", "complex128")],
-)  # fmt: skip
-def test_results_and_operands_of_other_types(compute: str, dtype: str) -> None:
+    ("variant", "compute", "dtype"),
+    [
+        (name, compute, dtype)
+        for name, compute in RUN
+        for dtype in ("float16", "float32", "float64", "complex64", "complex128")
+        if compute == "float32" or dtype.startswith("complex")
+    ],
+)
+def test_results_and_operands_of_other_types(variant: str, compute: str, dtype: str) -> None:
     rng = np.random.default_rng(117)
     left, right = integers(rng, 140, 300, dtype=compute), integers(rng, 300, 150, dtype=compute)
-    keywords: dict[str, Any] = {"variant": "split_float32", "casting": "unsafe"}
+    keywords: dict[str, Any] = {"variant": variant, "casting": "unsafe"}
     expected = exact_product(left, right).astype(dtype)
     check_into(expected, plain(2), to_device(left), to_device(right), dtype, **keywords)
     for narrow in ("int16", "float32"):
@@ -232,55 +251,69 @@ def test_results_and_operands_of_other_types(compute: str, dtype: str) -> None:
             check_into(expected, plain(2), to_device(x1), to_device(x2), narrow, **keywords)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_the_data_decides_in_a_captured_graph(dtype: str) -> None:
+@each_kernel
+def test_the_data_decides_in_a_captured_graph(variant: str, dtype: str) -> None:
     rng = cupy.random.RandomState(118)
     a, b = normal(rng, 400, 500, dtype=dtype), normal(rng, 500, 300, dtype=dtype)
     spread = operands("exponents from -60 to 60", dtype, cupy, rng, 400, 300, 500)
-    tiledmm.matmul(a, b, variant="split_float32")  # plans and compiles
+    tiledmm.matmul(a, b, variant=variant)  # plans and compiles
     x1, x2, out = a.copy(), b.copy(), cupy.empty((400, 300), dtype)
     cupy.cuda.runtime.deviceSynchronize()
     with cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
-        tiledmm.matmul(x1, x2, out=out, variant="split_float32")
+        tiledmm.matmul(x1, x2, out=out, variant=variant)
         graph = stream.end_capture()
         for left, right in ((a, b), spread, (a, b)):
             x1[...], x2[...] = left, right
             out.fill(cupy.nan)
             graph.launch(stream)
             stream.synchronize()
-            expected = tiledmm.matmul(left, right, variant="split_float32")
+            expected = tiledmm.matmul(left, right, variant=variant)
             np.testing.assert_array_equal(out.get(), expected.get())
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_runs_have_the_same_bits_and_share_no_memory(dtype: str) -> None:
+@each_kernel
+def test_runs_have_the_same_bits_and_share_no_memory(variant: str, dtype: str) -> None:
     rng = cupy.random.RandomState(119)
     a, b = normal(rng, 1000, 700, dtype=dtype), normal(rng, 700, 900, dtype=dtype)
-    first = tiledmm.matmul(a, b, variant="split_float32").get()
+    first = tiledmm.matmul(a, b, variant=variant).get()
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
     cupy.cuda.runtime.deviceSynchronize()
     found = []
     for turn in range(8):
         with streams[turn % 4]:
-            found.append(tiledmm.matmul(a, b, variant="split_float32"))
+            found.append(tiledmm.matmul(a, b, variant=variant))
     cupy.cuda.runtime.deviceSynchronize()
     for each in found:
         np.testing.assert_array_equal(each.get(), first)
     square = a[:, :700] @ a[:, :700].T
-    expected = tiledmm.matmul(square, square.copy(), variant="split_float32")
-    assert tiledmm.matmul(square, square, out=square, variant="split_float32") is square
+    expected = tiledmm.matmul(square, square.copy(), variant=variant)
+    assert tiledmm.matmul(square, square, out=square, variant=variant) is square
     np.testing.assert_array_equal(square.get(), expected.get())
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_precision_decides_what_auto_takes(dtype: str) -> None:
+@pytest.mark.parametrize(("variant", "dtype"), ELSEWHERE)
+def test_a_variant_for_other_devices_says_what_runs_here(variant: str, dtype: str) -> None:
+    a = cupy.ones((300, 300), dtype)
+    likewise = [name for name, its in RUN if its == dtype]
+    says = f"{variant!r} multiplies {dtype} on devices .* {(likewise or ['warp_tiled'])[0]!r}"
+    with pytest.raises(UnsupportedTypeError, match=says):
+        tiledmm.matmul(a, a, variant=variant)
+    if not likewise:
+        with pytest.raises(UnsupportedTypeError, match=f"of {dtype} needs {variant!r}"):
+            tiledmm.matmul(a, a, precision="fp16x3")
+
+
+@each_kernel
+def test_precision_decides_what_auto_takes(variant: str, dtype: str) -> None:
     rng = cupy.random.RandomState(120)
     a, b = normal(rng, 4096, 2048, dtype=dtype), normal(rng, 2048, 2048, dtype=dtype)
-    assert "split_float32" in str(tiledmm.explain(a, b).choices[0])
+    first = next(name for name, its in RUN if its == dtype)
+    if CAPABILITY in ((8, 0), (9, 0)) and variant == first:  # whose tensor cores are fast enough
+        assert variant in str(tiledmm.explain(a, b).choices[0])
+        assert not bool((tiledmm.matmul(a, b) == tiledmm.matmul(a, b, precision="ieee")).all())
     assert not any("split" in str(choice) for choice in tiledmm.explain(a, b, precision="ieee").choices)
-    by_name = tiledmm.matmul(a, b, variant="split_float32")
+    by_name = tiledmm.matmul(a, b, variant=variant)
     exact, ieee = tiledmm.matmul(a, b, precision="ieee"), tiledmm.matmul(a, b, variant="warp_tiled")
     np.testing.assert_array_equal(exact.get(), ieee.get())
-    assert not bool((tiledmm.matmul(a, b) == exact).all())
     assert bool((by_name != exact).any())

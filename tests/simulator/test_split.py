@@ -12,21 +12,12 @@ import pytest
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.codegen import render
 from tiledmm.elements import ELEMENTS
-from tiledmm.geometry import FINDINGS, UNFOUND, Launch, Schedule, schedule
+from tiledmm.geometry import FINDINGS, FINDINGS_HEAD, UNFOUND, Launch, Schedule, schedule
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.selection import select
 from tiledmm.simulator import machine, toolchain
 from tiledmm.tensor_maps import TensorMap
 
-# What the simulator has no word for.
-ATOMIC_MIN = """
-inline int atomicMin(int* place, int value) {
-    int found = __atomic_load_n(place, __ATOMIC_SEQ_CST);
-    while (value < found && !__atomic_compare_exchange_n(place, &found, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-    return found;
-}
-"""
-HEAD = 12  # bytes of what is found before the exponents
 NEVER = -(1 << 30)
 
 
@@ -57,7 +48,7 @@ class Device:
     def launch(self, launch: Launch) -> None:
         spec = launch.specialization
         assert spec.variant.name == "split"
-        path = toolchain.build_kernel(ATOMIC_MIN + render(spec), spec.symbol, arch=900, instrumented=False)
+        path = toolchain.build_kernel(render(spec), spec.symbol, arch=900, instrumented=False)
         begins = zip(launch.operands, launch.begins, strict=True)
         found = [self.addresses[FINDINGS] + begin for begin in launch.findings]
         machine.execute(
@@ -83,7 +74,7 @@ class Device:
 
     def found(self, begin: int, count: int) -> tuple[int, bool, int, np.ndarray]:
         """What was found of an operand: usual elements, whether all are short, the least scale, exponents."""
-        words = self.memory[FINDINGS][begin : begin + HEAD + 4 * count].view(np.int32)
+        words = self.memory[FINDINGS][begin : begin + FINDINGS_HEAD + 4 * count].view(np.int32)
         return int(words[0]), bool(words[1]), int(words[2]), words[3:]
 
 

@@ -152,8 +152,8 @@ def simulate(
             return done
         np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
         return replace(done, result=out)
-    wanted = kernel_of(product, variant, tile, config, precision)
-    choice = select(**wanted, model=_model(may_split(precision)))
+    model = _model(may_split(precision))
+    choice = select(**kernel_of(product, variant, tile, config, precision, model), model=model)
     return _Run(choice, source, settings).on(x1, x2, out)
 
 
@@ -187,7 +187,8 @@ class _Run:
                 if multiplying:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
-                self.kernels.append(_Kernel(named, source if multiplying else None, settings))
+                found = names.get(geometry.FINDINGS, "")
+                self.kernels.append(_Kernel(named, source if multiplying else None, settings, found))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product
@@ -214,13 +215,13 @@ class _Run:
         try:
             for piece, each in enumerate(placed):
                 each.place(memory, piece, filled=each.name in ("A", "B"))
-            outcomes = [
-                [self._launch(kernel, placed, offsets) for kernel in self.kernels]
-                for offsets in product.problem.outer_offsets()
-            ]
+            outcomes = []
+            for offsets in product.problem.outer_offsets():
+                self._forget_findings(placed)
+                outcomes.append([self._launch(kernel, placed, offsets) for kernel in self.kernels])
             report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
-                missing = (found for each in placed[2:] for found in self._not_written(each))
+                missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
             events: tuple[Event, ...] = ()
             if self.settings.traced_block is not None:
@@ -238,7 +239,19 @@ class _Run:
             each.origin + starts.get(each.name, 0) * each.itemsize + begin
             for each, begin in zip(operands, kernel.launch.begins, strict=True)
         ]
-        return kernel.run(operands, pointers)
+        if kernel.spec.condition == "does not split":
+            operands[-1].begin_anew()  # the others' result, if there is one, gives way to this
+        return kernel.run(operands, pointers, arrays.get(kernel.found))
+
+    def _forget_findings(self, placed: list[_Placed]) -> None:
+        """What is found of operands that are split is as it is before the first launch."""
+        for kernel in self.kernels:
+            for array in placed:
+                if kernel.launch.findings and array.name == kernel.found:
+                    array.memory[:] = geometry.UNFOUND
+                    array.begin_anew()
+                    for begin in kernel.launch.findings:  # which all blocks look at, and write, as they come
+                        array.cells[begin : begin + geometry.FINDINGS_HEAD] = machine.ANYBODYS
 
     def _report(self, outcomes: list[list[machine.Outcome]], placed: list[_Placed]) -> Report:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
@@ -262,12 +275,14 @@ class _Run:
             seconds=sum(each.seconds for its in of_kernel for each in its),
         )
 
-    def _not_written(self, array: _Placed) -> tuple[Finding, ...]:
+    def _not_written(self, array: _Placed, is_result: bool) -> tuple[Finding, ...]:
         """Elements of the result, or of what launches pass on, that are as they were."""
-        missing = np.argwhere(array.of_elements(array.cells) == 0)
-        if not len(missing):
+        missing = np.argwhere(array.of_elements(array.written) == 0)
+        kernels = [each for each in self.kernels if each.launch.operands[-1] == array.name]
+        idle = not is_result and any(each.spec.condition == "splits" for each in kernels) and not array.written.any()
+        if not len(missing) or not kernels or idle:
             return ()
-        symbol = next(each.spec.symbol for each in self.kernels if each.launch.operands[-1] == array.name)
+        symbol = kernels[0].spec.symbol
         first = tuple(int(i) for i in missing[0])
         message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
         nowhere = (0, 0, 0)
@@ -277,8 +292,9 @@ class _Run:
 class _Kernel:
     """One launch of a product, its kernel compiled for the CPU."""
 
-    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings) -> None:
+    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, found: str) -> None:
         self.launch, self.spec, self.settings = launch, launch.specialization, settings
+        self.found = found  # name of the memory for what is found of operands, if there is any
         self.target = find_target(settings.target)
         self.text = render(self.spec) if source is None else _read(source, self.spec)
         path = toolchain.build_kernel(
@@ -291,15 +307,20 @@ class _Kernel:
         self.debug = debug_info(path)
         self.lines = SourceLines(self.debug, self.text)
 
-    def run(self, operands: list[_Placed], pointers: list[int]) -> machine.Outcome:
+    def run(self, operands: list[_Placed], pointers: list[int], found: _Placed | None) -> machine.Outcome:
         width, height = self.spec.block
         settings = self.settings
+        reached = [each.operand(writable=each is operands[-1]) for each in operands]
+        words = self.launch.words
+        if found is not None and self.launch.findings:
+            reached.append(found.operand(writable=self.spec.condition == "finds"))
+            words = np.append(words, [found.begin + begin for begin in self.launch.findings])
         return machine.execute(
             self.code,
             grid=(*self.launch.grid, 1),
             block=(width, height, 1),
-            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), self.launch.words),
-            operands=[each.operand(writable=each is operands[-1]) for each in operands],
+            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), words),
+            operands=reached,
             shared=self.shared,
             checks=settings.checks,
             counts=settings.counts or settings.machine,
@@ -400,6 +421,7 @@ class _Placed:
         self.room = self.bytes + _ALIGNMENT
         self.begin = 0
         self.cells = np.zeros(0, np.uint64)
+        self.before = np.zeros(0, np.bool_)
 
     @property
     def origin(self) -> int:
@@ -415,10 +437,22 @@ class _Placed:
             self.view()[...] = self.array
         else:
             self.cells = np.zeros(self.bytes // self.itemsize, np.uint64)
+            self.before = np.zeros(self.cells.shape, np.bool_)
         dense = self.array.size * self.itemsize == self.bytes
         self.valid = None if dense else np.zeros(self.bytes // self.itemsize, np.uint8)
         if self.valid is not None:
             self.of_elements(self.valid)[...] = 1
+
+    def begin_anew(self) -> None:
+        """Lets what was written be written again."""
+        self.before |= self.cells != 0
+        self.cells[:] = 0
+
+    @property
+    def written(self) -> np.ndarray[Any, Any]:
+        """Of each place, whether something was ever written there."""
+        written: np.ndarray[Any, Any] = self.before | (self.cells != 0)
+        return written
 
     def view(self) -> np.ndarray[Any, Any]:
         """The array there."""

@@ -1,0 +1,1236 @@
+// tiledmm_split_tensor_core_f16_f16_f16_f32x3_128x128x16_nt
+// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=128 bn=128 bk=16 tm=8 tn=8 pad=0 stages=3 unroll=16 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=3
+
+// The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
+//
+// CuPy compiles with -ftz=true, under which plain C++ float arithmetic and float conversions flush subnormals to zero.
+// cuBLAS keeps them, and so do these functions: inline PTX and the *_ieee_* intrinsics are not touched by the flag.
+
+#if __CUDA_ARCH__ >= 800
+#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#else
+#define TILEDMM_CP_ASYNC 0
+#endif
+
+// Threads that an SM holds at a time.
+#if __CUDA_ARCH__ == 750
+#define TILEDMM_SM_THREADS 1024
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+#define TILEDMM_SM_THREADS 1536
+#else
+#define TILEDMM_SM_THREADS 2048
+#endif
+
+#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+
+// ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
+
+__device__ __forceinline__ float half_to_float(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ unsigned short float_to_half(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ unsigned short float_to_bfloat(float value) {
+#if __CUDA_ARCH__ >= 800
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+#else
+    const unsigned bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;   // NaN
+    return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}
+
+__device__ __forceinline__ unsigned short double_to_half(double value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));
+    return bits;
+}
+
+__device__ __forceinline__ double float_to_double(float value) {
+    double wide;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(value));
+    return wide;
+}
+
+__device__ __forceinline__ float double_to_float(double value) {
+    float narrow;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));
+    return narrow;
+}
+
+__device__ __forceinline__ float add(float x, float y) {
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+    return sum;
+}
+
+__device__ __forceinline__ float negate(float x) {
+    float negative;
+    asm("neg.f32 %0, %1;" : "=f"(negative) : "f"(x));
+    return negative;
+}
+
+// The sum and four products of bytes, modulo 2^32.
+__device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
+    asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+// ---- wide stores ----
+
+// Writes neighbours to global memory, at a multiple of their size, up to 16 bytes at a time. Left to itself, the compiler
+// writes them one by one: a kernel that may also have to write single elements, at edges, gets no wide stores.
+//
+// A wide store takes registers that lie side by side. Asked for the sums' own, the compiler keeps these so from the start,
+// and then finds no places for them that are free of register bank conflicts in the mainloop. So the words are new values:
+// 0 is added to them, which the compiler does not know to be 0.
+template <class T>
+__device__ __forceinline__ void store(T* global, const T& neighbours) {
+    if constexpr (sizeof(T) % 8 == 0) {
+        constexpr int WORDS = sizeof(T) / 4;
+        const unsigned zero = blockIdx.z;   // no grid here has a third dimension
+        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
+        unsigned words[WORDS];
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
+        if constexpr (WORDS == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        } else {
+#pragma unroll
+            for (int w = 0; w < WORDS; w += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + w), "r"(words[w]), "r"(words[w + 1]), "r"(words[w + 2]), "r"(words[w + 3])
+                             : "memory");
+        }
+    } else {
+        *global = neighbours;
+    }
+}
+
+// ---- asynchronous copies ----
+
+// Copies `source_bytes` from global to shared memory, without waiting, and zeros up to BYTES.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// What was copied since the last call is a group.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until no more than PENDING groups are on their way.
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+#endif
+
+// ---- elements copied from global to shared memory ----
+
+// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+template <class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
+#else
+    *shared = valid ? *global : T{};
+#endif
+}
+
+// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* global, int count) {
+    static_assert(N * sizeof(T) == 16, "a whole vector");
+#if TILEDMM_CP_ASYNC
+    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+#endif
+}
+
+// The copies that this thread started since the last call are a group.
+__device__ __forceinline__ void commit_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_commit();
+#endif
+}
+
+// Waits until no more than PENDING of this thread's groups of copies are on their way.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait<PENDING>();
+#endif
+}
+
+// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+__device__ __forceinline__ void wait_for_copies() {
+#if TILEDMM_CP_ASYNC
+    cp_async_wait_all();
+#endif
+}
+// Element types: how each is stored in memory, what its sums are accumulated in, and how one becomes another.
+//
+//   stored                    accumulated as     why
+//   float16 bfloat16 float32  float32            rounded once, at the end
+//   float64                   float64
+//   complex64 complex128      the same           four real fused multiply-adds a product
+//   (u)int8 .. (u)int32       unsigned 32-bit    wraps; the low bits of a product depend on the low bits alone
+//   (u)int64                  unsigned 64-bit
+//   boolean                   any-of-ands
+//   int8x4 uint8x4            unsigned 32-bit    four products an instruction: words that pack_words made
+//   booleanx32                any-of-ands        32 an instruction
+
+using int8 = signed char;
+using int16 = short;
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+using float32 = float;
+using tf32 = float32;   // multiplied by tensor cores, which ignore the last 13 bits
+using float64 = double;
+
+struct boolean {
+    uint8 byte;   // any value but 0 is true, as NumPy reads it
+};
+struct float16 {
+    uint16 bits;
+};
+struct bfloat16 {
+    uint16 bits;
+};
+template <class Real>
+struct alignas(2 * sizeof(Real)) Complex {
+    Real re, im;
+};
+using complex64 = Complex<float32>;
+using complex128 = Complex<float64>;
+
+struct Truth {
+    uint32 bit;
+};
+
+struct int8x4 {   // neighbours along k, the first in the lowest byte
+    using Element = int8;
+    uint32 bits;
+};
+struct uint8x4 {
+    using Element = uint8;
+    uint32 bits;
+};
+struct booleanx32 {
+    using Element = boolean;
+    uint32 bits;
+};
+
+struct Bytes {   // four elements, or the sum of products of such
+    uint32 bits;
+};
+struct Bits {   // 32 elements, or, in any order, the truth of what their ands came to
+    uint32 bits;
+};
+
+// ---- widen: a stored element as the number it is ----
+
+__device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
+__device__ __forceinline__ float widen(bfloat16 x) { return __uint_as_float(static_cast<uint32>(x.bits) << 16); }
+__device__ __forceinline__ uint8 widen(boolean x) { return x.byte != 0; }
+template <class T>
+__device__ __forceinline__ T widen(T x) {
+    return x;
+}
+
+// ---- cast: a number as an element of another type, rounded to nearest even ----
+
+template <class To>
+struct Cast {
+    template <class From>
+    static __device__ __forceinline__ To from(From x) {
+        return static_cast<To>(x);
+    }
+};
+template <>
+struct Cast<float32> {
+    static __device__ __forceinline__ float32 from(float32 x) { return x; }
+    static __device__ __forceinline__ float32 from(float64 x) { return double_to_float(x); }
+    template <class Integer>
+    static __device__ __forceinline__ float32 from(Integer x) {
+        return static_cast<float32>(x);
+    }
+};
+template <>
+struct Cast<float64> {
+    static __device__ __forceinline__ float64 from(float32 x) { return float_to_double(x); }
+    template <class Number>
+    static __device__ __forceinline__ float64 from(Number x) {
+        return static_cast<float64>(x);
+    }
+};
+template <>
+struct Cast<float16> {
+    static __device__ __forceinline__ float16 from(float64 x) { return {double_to_half(x)}; }
+    template <class Number>
+    static __device__ __forceinline__ float16 from(Number x) {
+        return {float_to_half(Cast<float32>::from(x))};
+    }
+};
+template <>
+struct Cast<bfloat16> {
+    template <class Number>
+    static __device__ __forceinline__ bfloat16 from(Number x) {
+        return {float_to_bfloat(Cast<float32>::from(x))};
+    }
+};
+template <class Real>
+struct Cast<Complex<Real>> {
+    template <class Other>
+    static __device__ __forceinline__ Complex<Real> from(Complex<Other> x) {
+        return {Cast<Real>::from(x.re), Cast<Real>::from(x.im)};
+    }
+    template <class Number>
+    static __device__ __forceinline__ Complex<Real> from(Number x) {
+        return {Cast<Real>::from(x), Real(0)};
+    }
+};
+template <>
+struct Cast<boolean> {
+    static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
+};
+
+// ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
+
+__device__ float32 sum_type(float16);
+__device__ float32 sum_type(bfloat16);
+__device__ float32 sum_type(float32);
+__device__ float64 sum_type(float64);
+__device__ complex64 sum_type(complex64);
+__device__ complex128 sum_type(complex128);
+__device__ Truth sum_type(boolean);
+__device__ uint32 sum_type(int8);
+__device__ uint32 sum_type(uint8);
+__device__ uint32 sum_type(int16);
+__device__ uint32 sum_type(uint16);
+__device__ uint32 sum_type(int32);
+__device__ uint32 sum_type(uint32);
+__device__ Bytes sum_type(int8x4);
+__device__ Bytes sum_type(uint8x4);
+__device__ Bits sum_type(booleanx32);
+__device__ uint64 sum_type(int64);
+__device__ uint64 sum_type(uint64);
+
+template <class T>
+using Accumulator = decltype(sum_type(T{}));
+
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+__device__ __forceinline__ float64 multiply_add(float64 a, float64 b, float64 sum) { return __fma_rn(a, b, sum); }
+__device__ __forceinline__ float64 negate(float64 x) { return -x; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> multiply_add(Complex<Real> a, Complex<Real> b, Complex<Real> sum) {
+    sum.re = multiply_add(a.re, b.re, sum.re);
+    sum.im = multiply_add(a.re, b.im, sum.im);
+    sum.re = multiply_add(negate(a.im), b.im, sum.re);
+    sum.im = multiply_add(a.im, b.re, sum.im);
+    return sum;
+}
+__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
+__device__ __forceinline__ uint64 multiply_add(uint64 a, uint64 b, uint64 sum) { return a * b + sum; }
+__device__ __forceinline__ Truth multiply_add(Truth a, Truth b, Truth sum) { return {sum.bit | (a.bit & b.bit)}; }
+
+__device__ __forceinline__ Bytes multiply_add(Bytes a, Bytes b, Bytes sum) {
+    return {dot_of_bytes(a.bits, b.bits, sum.bits)};
+}
+__device__ __forceinline__ Bits multiply_add(Bits a, Bits b, Bits sum) { return {sum.bits | (a.bits & b.bits)}; }
+
+__device__ __forceinline__ float64 add(float64 x, float64 y) { return x + y; }
+template <class Real>
+__device__ __forceinline__ Complex<Real> add(Complex<Real> x, Complex<Real> y) {
+    return {add(x.re, y.re), add(x.im, y.im)};
+}
+__device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
+__device__ __forceinline__ uint64 add(uint64 x, uint64 y) { return x + y; }
+__device__ __forceinline__ Truth add(Truth x, Truth y) { return {x.bit | y.bit}; }
+
+// The sum of the lane whose number differs in the bits of `apart`. Every lane of the warp takes part.
+template <class Word>
+__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
+    return __shfl_xor_sync(0xffffffffu, x, apart);
+}
+template <class Real>
+__device__ __forceinline__ Complex<Real> shuffle_xor(Complex<Real> x, int apart) {
+    return {shuffle_xor(x.re, apart), shuffle_xor(x.im, apart)};
+}
+__device__ __forceinline__ Truth shuffle_xor(Truth x, int apart) { return {shuffle_xor(x.bit, apart)}; }
+
+// ---- from memory into a sum and back ----
+
+template <class A, class B>
+constexpr bool SAME = false;
+template <class A>
+constexpr bool SAME<A, A> = true;
+
+// A value as a type, for a function to be compiled for each.
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
+
+// A stored element, taken as an element of type T, ready to be multiplied.
+template <class T, class Stored>
+__device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
+    if constexpr (SAME<Accumulator<T>, Bytes> || SAME<Accumulator<T>, Bits>)
+        return {x.bits};
+    else if constexpr (SAME<T, boolean>)
+        return Truth{widen(x)};
+    else if constexpr (SAME<T, Stored>)
+        return static_cast<Accumulator<T>>(widen(x));
+    else
+        return static_cast<Accumulator<T>>(widen(Cast<T>::from(widen(x))));
+}
+
+// An element as so many bits of a word.
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(uint32 element) {
+    return element & ((1u << COUNT) - 1);
+}
+template <int COUNT>
+__device__ __forceinline__ uint32 low_bits(Truth element) {
+    return element.bit;
+}
+
+// True where the accumulator has the very bits of the stored element, so that a copy of bytes is as good as a read.
+template <class T, class Stored>
+constexpr bool SAME_BITS = SAME<T, Stored> && sizeof(Stored) == sizeof(Accumulator<T>);
+
+// A finished sum of products of type T as it is stored in C: integers wrap to T first; 16-bit floats do not round to T
+// first, so that a wider C gets the whole float32 sum.
+template <class T, class Stored>
+__device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
+    if constexpr (SAME<Accumulator<T>, Bytes>)
+        return Cast<Stored>::from(static_cast<typename T::Element>(sum.bits));
+    else if constexpr (SAME<Accumulator<T>, Bits>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bits != 0));
+    else if constexpr (SAME<T, boolean>)
+        return Cast<Stored>::from(static_cast<uint8>(sum.bit));
+    else if constexpr (SAME<T, float16> || SAME<T, bfloat16>)
+        return Cast<Stored>::from(sum);
+    else
+        return Cast<Stored>::from(static_cast<T>(sum));
+}
+// Where the elements lie: sizes, strides, edges and batches. Every kernel goes through here to reach memory, so that
+// its own page is about its idea.
+
+// How an operand lies in memory. ROWS: elements of a row are neighbours. COLUMNS: elements of a column are.
+// STRIDED: neither (a slice with a step, a reversed or broadcast axis).
+enum class Order { ROWS, COLUMNS, STRIDED };
+
+struct Strides {   // in elements; may be negative or zero
+    long long row, col, batch[3];
+};
+
+// What was found of an operand as its float32 numbers were split into 16-bit pieces (split.cu.j2), its rows; of B, its columns.
+// A complex element is two such numbers.
+struct Findings {
+    int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
+    int short_ones;    // not 0 if no number has more bits than its first piece
+    int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
+    int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
+};
+
+// A power of two as the product of two floats, for exponents to twice a float's.
+struct Power {
+    float first, second;
+
+    __device__ __forceinline__ float times(float x) const { return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f); }
+};
+
+__device__ __forceinline__ Power power_of_two(int exponent) {
+    const int half = exponent / 2;
+    return {__uint_as_float(static_cast<unsigned>(half + 127) << 23),
+            __uint_as_float(static_cast<unsigned>(exponent - half + 127) << 23)};
+}
+// One batched product, as the host describes it.
+struct Problem {
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
+    long long group;              // columns of blocks that are numbered together
+    long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
+    long long slice_c;            // elements from where one slice's sums are written to where the next's are
+    long long batch[3];           // products, slowest first
+    Strides a, b, c;
+    long long piece_a, piece_b;   // elements from one piece of A to the next, and of B
+    Findings *of_a, *of_b;
+};
+
+constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
+
+// Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
+// 2^-39 of its row's largest or less, which is nothing beside a sum that has an eighth of its terms near the largest; and
+// terms of 28 bits are not exact in float32 either. Elements that are one piece, all of them, lose nothing.
+__device__ __forceinline__ bool splits(const Problem& p) {
+    const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
+    const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
+    if (scale - (64 - __clzll(PARTS * p.k)) < 2 * 15 - 127) return false;   // float32's sums may overflow
+    return usual >= PARTS * p.k + PARTS * p.k / 8 || (p.of_a->short_ones && p.of_b->short_ones);
+}
+
+// 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.
+__device__ __forceinline__ long long divide(long long dividend, long long divisor) {
+    if (divisor == 1) return dividend;
+    if (dividend < divisor) return 0;
+    if ((static_cast<unsigned long long>(dividend | divisor) >> 32) == 0)
+        return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
+    return dividend / divisor;
+}
+
+// How far a product's matrix is from the first one's, in elements.
+__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
+    const long long slow = divide(product, p.batch[2]);
+    const long long i0 = divide(slow, p.batch[1]);
+    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
+           (product - slow * p.batch[2]) * strides.batch[2];
+}
+
+// A product's place in each dimension of the batch, as an operand has it: 0 where it is broadcast.
+__device__ __forceinline__ void batch_coordinates(const Problem& p, const Strides& strides, long long product, int (&at)[3]) {
+    const long long slow = divide(product, p.batch[2]), i0 = divide(slow, p.batch[1]);
+    at[0] = strides.batch[0] ? static_cast<int>(i0) : 0;
+    at[1] = strides.batch[1] ? static_cast<int>(slow - i0 * p.batch[1]) : 0;
+    at[2] = strides.batch[2] ? static_cast<int>(product - slow * p.batch[2]) : 0;
+}
+
+// The part of the problem that one block computes.
+struct BlockTile {
+    long long row0, col0;   // its first row and column of C
+    long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
+    long long a0, b0, c0;   // where its matrices begin, in elements
+    bool exists;            // false for the blocks that fill up the grid's last row
+    long long product, k0;  // which product of the batch, and the first step of k
+
+    // The tile on the other side of C's diagonal.
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists, product, k0}; }
+};
+
+// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ long long block_number() {
+    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
+}
+
+// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
+// at the same time share a strip of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, long long number, int bm, int bn) {
+    const long long strip = divide(number, p.tiles_m);   // column of tiles, counted through slices and batch
+    long long product = divide(strip, p.tiles_n);
+    BlockTile tile = {};
+    tile.row0 = (number - strip * p.tiles_m) * bm;
+    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.k = p.k;
+    if (p.slices > 1) {
+        const long long part = product;
+        product = divide(part, p.slices);
+        const long long slice = part - product * p.slices;
+        tile.k0 = slice * p.slice_k;
+        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+        tile.a0 = tile.k0 * p.a.col;
+        tile.b0 = tile.k0 * p.b.row;
+        tile.c0 = slice * p.slice_c;
+    }
+    tile.product = product;
+    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
+    tile.exists = tile.exists && splits(p) == true;
+    if (product > 0) {
+        tile.a0 += batch_offset(p, p.a, product);
+        tile.b0 += batch_offset(p, p.b, product);
+        tile.c0 += batch_offset(p, p.c, product);
+    }
+    return tile;
+}
+
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
+    return locate_block(p, block_number(), bm, bn);
+}
+
+// The number in that order of a block that is numbered along the rows of p.group columns of tiles, from row to row, then
+// through the next columns. Blocks that run at the same time so share strips of A, too: they read least where they cover
+// as many rows of C as columns.
+__device__ __forceinline__ long long in_groups(const Problem& p, long long number) {
+    const long long blocks = p.tiles_m * p.tiles_n, index = number - divide(number, blocks) * blocks;   // of one product
+    const long long first = divide(index, p.tiles_m * p.group) * p.group;   // column of tiles
+    const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
+    const long long place = index - first * p.tiles_m, row = divide(place, width);
+    return number - index + (first + place - row * width) * p.tiles_m + row;
+}
+
+// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
+// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
+__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
+    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
+    const long long product = divide(number, blocks), index = number - product * blocks;
+    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
+    const bool longer = place < size - pair;
+    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
+    return (product * size + col) * size + row;
+}
+
+// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+__device__ __forceinline__ int inside(long long extent, long long first, int size) {
+    const long long left = extent - first;
+    return left < size ? static_cast<int>(left) : size;
+}
+
+// The order of a matrix, transposed.
+template <Order ORDER>
+constexpr Order TRANSPOSED = ORDER == Order::ROWS      ? Order::COLUMNS
+                             : ORDER == Order::COLUMNS ? Order::ROWS
+                                                       : ORDER;
+
+// A part of a matrix that is read, seen from its own element (0, 0); `rows` and `cols` from there on may be used. Elements
+// are `Stored` in memory and come out as accumulators of products of type T.
+template <class T, class Stored, Order ORDER>
+struct View {
+    const Stored* data;   // element (0, 0)
+    int rows, cols;       // zero or negative: nothing of it lies inside
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(int row, int col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The same part, seen from (row, col).
+    __device__ __forceinline__ View from(int row, int col) const {
+        return {address(row, col), rows - row, cols - col, row_stride, col_stride};
+    }
+
+    // The same part of the transposed matrix.
+    __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
+        return {data, cols, rows, col_stride, row_stride};
+    }
+
+    // Whether each row (or column, where elements of a column are neighbours) begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        if constexpr (ORDER == Order::STRIDED) return false;
+        const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
+        return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
+
+    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
+        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
+    }
+
+    // N neighbours from (row, col) on, as they lie in memory, at a multiple of their size: all are inside, or none.
+    template <int N>
+    __device__ __forceinline__ void read_or_zero(Accumulator<T>* values, int row, int col) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours = {};
+        if (row < rows && col < cols) neighbours = *reinterpret_cast<const Neighbours*>(address(row, col));
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(neighbours.element[i]);
+    }
+
+    // The same, copied to shared memory without waiting for it to arrive: see wait_for_copies().
+    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
+        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    }
+
+    // N elements of a column, from (row, col) on.
+    template <int N>
+    __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
+        const int left = rows - row;
+        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), count);
+    }
+};
+
+// A matrix that is read.
+template <class T, class Stored, Order ORDER>
+struct Matrix {
+    const Stored* data;
+    long long rows, cols, row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(long long row, long long col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The element at (row, col), which must be inside.
+    __device__ __forceinline__ Accumulator<T> read(long long row, long long col) const {
+        return to_accumulator<T>(*address(row, col));
+    }
+
+    // The tile of (height, width) elements that begins at (row, col), which must be inside.
+    __device__ __forceinline__ View<T, Stored, ORDER> tile(long long row, long long col, int height, int width) const {
+        return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
+    }
+};
+
+template <class T, Order ORDER, class Stored>
+__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, long long rows, long long cols,
+                                                           const Strides& strides) {
+    return {data, rows, cols, strides.row, strides.col};
+}
+
+// The tile of C that a block writes; what lies beyond the edge is dropped.
+template <class T, class Stored>
+struct ResultTile {
+    Stored* data;   // its element (0, 0)
+    int rows, cols;
+    long long row_stride, col_stride;
+
+    // The same tile of the transposed matrix.
+    __device__ __forceinline__ ResultTile transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // Whether elements of a row are neighbours, and each row begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        return col_stride == 1 &&
+               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // N neighbours in a row: one access where they lie side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
+        const Stored* const first = data + row * row_stride + col * col_stride;
+        if (row < rows && col + N <= cols && col_stride == 1 &&
+            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+            write_neighbours<N>(row, col, sums);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
+        }
+    }
+
+    // The same where it is known that all of them are inside, side by side, at a multiple of their size.
+    template <int N>
+    __device__ __forceinline__ void write_neighbours(int row, int col, const Accumulator<T>* sums) const {
+        struct alignas(N * sizeof(Stored)) Neighbours {
+            Stored element[N];
+        };
+        Neighbours neighbours;
+#pragma unroll
+        for (int i = 0; i < N; ++i) neighbours.element[i] = from_accumulator<T, Stored>(sums[i]);
+        store(reinterpret_cast<Neighbours*>(data + row * row_stride + col), neighbours);
+    }
+};
+
+// So many elements and those behind them up to a multiple of 16 bytes.
+template <class Stored>
+__device__ __forceinline__ int whole_vectors(int count) {
+    constexpr int N = sizeof(Stored) < 16 ? 16 / sizeof(Stored) : 1;
+    return (count + N - 1) / N * N;
+}
+
+// Block's tile of (height, width) elements of C.
+template <class T, class Stored>
+__device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
+                                                             int height, int width) {
+    return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
+            inside(p.n, block.col0, width), p.c.row, p.c.col};
+}
+// clang-format off
+#define KERNEL tiledmm_split_tensor_core_f16_f16_f16_f32x3_128x128x16_nt
+using TA = float16;       // an element of A in memory,
+using TB = float16;       // of B,
+using TC = float32;       // and of C
+using T = float16;        // what A's and B's elements are taken as when they are multiplied
+using Sum = Accumulator<T>;   // what their products are summed in
+[[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
+[[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
+constexpr int BM = 128;   // rows of C a block computes
+constexpr int BN = 128;   // columns of C a block computes
+constexpr int BK = 16;   // step along K: how much of A's columns and B's rows is in a shared tile
+constexpr int WM = 64;   // rows of C a warp computes
+constexpr int WN = 32;   // columns of C a warp computes
+constexpr int TM = 8;   // rows of C a thread computes
+constexpr int TN = 8;   // columns of C a thread computes
+[[maybe_unused]] constexpr int PAD = 0;   // elements added to each row of a shared tile
+constexpr int STAGES = 3;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+[[maybe_unused]] constexpr bool TRIANGLE = 0;   // B is A transposed: of C, tiles on and below the diagonal are enough
+constexpr int LANES_M = WM / TM;
+constexpr int LANES_N = WN / TN;
+constexpr int WARPS_N = BN / WN;
+[[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
+constexpr int THREADS = BM / TM * (BN / TN);
+constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // those would spill
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+// clang-format on
+constexpr int BLOCKS = __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 has registers for this kernel's, too
+
+// Tensor cores: a warp multiplies small matrices that lie spread over its lanes' registers. All 32 lanes take part. Inline
+// PTX stands in this file and in ptx.cuh only.
+//
+// A is (16, K), B (K, 8), C (16, 8), and K is 8 words of 32 bits: 8 float32, 16 float16 or bfloat16, 32 bytes, neighbours along
+// k, the first in the lowest bits. Of float64 and complex128 a word is an element, and K is 4, 8 or 16 of them. With
+// row = lane / 4 and quad = lane % 4, a lane holds
+//
+//   a[i]   word quad + i / 2 * 4 of row `row` + i % 2 * 8 of A
+//   b[i]   word quad + i * 4 of column `row` of B
+//   c[i]   element (row + i / 2 * 8, 2 * quad + i % 2) of C
+//
+// Products are exact. Sums of narrow floats are not IEEE: see the twin, tiledmm/simulator/native/tensor_cores.h.
+// Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "ldmatrix".
+
+#ifndef TILEDMM_SIMULATOR
+
+#define TILEDMM_MMA(shape_and_types, sum)                                                                     \
+    asm("mma.sync.aligned." shape_and_types " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "           \
+        "{ %0, %1, %2, %3 };"                                                                                 \
+        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3])                                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+// C += A @ B, of float16, summed in float32.
+__device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    TILEDMM_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f");
+#else   // half of k at a time
+    for (int i = 0; i < 2; ++i)
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+
+__device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
+}
+
+// Of float32, whose last 13 bits are ignored: see rounded_to_tf32.
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
+}
+
+// Of bytes, modulo 2^32.
+__device__ __forceinline__ void mma_int8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
+}
+
+__device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
+}
+
+// Of float64, COUNT times 4 steps of k: one instruction from compute capability 9.0 on, before it 2 * COUNT of the one shape
+// there was, for 8 rows and 4 steps.
+template <int COUNT>
+__device__ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
+    static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "4, 8 or 16 steps of k");
+#if __CUDA_ARCH__ >= 900
+    if constexpr (COUNT == 1)
+        asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+    else if constexpr (COUNT == 2)
+        asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "
+            "{ %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7, %8, %9, %10, %11 }, "
+            "{ %12, %13, %14, %15 }, { %0, %1, %2, %3 };"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
+              "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"
+                : "+d"(c[2 * half]), "+d"(c[2 * half + 1])
+                : "d"(a[2 * k + half]), "d"(b[k]));
+#endif
+}
+
+#endif
+
+// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 bytes at
+// a multiple of 16. words[i] is then word quad of row `row` of matrix i, or of the matrix transposed.
+template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3 }, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(from)
+                     : "memory");
+}
+
+#endif
+
+// A float32 number for mma_tf32: of its 24 significant bits, which would be cut off there, 11 are left, rounded to nearest, ties
+// away from zero. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs; the bits that are ignored stay.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
+
+#if __CUDA_ARCH__ >= 800
+
+// Of complex128: four products of real matrices.
+template <int COUNT>
+__device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex128 (&a)[2 * COUNT],
+                                               const complex128 (&b)[COUNT]) {
+    double a_re[2 * COUNT], a_im[2 * COUNT], minus_a_im[2 * COUNT], b_re[COUNT], b_im[COUNT], re[4], im[4];
+#pragma unroll
+    for (int i = 0; i < 2 * COUNT; ++i) a_re[i] = a[i].re, a_im[i] = a[i].im, minus_a_im[i] = -a[i].im;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) b_re[i] = b[i].re, b_im[i] = b[i].im;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) re[i] = c[i].re, im[i] = c[i].im;
+    mma_float64(re, a_re, b_re);
+    mma_float64(im, a_re, b_im);
+    mma_float64(re, minus_a_im, b_im);
+    mma_float64(im, a_im, b_re);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] = {re[i], im[i]};
+}
+
+#endif
+// Tiles in shared memory from which tensor cores' operands are read. Needs BK and THREADS.
+
+// What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
+// called).
+__device__ float64 word_type(float64);
+__device__ complex128 word_type(complex128);
+template <class Narrow>
+__device__ unsigned word_type(Narrow);
+
+using Word = decltype(word_type(T{}));
+constexpr bool NARROW = !SAME<Word, T>;
+
+// An element that is a word, as it is multiplied.
+template <class Wide>
+__device__ __forceinline__ Wide as_word(Wide x) {
+    return x;
+}
+__device__ __forceinline__ unsigned as_word(tf32 x) { return rounded_to_tf32(x); }
+
+constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
+
+// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
+// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
+//
+// Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
+// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words that come one by one, of 4, 8 or 16 bytes, they are
+// what 32, 16 or 8 lanes ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
+template <int WIDTH, Order ORDER>
+struct alignas(128) SwizzledTile {
+    static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
+    static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
+    static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
+    static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
+    static constexpr bool BY_MATRICES = NARROW && (ALONG_K || sizeof(T) == 2);   // ldmatrix brings fragments
+    static constexpr int TOGETHER = BY_MATRICES ? 1 : ALONG_K ? 4 * sizeof(T) / 16 : 2;
+    static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0 && TURN % TOGETHER == 0, "whole turns");
+
+    T element[LINES * LENGTH];
+
+    // What the numbers of a line's chunks change by: the same again 8 lines on, or 4 where chunks stay TOGETHER and lines are
+    // successive k.
+    static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
+
+    __device__ __forceinline__ T* chunk(int line, int number) {
+        return &element[line * LENGTH + (number ^ turn(line)) * CHUNK];
+    }
+
+    // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
+    // instructions, of 8 rows each: B's columns. i is a multiple of 16, and of 8 chunks where words come one by one.
+    //
+    // By ldmatrix come four matrices of 8 by 16 bytes at a time: each lane points into one of them.
+    template <class W>
+    __device__ __forceinline__ void read_a(W (&words)[4], int i, int down, int k, int lane) {
+        if constexpr (BY_MATRICES) {
+            read_matrices(words, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+        } else {
+#pragma unroll
+            for (int w = 0; w < 4; ++w) words[w] = as_word(word(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+        }
+    }
+    template <class W, int COUNT>
+    __device__ __forceinline__ void read_b(W (&words)[COUNT][2], int i, int k, int lane) {
+        if constexpr (BY_MATRICES) {
+#pragma unroll
+            for (int n = 0; n < COUNT; n += 2) {
+                W both[4];
+                read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
+#pragma unroll
+                for (int w = 0; w < 4; ++w) words[n + w / 2][w % 2] = both[w];
+            }
+        } else {
+#pragma unroll
+            for (int n = 0; n < COUNT; ++n)
+#pragma unroll
+                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
+        }
+    }
+
+private:
+    template <class W>
+    __device__ __forceinline__ void read_matrices(W (&words)[4], int i, int k, int lane) {
+        load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+        if constexpr (SAME<T, tf32>)
+#pragma unroll
+            for (int w = 0; w < 4; ++w) words[w] = as_word(__uint_as_float(words[w]));
+    }
+
+    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
+    // where it begins, and then adds a constant for each word.
+    __device__ __forceinline__ T word(int i, int down, int k, int lane) {
+        const int line = ALONG_K ? lane / 4 : lane % 4, place = ALONG_K ? lane % 4 : lane / 4;
+        const int first = (ALONG_K ? k : down) / CHUNK, own = place / CHUNK ^ turn(line);
+        const T* const begin =
+            &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
+        return begin[(ALONG_K ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
+    }
+};
+
+// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as
+// they are kept, and lines begin at multiples of that; else element by element.
+template <int WIDTH, class Stored, Order ORDER>
+struct SwizzledCopies {
+    using Tile = SwizzledTile<WIDTH, ORDER>;
+    static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
+    static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
+    static constexpr int STEP = THREADS / Tile::CHUNKS;   // lines from one of a thread's chunks to its next
+    static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
+                  "even shares, in whole chunks and lines");
+
+    View<T, Stored, ORDER> view;   // seen from this thread's first element
+    bool wide;                     // 16 bytes are copied at once
+    bool whole;                    // and all of the tile's WIDTH is inside
+    int line, number;              // this thread's first chunk
+
+    __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
+        : view(tile), line(thread / Tile::CHUNKS), number(thread % Tile::CHUNKS) {
+        wide = AS_IT_LIES && tile.is_aligned(16);
+        whole = wide && tile.rows >= WIDTH;
+        view = tile.from(Tile::ALONG_K ? line : number * CHUNK, first_k());
+    }
+
+    __device__ __forceinline__ int first_k() const { return Tile::ALONG_K ? number * CHUNK : line; }
+
+    // Sends for the next tile, with `left` steps of k still to come.
+    __device__ __forceinline__ void fetch(Tile& tile, int left) {
+        auto part = view;
+        part.cols = (left < BK ? left : BK) - first_k();
+        if (whole && left >= BK) {
+            part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
+            copy(tile, part);
+        } else if (wide) {
+            copy(tile, part);
+        } else {
+#pragma unroll 1   // laid out, it would take the registers of the sums
+            for (int load = 0; load < LOADS; ++load) {
+                T* const to = tile.chunk(line + load * STEP, number);
+#pragma unroll 2
+                for (int e = 0; e < CHUNK; ++e)
+                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e)
+                                                        : part.read_or_zero(e, load * STEP));
+            }
+        }
+        view.move(0, BK);
+    }
+
+private:
+    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
+        if constexpr (AS_IT_LIES) {
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load) {
+                T* const to = tile.chunk(line + load * STEP, number);
+                if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
+                    part.transposed().template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+                else
+                    part.template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+            }
+        }
+    }
+};
+
+template <int WIDTH, class Stored, Order ORDER>
+__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile,
+                                                                                int thread) {
+    return {tile, thread};
+}
+using Number = float32;   // what C's elements are: PARTS real numbers
+constexpr int PIECES = 2;       // 16-bit floats that a real number is the sum of
+constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
+
+// Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
+constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;
+
+// x times 2^exponent, rounded once; what is beyond these bounds overflows, or is 0, whatever x is.
+__device__ __forceinline__ float times_power(float x, int exponent) {
+    return power_of_two(exponent < -252 ? -252 : exponent > 254 ? 254 : exponent).times(x);
+}
+
+// Writes the sums of rows `row` and `row` + 8 that mma left in a lane: of every 8 columns of real numbers two, from `col` on, COUNT
+// times. Rows and columns get back the powers of two that they were divided by.
+template <int COUNT>
+__device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile, int row, int col, const float* sums,
+                                             const int* of_rows, const int* of_cols) {
+    const int of_row[2] = {row < tile.rows ? of_rows[row] : 0, row + 8 < tile.rows ? of_rows[row + 8] : 0};
+#pragma unroll
+    for (int j = 0; j < COUNT; ++j) {
+        const int at = (j * 8 + col) / PARTS, next = (j * 8 + col + 1) / PARTS;
+        const int of_col[2] = {at < tile.cols ? of_cols[at] : 0, next < tile.cols ? of_cols[next] : 0};
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float* const pair = &sums[j * 4 + half * 2];
+            alignas(8) const float scaled[2] = {times_power(pair[0], of_row[half] + of_col[0]),
+                                                times_power(pair[1], of_row[half] + of_col[1])};
+            tile.template write_row<2 / PARTS>(row + half * 8, at, reinterpret_cast<const Number*>(scaled));
+        }
+    }
+}
+// split_tensor_core: split_float32 by a warp's own instructions, which tensor cores since compute capability 8.0 have.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats (split.cu.j2)
+// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
+// Shared    STAGES * BK * (BM + BN) * PIECES * sizeof(T)          Barriers  1 per K step
+// Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
+// Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); PTX ISA, "Matrix instructions"
+//
+// Tiles of all pieces come, and are read, as in tensor_core. Tensor cores cut off where an FMA rounds: so they sum DEPTH steps of
+// k at a time, small products first, from zero, and what comes of that is added to the sum in float32, rounded. A warp does so
+// with 16 of its rows at a time. Partial sums of all of them would take the registers of a second block, which multiplies while
+// this one waits at its barrier.
+static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
+static_assert(PARTS == 1, "matrices of pieces are as large as those that were split");
+
+// Elements of one of A's matrices, and of B's: one lies after the other, as wide as their lines are apart.
+__device__ __forceinline__ long long size_of_a(const Problem& p) {
+    return ORDER_A == Order::ROWS ? p.m * p.a.row : p.k * p.a.col;
+}
+__device__ __forceinline__ long long size_of_b(const Problem& p) {
+    return ORDER_B == Order::ROWS ? p.k * p.b.row : p.n * p.b.col;
+}
+
+// Sends for the next tile of each piece, with `left` steps of k still to come.
+template <class Copies, class Tile>
+__device__ __forceinline__ void fetch(Copies& copies, Tile (&tiles)[PIECES], long long apart, int left) {
+#pragma unroll
+    for (int piece = 0; piece < PIECES; ++piece) {
+        Copies of_piece = copies;
+        of_piece.view.data += piece * apart;
+        of_piece.fetch(tiles[piece], left);
+    }
+    copies.view.move(0, BK);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    __shared__ SwizzledTile<BM, ORDER_A> As[STAGES][PIECES];               // (STAGES, PIECES, BM, BK), or (..., BK, BM)
+    __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES][PIECES];   // (STAGES, PIECES, BN, BK), or (..., BK, BN)
+
+    const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN);
+    if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
+
+    const int thread = threadIdx.x % THREADS;   // no other number, but now the compiler knows that it is small
+    const int warp = thread / 32, lane = thread % 32;
+    const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
+
+    auto a_copies = swizzled_copies<BM>(A.tile(block.row0, 0, BM, BK), thread);
+    auto b_copies = swizzled_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), thread);
+    a_copies.wide = b_copies.wide = true;      // lines of pieces begin at multiples of 16 bytes
+    a_copies.whole = b_copies.whole = false;   // a loop for whole tiles alone would cost registers
+
+    // prologue
+    int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
+        fetch(a_copies, As[stage], p.piece_a, unsent);
+        fetch(b_copies, Bs[stage], p.piece_b, unsent);
+        commit_copies();
+    }
+
+    // mainloop
+    float sums[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
+    int stage = 0;
+#pragma unroll 1   // laid out several times, it would only cost registers
+    for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
+        wait_for_copies<STAGES - 2>();
+        __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
+        if (unsent > 0) {
+            const int refilled = stage == 0 ? STAGES - 1 : stage - 1;
+            fetch(a_copies, As[refilled], p.piece_a, unsent);
+            fetch(b_copies, Bs[refilled], p.piece_b, unsent);
+        }
+        commit_copies();
+#pragma unroll
+        for (int k = 0; k < BK; k += DEPTH) {
+            Word frag_b[PIECES][WN / 8][2];
+#pragma unroll
+            for (int piece = 0; piece < PIECES; ++piece) Bs[stage][piece].read_b(frag_b[piece], n0, k, lane);
+#pragma unroll
+            for (int i = 0; i < WM / 16; ++i) {
+                Word frag_a[PIECES][4];
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece)
+                    As[stage][piece].read_a(frag_a[piece], m0, i * 16, k, lane);
+                float partial[WN / 8][4] = {};
+#pragma unroll
+                for (int both = FIRST; both >= 0; --both)
+#pragma unroll
+                    for (int piece = 0; piece < PIECES; ++piece) {
+                        if (both - piece < 0 || both - piece >= PIECES) continue;
+#pragma unroll
+                        for (int j = 0; j < WN / 8; ++j)
+                            mma_float16(partial[j], frag_a[piece], frag_b[both - piece][j]);
+                    }
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) sums[i][j][e] = add(sums[i][j][e], partial[j][e]);
+            }
+        }
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+    }
+
+    // epilogue: rows and columns get back the powers of two that they were divided by
+    const auto c_tile = result_tile<Number>(c, p, block, BM, BN);   // (BM, BN)
+    const long long number_a = divide(batch_offset(p, p.a, block.product), size_of_a(p));   // of this product's matrices
+    const long long number_b = divide(batch_offset(p, p.b, block.product), size_of_b(p));
+    const int* const of_rows = p.of_a->exponent + number_a * p.m + block.row0;
+    const int* const of_cols = p.of_b->exponent + number_b * p.n + block.col0;
+#pragma unroll
+    for (int i = 0; i < WM / 16; ++i)
+        write_scaled<WN / 8>(c_tile, m0 + i * 16 + lane / 4, n0 + lane % 4 * 2, sums[i][0], of_rows, of_cols);
+}

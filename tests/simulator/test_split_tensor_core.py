@@ -1,0 +1,202 @@
+"""Products of 16-bit pieces from the operands on: split, multiplied by tensor cores, or by CUDA cores instead."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.splits import KINDS
+from tests.simulator.test_kernels import BATCHES, matrix
+from tests.strategies import Layout, lay_out, random_matrix, small_integers
+from tiledmm import simulator
+from tiledmm.elements import PIECES
+from tiledmm.errors import UnsupportedTypeError
+from tiledmm.geometry import SHORTEST_SPLIT
+from tiledmm.selection import SCHEMES
+
+VARIANT = "split_tensor_core"
+#: What is multiplied by tensor cores, of data that does not look the same on CUDA cores.
+SPLIT = ("normal", "uniform from 0 to 1", "half of A zero", "rows and columns scaled", "cancelling")
+SHORTEST = SHORTEST_SPLIT
+#: Tile, m, n and k.
+CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))
+
+
+def product(a: Any, b: Any, variant: str = VARIANT, tile: int = 64, **keywords: Any) -> np.ndarray[Any, Any]:
+    return simulator.matmul(a, b, variant=variant, tile=tile, **keywords)
+
+
+def errors(found: np.ndarray[Any, Any], a: Any, b: Any) -> tuple[float, float]:
+    """Of the result in the Frobenius norm; and the largest, over the product of absolute values."""
+    wide, sizes = a.astype("f8") @ b.astype("f8"), abs(a).astype("f8") @ abs(b).astype("f8")
+    apart = found - wide
+    norm = float(np.linalg.norm(apart) / (np.linalg.norm(wide) or 1.0))
+    return norm, float((abs(apart) / np.where(sizes == 0, 1, sizes)).max())
+
+
+@pytest.mark.parametrize(
+    ("layout", "case"),
+    [
+        ("".join(pair), CASES[(i + j) % len(CASES)])
+        for i, pair in enumerate(itertools.product("NTG", repeat=2))
+        for j in range(2)
+    ],
+)
+def test_every_layout_and_edge(layout: str, case: tuple[int, int, int, int]) -> None:
+    tile, m, n, k = case
+    rng = np.random.default_rng(m)
+    a, b = matrix(rng, (), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
+    np.testing.assert_array_equal(product(a, b, tile=tile), a @ b)
+
+
+@pytest.mark.parametrize(("batch_a", "batch_b"), BATCHES)
+@pytest.mark.parametrize("numbers", [{}, {"split_k": 3}])
+def test_batches(numbers: dict[str, int], batch_a: tuple[int, ...], batch_b: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    # Each matrix with a power of two of its own: what it gets back must be its own.
+    a, b = random_matrix(rng, (*batch_a, 70, 300), "float32"), random_matrix(rng, (*batch_b, 300, 33), "float32")
+    for x in (a, b):
+        x *= np.ldexp(np.float32(1), rng.integers(-20, 20, (*x.shape[:-2], 1, 1)))
+    found = product(a, b, config=numbers)
+    exact = a.astype("f8") @ b.astype("f8")
+    assert (np.linalg.norm(found - exact, axis=(-2, -1)) < 2.5e-7 * np.linalg.norm(exact, axis=(-2, -1))).all()
+
+
+def test_batches_that_cannot_be_merged() -> None:
+    rng = np.random.default_rng(2)
+    a = small_integers(rng, (2, 3, 2, 2, 5, 264), np.dtype("f4"), bound=2).transpose(3, 0, 2, 1, 4, 5)[::-1]
+    b = small_integers(rng, (264, 9), np.dtype("f4"), bound=2)
+    np.testing.assert_array_equal(product(a, b), a @ b)
+
+
+@pytest.mark.parametrize("order", ["reverse", "random"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_120"])
+def test_other_targets_and_orders_of_threads(target: str, order: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b = random_matrix(rng, (70, 300), "float32"), random_matrix(rng, (300, 70), "float32")
+    expected = product(a, b)
+    found, report = simulator.run(a, b, variant=VARIANT, tile=64, threads=order, target=target)
+    report.check()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("k", [SHORTEST, 2000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_promise_is_kept(kind: str, k: int) -> None:
+    a, b = KINDS[kind](np, np.random.RandomState(4), 40, 50, k)
+    norm, worst = errors(product(a, b, "coalesced", None, checks=False), a, b)
+    of_cuda_cores = product(a, b, "warp_tiled", checks=False)
+    for products in PIECES:
+        numbers = {"products": products, "stages": 2}
+        found = product(a, b, config=numbers, checks=products == 3)
+        own = errors(found, a, b)
+        assert own[0] <= 1.05 * norm, products
+        assert own[1] <= 1.25 * worst, products
+        if products == 3:
+            exact = not np.any(errors(of_cuda_cores, a, b))
+            assert np.array_equal(found, of_cuda_cores) == (kind not in SPLIT or exact)
+
+
+@pytest.mark.parametrize("numbers", [{}, {"split_k": 3}])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_numbers_that_have_no_pieces(value: float, numbers: dict[str, int]) -> None:
+    rng = np.random.default_rng(5)
+    a, b = random_matrix(rng, (70, 300), "float32"), random_matrix(rng, (300, 40), "float32")
+    a[12, 34] = value
+    for left, right in ((a, b), (b.T, a.T)):
+        np.testing.assert_array_equal(product(left, right, config=numbers), product(left, right, "warp_tiled"))
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), [(-100, -30), (-126, 20), (-140, 120), (100, -120), (60, 50)])
+def test_far_exponents(of_a: int, of_b: int) -> None:
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((40, 256)), rng.standard_normal((256, 50))
+    x, y = np.ldexp(a, of_a).astype("f4"), np.ldexp(b, of_b).astype("f4")
+    exact, size = x.astype("f8") @ y.astype("f8"), abs(x).astype("f8") @ abs(y).astype("f8")
+    found = product(x, y)
+    assert (abs(found - exact) <= 2.0**-20 * size + 256 * 2.0**-150).all()
+    assert found.any() or not exact.astype("f4").any()
+
+
+def test_sums_that_may_overflow_are_left_to_cuda_cores() -> None:
+    rng = np.random.default_rng(7)
+    a, b = random_matrix(rng, (40, 300), "float32"), random_matrix(rng, (300, 50), "float32")
+    for scale in (np.float32(2.0**62), np.float32(2.0**55)):
+        found, expected = (product(a * scale, b * scale, name, checks=False) for name in (VARIANT, "warp_tiled"))
+        assert np.array_equal(found, expected, equal_nan=True) == (scale > 2.0**55)
+
+
+def test_zeros_are_positive() -> None:
+    a, b = np.zeros((40, 300), "f4"), np.full((300, 50), -1, "f4")
+    found = product(a, b)
+    assert not found.any()
+    assert not np.signbit(found).any()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"stages": 2},
+        {"bk": 32, "unroll": 32, "stages": 2},
+        {"bk": 32, "unroll": 32, "stages": 2, "wn": 16, "tn": 4},
+        {"bk": 32, "unroll": 32, "stages": 2, "bn": 128, "group": 1},
+        {"wm": 16, "tm": 2, "wn": 64, "tn": 16},
+    ],
+)
+def test_other_numbers(numbers: dict[str, int]) -> None:
+    rng = np.random.default_rng(8)
+    a, b = (small_integers(rng, shape, np.dtype("f4"), bound=2) for shape in ((70, 270), (270, 140)))
+    for x, y in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
+        np.testing.assert_array_equal(product(x, y, config=numbers), a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "complex64"])
+def test_results_and_operands_of_other_types(dtype: str) -> None:
+    rng = np.random.default_rng(9)
+    a, b = (small_integers(rng, shape, np.dtype("f4"), bound=2) for shape in ((40, 300), (300, 50)))
+    for left in (a, a.astype("i2")):
+        out = np.full((40, 50), np.nan, dtype)
+        product(left, b, out=out, casting="unsafe")
+        np.testing.assert_array_equal(out, (a @ b).astype(dtype))
+
+
+def test_results_of_any_strides() -> None:
+    rng = np.random.default_rng(10)
+    a, b = (small_integers(rng, shape, np.dtype("f4"), bound=2) for shape in ((40, 300), (300, 51)))
+    for layout in (Layout((1, 0), (1, 1), (0, 0)), Layout((0, 1), (2, -2), (1, 1))):
+        out, _ = lay_out(np, np.full((40, 51), np.nan, "f4"), layout)
+        product(a, b, out=out)
+        np.testing.assert_array_equal(out, a @ b)
+
+
+def test_no_bank_conflicts() -> None:
+    rng = np.random.default_rng(11)
+    for layout, tile in itertools.product(("NN", "NT", "TN", "TT"), (64, 128)):
+        a, b = (random_matrix(rng, shape, "float32") for shape in ((128, 256), (256, 128)))
+        x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
+        _, report = simulator.run(x, y, variant=VARIANT, tile=tile)
+        report.check()
+        assert report.source.shared_load.requests > 0
+        assert report.source.shared_load.bank_conflicts == 0
+        assert report.source.copy_store.requests > 0
+        assert report.source.copy_store.bank_conflicts == 0
+
+
+def test_short_sums_are_not_split() -> None:
+    rng = np.random.default_rng(12)
+    a, b = random_matrix(rng, (40, SHORTEST - 1), "float32"), random_matrix(rng, (SHORTEST - 1, 50), "float32")
+    np.testing.assert_array_equal(product(a, b), product(a, b, "warp_tiled"))
+
+
+@pytest.mark.parametrize("precision", SCHEMES)
+def test_a_scheme_takes_what_can_be_simulated(precision: str) -> None:
+    rng = np.random.default_rng(13)
+    a, b = random_matrix(rng, (40, 300), "float32"), random_matrix(rng, (300, 50), "float32")
+    tile, numbers = SCHEMES[precision][VARIANT]
+    expected = product(a, b, tile=tile, config=numbers)
+    np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
+    with pytest.raises(UnsupportedTypeError, match=f"{precision}' of complex64 needs 'split_float32'"):
+        simulator.matmul(a.astype("c8"), b.astype("c8"), precision=precision)
