@@ -30,6 +30,8 @@ from tiledmm.variant import Config
 TYPES = ("int8", "float16", "float32", "tf32", "float64", "complex64", "complex128")
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 MIRRORED = ("NT", "TN", "GG")
+#: Of those that are split into bytes, one of each width.
+INTEGERS = ("int16", "int32", "int64")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
 KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
@@ -164,7 +166,7 @@ def main() -> None:
     every = [
         (*kernel, dtype, layout)
         for kernel in KERNELS
-        for dtype in TYPES
+        for dtype in (INTEGERS if VARIANTS[kernel[0]].in_bytes else TYPES)
         for layout in LAYOUTS
         if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
         if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))
