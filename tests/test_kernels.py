@@ -9,8 +9,8 @@ import pytest
 from tiledmm.architectures import TARGETS, occupancy
 from tiledmm.codegen import ORDERS, Specialization, render, specialize
 from tiledmm.elements import ELEMENTS, compute_element
-from tiledmm.geometry import splitting, unsplit
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
+from tiledmm.passes import splitting, unsplit
 from tiledmm.selection import SCHEMES
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")

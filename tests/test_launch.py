@@ -15,9 +15,9 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 from tiledmm import launch, tensor_maps
 from tiledmm.codegen import specialize
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.geometry import UNFOUND
 from tiledmm.model import H100
 from tiledmm.operands import describe, resolve
+from tiledmm.passes import UNFOUND
 from tiledmm.selection import select
 
 SCRATCH = 0x100000

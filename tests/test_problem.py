@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
-from tiledmm import geometry
+from tiledmm import geometry, passes
 from tiledmm.codegen import specialize
 from tiledmm.ladder import general_variants
 from tiledmm.operands import Array, describe, resolve
@@ -217,7 +217,7 @@ def blocks(shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -
     x1 = Array((*batch, m, 1), (*(m,) * len(batch), 1, 1), dtype)
     x2 = Array((*batch, 1, n), (*(n,) * len(batch), n, 1), dtype)
     product = resolve(x1, x2)
-    (launch,) = geometry.schedule(specialize("tiled", tile=tile, dtype="int8"), product.problem).launches
+    (launch,) = passes.schedule(specialize("tiled", tile=tile, dtype="int8"), product.problem).launches
     return launch.grid
 
 
@@ -255,7 +255,7 @@ def test_a_grid_that_is_too_large_is_an_error_that_says_so() -> None:
 def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
-    (launch,) = geometry.schedule(specialize("tiled", tile=8), problem).launches
+    (launch,) = passes.schedule(specialize("tiled", tile=8), problem).launches
     m, n, k, tiles_m, tiles_n, group, slices, slice_k, slice_c, *rest = launch.words.tolist()
     assert (m, n, k, tiles_m, tiles_n, group) == (5, 7, 6, 1, 1, 1)
     assert (slices, slice_k, slice_c) == (1, 6, 0)
@@ -289,7 +289,7 @@ def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
     x1, x2 = np.zeros((2, 1, 5, 96), "f2"), np.zeros((2, 3, 96, 7), "f2")
     spec = specialize("tiled", tile=8, dtype="float16", config={"split_k": 3})
     problem = problem_of(x1, x2)
-    planned = geometry.schedule(spec, problem)
+    planned = passes.schedule(spec, problem)
     (sums,) = planned.scratch
     assert (sums.name, sums.shape, sums.pitch, sums.element.dtype_name) == ("sums", (3, 6, 5, 7), 8, "float32")
     assert sums.bytes == 4 * 3 * 6 * 5 * 8
@@ -307,7 +307,7 @@ def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
 def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
     x1, x2 = np.zeros((4, 5, 33), "f4"), np.zeros((7, 33), "f4").T
     spec = specialize("tiled", tile=8, layout="NT", config={"pack_a": 1, "pack_b": 1})
-    planned = geometry.schedule(spec, problem_of(x1, x2))
+    planned = passes.schedule(spec, problem_of(x1, x2))
     assert [each.operands for each in planned.launches] == [
         ("A", "packed A"), ("B", "packed B"), ("packed A", "packed B", "C"),
     ]  # fmt: skip
@@ -337,7 +337,7 @@ def test_every_variant_has_a_grid() -> None:
         for tile in variant.tiles or (None,):
             specialization = specialize(variant, tile=tile)
             config = specialization.config
-            (launch,) = geometry.schedule(specialization, problem).launches
+            (launch,) = passes.schedule(specialization, problem).launches
             x, y = launch.grid
             assert x * y == -(-(-(-100 // config.bm) * -(-200 // config.bn)) // config.tiles_per_block)
             assert math.prod(specialization.block) == specialization.threads <= 1024

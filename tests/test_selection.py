@@ -15,12 +15,13 @@ import tiledmm
 from tests.strategies import PROPERTY, np_dtype
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES
+from tiledmm.codegen import Specialization
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError
-from tiledmm.geometry import schedule
 from tiledmm.ladder import VARIANTS, find_variant, general_variants
-from tiledmm.model import H100, H100_UNSPLIT, Choice, Model, candidates
+from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Choice, Model, candidates
 from tiledmm.operands import Array, Product, describe, resolve
+from tiledmm.passes import companions, schedule
 from tiledmm.selection import AUTO, select
 from tiledmm.variant import STATIC_SHARED_BYTES, Config
 
@@ -305,3 +306,18 @@ def test_explain_takes_what_matmul_takes() -> None:
     assert converted.product.compute.dtype_name == "float32"
     with pytest.raises(ValueError, match="do not fit"):
         tiledmm.explain(np.empty((5, 6), "f8"), np.empty((7, 4), "f8"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "complex64", "complex128"])
+def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
+    bare = {"split_k": 1, "pack_a": 0, "pack_b": 0, "pack_words": 0, "triangle": 0}
+    for *sizes, layout in ((300, 500, 700, "NN"), (301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):
+        wanted = product(*sizes, layout, dtype)
+        for part in itertools.chain.from_iterable(choice.parts for choice in H100.rank(wanted)):
+            spec = part.specialization
+            plain = replace(spec, config=replace(spec.config, **bare))
+            known: set[Specialization] = set()
+            for each in ("NN", "NT", "TN", "TT"):
+                known |= companions(replace(plain, layout=each), SPLITS[1:], by_auto=True)
+            launched = {each.specialization for each in schedule(spec, part.product.problem).launches}
+            assert launched <= known, (str(spec), {each.symbol for each in launched - known})

@@ -12,10 +12,11 @@ import tiledmm
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import render, specialize
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.geometry import FINDINGS, SHORTEST_SPLIT, Schedule, schedule, splitting, unsplit
+from tiledmm.geometry import Schedule
 from tiledmm.ladder import kernel_variants
 from tiledmm.model import H100, H100_UNSPLIT, Model
 from tiledmm.operands import describe, resolve
+from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, schedule, splitting, unsplit
 from tiledmm.selection import AUTO, SCHEMES, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 

@@ -12,9 +12,9 @@ from tiledmm import tensor_maps
 from tiledmm.codegen import Specialization
 from tiledmm.elements import TF32, element
 from tiledmm.errors import ShapeError
-from tiledmm.geometry import schedule
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product, describe, resolve
+from tiledmm.passes import schedule
 from tiledmm.selection import select
 from tiledmm.tensor_maps import TensorMap, can_be_mapped
 

@@ -14,9 +14,9 @@ from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import specialize
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.geometry import schedule
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
 from tiledmm.model import H100, Choice, Model
+from tiledmm.passes import schedule
 from tiledmm.selection import AUTO, PRECISIONS, kernel_of, precision_of, select, with_precision
 
 AMPERE = Model(REFERENCE_GPUS["sm_80"])
@@ -159,7 +159,7 @@ def test_explain_says_what_it_would_take() -> None:
     a = np.lib.stride_tricks.as_strided(np.zeros(1, "f4"), (4096, 4096), (4096 * 4, 4))
     text = str(tiledmm.explain(a, a, precision="tf32"))
     assert text.startswith("(4096 x 4096) @ (4096 x 4096), tf32, layout NN")
-    assert "tiledmm_tensor_core_tf32_128x128x16_nn" in text
+    assert "tiledmm_wgmma_tf32_256x256x32_tt" in text
     assert "tf32" not in str(tiledmm.explain(a, a))
     doubles = np.ones((4, 4))
     converted = tiledmm.explain(doubles, doubles, precision="tf32", dtype="i4", casting="unsafe")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tiledmm import codegen, geometry
+from tiledmm import codegen, passes
 from tiledmm.candidates import AUTO_KERNELS
-from tiledmm.elements import ELEMENTS, WORDS, compute_element
+from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
@@ -261,29 +259,10 @@ def precompile(
         for name, tile in (_kernels_of_auto(sizes, dtype) if chosen == AUTO else _kernels_of(chosen, sizes))
         for layout in pairs
     }
-    specializations = {spec.kernel for _, spec in named}
+    specializations: set[codegen.Specialization] = set()
     for chosen, spec in named:
-        if spec.variant.splits:
-            specializations.update(geometry.splitting(spec, operand) for operand in (0, 1))
-            other = geometry.unsplit(spec)
-            specializations.update((other.kernel, replace(other, condition="").kernel))  # the latter if K is short
-        elif spec.variant.in_bytes:
-            specializations.update(geometry.splitting_bytes(spec, operand) for operand in (0, 1))
-        elif spec.variant.target:  # which packs what the copy engine cannot read
-            ways = [spec.packing_unless(*in_place) for in_place in itertools.product((True, False), repeat=2)]
-            specializations.update(way.kernel for way in ways)
-            specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
-        if chosen == AUTO:  # which may pack operands, cut K into slices, few or many, and do half of a symmetric C
-            if spec.variant.halves(spec.config):
-                half = replace(spec, config=replace(spec.config, triangle=1))
-                specializations.update((half.kernel, geometry.in_slices(half, SPLITS[-1])[0]))
-            if not (spec.variant.splits or spec.variant.in_bytes):
-                specializations.update(geometry.packing(spec, operand) for operand in (0, 1))
-            if spec.compute.dtype_name in WORDS and spec.variant.name == "warp_tiled":
-                words = replace(spec, config=replace(spec.config, pack_words=1))
-                specializations.update((words.kernel, *geometry.in_slices(words, SPLITS[-1])))
-                specializations.update(geometry.packing_words(spec, operand) for operand in (0, 1))
-            specializations.update(each for slices in SPLITS[1:] for each in geometry.in_slices(spec, slices))
+        by_auto = chosen == AUTO
+        specializations |= passes.companions(spec, SPLITS[1:] if by_auto else (), by_auto)
     compilation = device_module("compilation")
     for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:

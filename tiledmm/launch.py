@@ -17,8 +17,9 @@ from cupy.linalg import _product
 from tiledmm.architectures import Gpu
 from tiledmm.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
-from tiledmm.geometry import FINDINGS, UNFOUND, Launch, schedule
+from tiledmm.geometry import Launch
 from tiledmm.model import Choice, Model, candidates
+from tiledmm.passes import FINDINGS, UNFOUND, schedule
 from tiledmm.tensor_maps import ALIGNMENT, TensorMap
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.

@@ -16,9 +16,10 @@ from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES, Candidate
 from tiledmm.codegen import Specialization
 from tiledmm.elements import WORDS, Element
-from tiledmm.geometry import is_short, slice_step, slices_in, tiles, tiles_of_c
+from tiledmm.geometry import slice_step, slices_in, tiles, tiles_of_c
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product
+from tiledmm.passes import is_short
 from tiledmm.problem import TRANSPOSED, Problem
 from tiledmm.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.variant import Config, Variant

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.simulator.planted import BUGS, WRONG, Bug, operands, plant, simulate
-from tiledmm import geometry
+from tiledmm import passes
 from tiledmm.codegen import specialize
 from tiledmm.operands import describe, resolve
 
@@ -44,7 +44,7 @@ def run(number: int) -> None:
     kernel = cupy.RawKernel(text, spec.symbol, options=("-std=c++17", "-lineinfo"))
     left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
     out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
-    (launch,) = geometry.schedule(spec, problem).launches
+    (launch,) = passes.schedule(spec, problem).launches
     kernel(launch.grid, spec.block, (left, right, out, launch.words.view(f"V{launch.words.nbytes}")))
     cupy.cuda.runtime.deviceSynchronize()
 

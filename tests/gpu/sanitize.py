@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
 from tiledmm.elements import WORDS, compute_element
-from tiledmm.geometry import SHORTEST_SPLIT
 from tiledmm.ladder import VARIANTS, kernel_variants
+from tiledmm.passes import SHORTEST_SPLIT
 from tiledmm.selection import precision_of
 from tiledmm.variant import Config
 

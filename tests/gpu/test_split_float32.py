@@ -18,8 +18,8 @@ from tiledmm.codegen import specialize
 from tiledmm.compilation import compiled
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.geometry import splitting, unsplit
 from tiledmm.ladder import find_variant, kernel_variants
+from tiledmm.passes import splitting, unsplit
 from tiledmm.selection import SCHEMES
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)

@@ -14,8 +14,8 @@ from tests.strategies import Layout, any_bits, plain
 from tiledmm.codegen import specialize
 from tiledmm.compilation import compiled
 from tiledmm.elements import ELEMENTS
-from tiledmm.geometry import splitting_bytes
 from tiledmm.ladder import find_variant
+from tiledmm.passes import splitting_bytes
 
 VARIANT = find_variant("split_integer")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)

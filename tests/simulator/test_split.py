@@ -12,8 +12,9 @@ import pytest
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.codegen import render
 from tiledmm.elements import ELEMENTS
-from tiledmm.geometry import FINDINGS, FINDINGS_HEAD, UNFOUND, Launch, Schedule, schedule
+from tiledmm.geometry import Launch, Schedule
 from tiledmm.operands import Product, describe, resolve
+from tiledmm.passes import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
 from tiledmm.selection import select
 from tiledmm.simulator import machine, toolchain
 from tiledmm.tensor_maps import TensorMap

@@ -14,7 +14,7 @@ from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
 from tiledmm.elements import PIECES
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.geometry import SHORTEST_SPLIT
+from tiledmm.passes import SHORTEST_SPLIT
 from tiledmm.selection import SCHEMES
 
 VARIANT = "split_tensor_core"

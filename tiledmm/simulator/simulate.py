@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm import geometry
+from tiledmm import geometry, passes
 from tiledmm.architectures import find_target
 from tiledmm.codegen import Specialization, render
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
@@ -177,7 +177,7 @@ class _Run:
         for number, part in enumerate(choice.parts):
             if not part.specialization.variant.simulated:
                 raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
-            planned = geometry.schedule(part.specialization, part.product.problem)
+            planned = passes.schedule(part.specialization, part.product.problem)
             # Names as the first part has them.
             names = {"A": "B", "B": "A"} if part.product.swapped != self.product.swapped else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
@@ -187,7 +187,7 @@ class _Run:
                 if multiplying:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
-                found = names.get(geometry.FINDINGS, "")
+                found = names.get(passes.FINDINGS, "")
                 self.kernels.append(_Kernel(named, source if multiplying else None, settings, found))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
@@ -248,10 +248,10 @@ class _Run:
         for kernel in self.kernels:
             for array in placed:
                 if kernel.launch.findings and array.name == kernel.found:
-                    array.memory[:] = geometry.UNFOUND
+                    array.memory[:] = passes.UNFOUND
                     array.begin_anew()
                     for begin in kernel.launch.findings:  # which all blocks look at, and write, as they come
-                        array.cells[begin : begin + geometry.FINDINGS_HEAD] = machine.ANYBODYS
+                        array.cells[begin : begin + passes.FINDINGS_HEAD] = machine.ANYBODYS
 
     def _report(self, outcomes: list[list[machine.Outcome]], placed: list[_Placed]) -> Report:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
