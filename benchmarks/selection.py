@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,8 @@ PRODUCTS = (
 _HOPELESS = 4.0
 
 
-def measure(types: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """A row a type and product: what each kernel was expected to take, and took."""
+def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
+    """A row a product of a type: what each kernel was expected to take, and took."""
     import cupy
 
     from tiledmm.bench import reference, timing
@@ -47,37 +46,34 @@ def measure(types: Sequence[str], seconds: float) -> list[dict[str, Any]]:
     from tiledmm.operands import describe, resolve
 
     rows = []
-    for dtype in types:
-        for size, layout in PRODUCTS:
-            print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
-            sets = operand_sets(size, dtype, layout)
-            first = sets[0]
-            right = reference.reference(first.a, first.b)
-            product = resolve(*map(describe, first))
-            ranked = sorted(device_model().rank(product), key=lambda choice: choice.microseconds or 0.0)
-            rivals: dict[str, timing.Call] = {
-                BASELINE: lambda i, s=sets: cupy.matmul(*s[i % len(s)][:2], out=s[i % len(s)].c)
-            }
-            kernels = []
-            for choice in ranked:
-                if choice.microseconds > _HOPELESS * ranked[0].microseconds:
-                    continue
-                spec = choice.specialization
-                name = str(spec).removeprefix("tiledmm_").partition(", K in")[0]
-                name += f", and {len(choice.others)} other parts" if choice.others else ""
-                plan = Plan(choice)
-                reference.poison(first.c, right)
-                plan.run(*first)
-                ok = reference.judge(first.c, right).ok
-                kernels.append(
-                    {"kernel": name, "slices": spec.config.split_k, "expected": choice.microseconds, "ok": ok}
-                )
-                rivals[name] = lambda i, plan=plan, s=sets: plan.run(*s[i % len(s)])
-            samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
-            for kernel in kernels:
-                kernel["microseconds"] = samples[kernel["kernel"]].seconds * 1e6
-            cupys = samples[BASELINE].seconds * 1e6
-            rows.append({"size": [*size], "type": dtype, "layout": layout, "cupy": cupys, "kernels": kernels})
+    for size, layout in PRODUCTS:
+        print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
+        sets = operand_sets(size, dtype, layout)
+        first = sets[0]
+        right = reference.reference(first.a, first.b)
+        product = resolve(*map(describe, first))
+        ranked = sorted(device_model().rank(product), key=lambda choice: choice.microseconds or 0.0)
+        rivals: dict[str, timing.Call] = {
+            BASELINE: lambda i, s=sets: cupy.matmul(*s[i % len(s)][:2], out=s[i % len(s)].c)
+        }
+        kernels = []
+        for choice in ranked:
+            if choice.microseconds > _HOPELESS * ranked[0].microseconds:
+                continue
+            spec = choice.specialization
+            name = str(spec).removeprefix("tiledmm_").partition(", K in")[0]
+            name += f", and {len(choice.others)} other parts" if choice.others else ""
+            plan = Plan(choice)
+            reference.poison(first.c, right)
+            plan.run(*first)
+            ok = reference.judge(first.c, right).ok
+            kernels.append({"kernel": name, "slices": spec.config.split_k, "expected": choice.microseconds, "ok": ok})
+            rivals[name] = lambda i, plan=plan, s=sets: plan.run(*s[i % len(s)])
+        samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
+        for kernel in kernels:
+            kernel["microseconds"] = samples[kernel["kernel"]].seconds * 1e6
+        cupys = samples[BASELINE].seconds * 1e6
+        rows.append({"size": [*size], "type": dtype, "layout": layout, "cupy": cupys, "kernels": kernels})
     return rows
 
 
@@ -130,12 +126,15 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
-    rows = measure(options.types, options.seconds)
-    kept = json.loads(options.out.read_text())["products"] if options.out.exists() else []
+    rows: list[dict[str, Any]] = []
+    for dtype in options.types:
+        rows += measure(dtype, options.seconds)
+        # Written type by type: a run that is cut off leaves what it has measured.
+        kept = json.loads(options.out.read_text())["products"] if options.out.exists() else []
+        every = [row for row in kept if row["type"] != dtype] + [row for row in rows if row["type"] == dtype]
+        every.sort(key=lambda row: TYPES.index(row["type"]))
+        options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": every}, indent=1) + "\n")
     Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
-    every = [row for row in kept if row["type"] not in options.types] + rows
-    every.sort(key=lambda row: TYPES.index(row["type"]))
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": every}, indent=1) + "\n")
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 
 

@@ -27,7 +27,7 @@ rendered = 0
 for variant in tiledmm.variants():
     name = getattr(variant, "name", variant)
     if name != "cublas":
-        assert f"tiledmm_{name}_f" in tiledmm.source(name), name
+        assert f"tiledmm_{name}_" in tiledmm.source(name), name
         rendered += 1
 assert rendered >= 5, rendered
 assert "cupy" not in sys.modules

@@ -12,7 +12,7 @@ from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import model, simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import general_variants
+from tiledmm.ladder import find_variant, general_variants
 from tiledmm.model import Choice
 from tiledmm.operands import Product
 
@@ -112,7 +112,8 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     monkeypatch.setattr(model, "_WORTH_CUTTING", 0.0)
     monkeypatch.setattr(model, "_LEFT_AFTER_CUTTING", 1000.0)
     module = sys.modules["tiledmm.simulator.simulate"]  # whose name in the package is that of its function
-    monkeypatch.setattr(module, "select", lambda variant, tile, product, config, model: in_parts(product)[variant])
+    monkeypatch.setattr(module, "kernel_of", lambda product, variant, *rest: {"product": product, "variant": variant})
+    monkeypatch.setattr(module, "select", lambda product, variant, model: in_parts(product)[variant])
     x1, x2 = operands(np.random.default_rng(5), dtype, layout, 50)
     x1, x2 = x1.repeat(5, axis=-2)[:, :133], x2.repeat(4, axis=-1)
     kernels = in_parts(tiledmm.explain(x1, x2, order=order).product)
@@ -137,8 +138,9 @@ def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, k: int) -> None
 
 
 def in_parts(product: Product) -> dict[str, Choice]:
-    """What is considered for a product in parts."""
-    return {str(choice): choice for choice in model.H100.rank(product) if choice.others}
+    """What is considered for a product in parts, of kernels that can be simulated."""
+    simulated = [each for each in model.CANDIDATES if find_variant(each.variant).simulated]
+    return {str(choice): choice for choice in model.Model(candidates=simulated).rank(product) if choice.others}
 
 
 @pytest.mark.parametrize("tile", [4, 8, 16])
