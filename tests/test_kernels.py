@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -53,6 +54,7 @@ def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, 
     check_kernel(specialize(variant, tile=tile, dtype=dtype, layout=layout, **types).kernel, target)
 
 
+@functools.cache  # of several layouts whose operands are packed, or split, alike
 def check_kernel(spec: Specialization, target: str) -> None:
     resources = compile_for(render(spec), spec.symbol, spec.variant.target or target)
     assert resources.warnings == ()
