@@ -126,9 +126,11 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 // What was started since the last call is a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits until no more than PENDING groups are on their way. `sums` are what they add to: the compiler must not read them before.
+// What the tensor cores have written: the compiler must not read it before this.
 __device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 __device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+
+// Waits until no more than PENDING groups are on their way. `sums` are what they add to.
 template <int PENDING, class Sum, int N>
 __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
