@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks import splits
 from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
+from benchmarks.batches import batches_table
 from benchmarks.ceiling import ceiling_table, issue_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
@@ -89,6 +90,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "splits-accuracy": ("splits", _with_machine(accuracy=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
     "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),
+    "batches": ("batches", _with_machine(batches=batches_table)),
     "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
     "unrolling": ("unrolling", _with_machine(trials=trials_table)),
     "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),

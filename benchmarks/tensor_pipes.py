@@ -23,7 +23,7 @@ from tiledmm.cli import missing_gpu
 RESULTS = Path(__file__).parent / "results" / "tensor_pipes.json"
 SIZE = 4096
 
-#: Variant, type and layout; of ``cublas`` too, but for what has no tensor cores there.
+#: Variant, type that the product is taken in, and layout; of ``cublas`` too, but for what has no tensor cores there.
 CASES = (
     ("tensor_core", "float64", "NN"),
     ("cublas", "float64", "NN"),
@@ -33,8 +33,16 @@ CASES = (
     ("tensor_core", "int8", "NT"),
     ("wgmma", "bfloat16", "NN"),
     ("cublas", "bfloat16", "NN"),
+    ("wgmma", "tf32", "NN"),
+    ("wgmma", "tf32", "NT"),
+    ("cublas", "tf32", "NN"),
+    ("wgmma", "int8", "NT"),
     ("split_float32", "float32", "NN"),
     ("split_float32", "float32", "TN"),
+    ("split_float32", "complex64", "NN"),
+    ("split_tensor_core", "float32", "NN"),
+    ("split_integer", "int32", "NN"),
+    ("split_integer", "int64", "NN"),
 )
 
 METRICS = {
@@ -54,11 +62,15 @@ def launch_all() -> None:
     import cupy
 
     import tiledmm
-    from tiledmm.bench.comparison import operand_sets
+    from tiledmm.bench.comparison import cupy_takes, operand_sets
+    from tiledmm.elements import compute_element
+    from tiledmm.selection import precision_of
 
     for variant, dtype, layout in CASES:
+        kind = compute_element(dtype)
         a, b, c = operand_sets(Size(SIZE, SIZE, SIZE), dtype, layout)[0]
-        tiledmm.matmul(a, b, out=c, variant=variant)
+        with cupy_takes(kind):
+            tiledmm.matmul(a, b, out=c, variant=variant, precision=precision_of(kind))
         cupy.cuda.runtime.deviceSynchronize()
 
 

@@ -245,7 +245,7 @@ PACK = Variant(
     name="pack",
     template="pack.cu.j2",
     summary="copies an operand to aligned rows",
-    configure=lambda tile, element: Config(bm=32, bn=32, tm=4),
+    configure=tilings.pack,
     block=tilings.block_of_tiles,
     shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
 )

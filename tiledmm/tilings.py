@@ -337,6 +337,13 @@ def shared_tiny(config: Config, element: Element, layout: str) -> int:
     return config.tiles_per_block * elements * element.sum_bytes
 
 
+def pack(tile: int, element: Element) -> Config:
+    """A word a thread and turn: of narrow elements several."""
+    tn = max(1, 4 // element.itemsize)
+    size = 32 if tn == 1 else 64
+    return Config(bm=size, bn=size, tm=size * size // (tn * 256), tn=tn)
+
+
 def sum_slices(slices: int, element: Element) -> Config:
     """Elements side by side up to 16 bytes, and the more threads for each the more slices there are."""
     tn = min(4, 16 // element.itemsize)
