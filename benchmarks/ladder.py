@@ -30,7 +30,7 @@ def measure(size: Size, seconds: float) -> Report:
         print(f"{doing} ...", file=sys.stderr, flush=True)
 
     ladder = [*expand(tiles=LADDER_TILES), Rung("auto")]
-    comparisons = [compare(size, rungs=ladder, seconds=seconds, progress=tell)]
+    comparisons = [compare(size, rungs=ladder, seconds=seconds, peers=True, progress=tell)]
     rungs = expand(("tiled", "tiled_padded"), PADDED_TILES)
     for layout in LAYOUTS:
         tell(layout)

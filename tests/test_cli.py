@@ -163,7 +163,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A machine on which every comparison has one row, and remembers what was asked of it."""
     state = SimpleNamespace(asked=[], ok=True)
 
-    def compare(size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, progress: Any) -> Comparison:
+    def compare(
+        size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, peers: bool, progress: Any
+    ) -> Comparison:
         progress("checking")
         state.asked.append((tuple(size), dtype, layout, [rung.label for rung in rungs], seconds))
         rows = (Row("naive", ok=state.ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)

@@ -13,15 +13,19 @@ import numpy as np
 from cupy._core import _routines_linalg
 
 from tiledmm.api import matmul
+from tiledmm.bench import cpu, timing
+from tiledmm.bench import peers as libraries
 from tiledmm.bench import reference as expected
-from tiledmm.bench import timing
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
+from tiledmm.codegen import Specialization, specialize
 from tiledmm.compilation import Kernel, compiled, raw_kernel
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import ShapeError, TiledmmError
+from tiledmm.ladder import find_variant
 from tiledmm.launch import Plan, device_model
 from tiledmm.model import Choice
 from tiledmm.operands import Product, describe, resolve
+from tiledmm.roofline import roofline
 from tiledmm.selection import AUTO, precision_of, select
 from tiledmm.tuned import table_of
 
@@ -48,6 +52,7 @@ def compare(
     layout: str = "NN",
     rungs: Iterable[Rung] | None = None,
     seconds: float = 0.4,
+    peers: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compares kernels with each other and with ``cupy.matmul`` on one product, on the current device.
@@ -59,22 +64,29 @@ def compare(
         layout: How A and B lie in memory, see ``tiledmm.source``.
         rungs: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
+        peers: Whether there are rows for other libraries that are installed, and for the CPU.
         progress: Called with what is being done.
 
     Returns:
-        A row for each rung, then one for ``cupy.matmul``, which is checked too. A kernel whose result was
-        wrong is not timed.
+        A row for each rung, then one for ``cupy.matmul``, then those of peers; all are checked. What was wrong is not
+        timed.
 
     Raises:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
     """
     report = progress or (lambda doing: None)
     with cupy_takes(compute_element(dtype)):
-        return _compared(size, dtype, layout, expand() if rungs is None else list(rungs), seconds, report)
+        return _compared(size, dtype, layout, expand() if rungs is None else list(rungs), seconds, peers, report)
 
 
 def _compared(
-    size: Size, dtype: str, layout: str, rungs: list[Rung], seconds: float, report: Callable[[str], None]
+    size: Size,
+    dtype: str,
+    layout: str,
+    rungs: list[Rung],
+    seconds: float,
+    peers: bool,
+    report: Callable[[str], None],
 ) -> Comparison:
     report("preparing operands")
     sets = operand_sets(size, dtype, layout)
@@ -83,10 +95,12 @@ def _compared(
 
     rows: list[Row] = []
     rivals: dict[str, timing.Call] = {}
+    ceilings: dict[str, float] = {}
     for rung in multiplying(rungs, dtype):
         report(f"checking {rung.label}")
         call = functools.partial(_run_rung, sets, rung, precision_of(kind))
-        row = _verified(_described(rung, sets[0], kind), call, sets[0], right)
+        row, ceilings[rung.label] = _described(rung, sets[0], kind, size)
+        row = _verified(row, call, sets[0], right)
         rows.append(row)
         if row.ok:
             rivals[row.label] = call
@@ -95,13 +109,64 @@ def _compared(
     rows.append(_verified(Row(BASELINE), baseline, sets[0], right))
     if not rows[-1].note:
         rivals[BASELINE] = baseline
+    ceilings[BASELINE] = _ceiling(_plain(kind), size)
+    for name, library in (libraries.calls(sets, kind) if peers else {}).items():
+        report(f"checking {name}")
+        row, ceilings[name] = Row(name, peer=True), ceilings[BASELINE]
+        if isinstance(library, str):
+            rows.append(replace(row, note=library))
+            continue
+        rows.append(_verified(row, library, sets[0], right))
+        if rows[-1].ok:
+            rivals[name] = library
 
     report(f"timing {len(rivals)} rivals in turn")
     samples = timing.measure(rivals, _device_clock(cupy.cuda.runtime.getDevice()), seconds=seconds)
-    flops = 2 * size.m * size.n * size.k * kind.multiplies
-    moved = (size.m * size.k + size.k * size.n + size.m * size.n) * kind.itemsize
-    timed = tuple(_timed(row, samples, flops, moved) for row in rows)
-    return Comparison(*size, kind.dtype_name, layout, right.tolerance, len(sets), timed)
+    work = _Work.of(size, kind)
+    timed = [_timed(row, samples, work, ceilings.get(row.label)) for row in rows]
+    if peers:
+        timed += _on_cpu(sets[0], right, samples, work, seconds, report)
+    return Comparison(*size, kind.dtype_name, layout, right.tolerance, len(sets), tuple(timed))
+
+
+def _on_cpu(
+    operands: Operands,
+    right: expected.Reference,
+    samples: dict[str, timing.Sample],
+    work: _Work,
+    seconds: float,
+    report: Callable[[str], None],
+) -> list[Row]:
+    """The CPU's rows: its times are the host's, taken after the device's, and compared by their medians."""
+    a, b = (cupy.asnumpy(x) for x in operands[:2])
+    rows = []
+    for name, call in cpu.calls(a, b).items():
+        report(f"timing {name}")
+        row = Row(name, peer=True)
+        if isinstance(call, str):
+            rows.append(replace(row, note=call))
+            continue
+        sample = timing.measure({name: call}, timing.HostClock(lambda: None), seconds=seconds)[name]
+        row = _verified(row, lambda i, call=call: cupy.asarray(call(i)), operands, right)  # type: ignore[misc]
+        row = _timed(row, {name: sample}, work)
+        over = {each: samples[each].seconds / sample.seconds for each in (BASELINE, "naive") if each in samples}
+        rows.append(replace(row, to_cupy=over.get(BASELINE), to_naive=over.get("naive")))
+    return rows
+
+
+def _plain(kind: Element) -> Specialization:
+    """A kernel that multiplies with the units that a library would: tensor cores, where they have the type itself."""
+    model = device_model()
+    variant = find_variant("tensor_core")
+    own = variant.taken_in(kind)
+    has = own == kind and variant.multiplies(kind) and variant.runs_on(model.gpu.arch.capability, kind)
+    return specialize(variant if has else "naive", dtype=kind.dtype_name)
+
+
+def _ceiling(spec: Specialization, size: Size) -> float:
+    """The lower of what a kernel's units and the memory allow, in FLOP/s where a multiply-add counts two."""
+    bounds = roofline(spec, device_model().gpu, *size)
+    return min(bounds.fma_bound, bounds.memory_bound)
 
 
 def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
@@ -160,15 +225,15 @@ def run_cupy(sets: list[Operands], i: int) -> None:
     cupy.matmul(a, b, out=c)
 
 
-def _described(rung: Rung, operands: Operands, kind: Element) -> Row:
-    """A rung's row with what its compiled kernel says of itself, or with why there is none."""
+def _described(rung: Rung, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
+    """A rung's row with what its compiled kernel says of itself, or with why there is none; and its ceiling."""
     row = Row(rung.variant, rung.tile)
     try:
         choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)).taken_in(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
-        return replace(row, note=f"{type(error).__name__}: {error}")
-    return replace(
+        return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
+    described = replace(
         row,
         registers=kernel.registers,
         shared_bytes=kernel.shared_bytes,
@@ -176,6 +241,7 @@ def _described(rung: Rung, operands: Operands, kind: Element) -> Row:
         occupancy=kernel.occupancy,
         note=_remark(rung, kernel, choice),
     )
+    return described, _ceiling(choice.specialization, size)
 
 
 def _choice(variant: str, tile: int | None, product: Product) -> Choice:
@@ -193,18 +259,34 @@ def _remark(rung: Rung, kernel: Kernel, choice: Choice) -> str:
 
 def _verified(row: Row, call: timing.Call, operands: Operands, right: expected.Reference) -> Row:
     """The row with its error. A call that raises is a row too: the others are still worth seeing."""
-    if row.variant != BASELINE and row.registers is None:
+    if row.ours and row.registers is None:
         return row
     expected.poison(operands.c, right)
     try:
-        call(0)
-    except (TiledmmError, TypeError, ValueError, NotImplementedError) as error:
-        return replace(row, note=f"{type(error).__name__}: {error}")
-    verdict = expected.judge(operands.c, right)
+        returned = call(0)
+    except (TiledmmError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not (row.peer or isinstance(error, (TiledmmError, NotImplementedError))):
+            raise  # CUDA's: nothing can be said of what comes after
+        return replace(row, note=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    verdict = expected.judge(operands.c if returned is None else returned, right)
     return replace(row, ok=verdict.ok, error=verdict.error)
 
 
-def _timed(row: Row, samples: dict[str, timing.Sample], flops: int, moved: int) -> Row:
+class _Work(NamedTuple):
+    """What a product takes at least: multiply-adds of elements, those of real numbers, and bytes."""
+
+    multiply_adds: int
+    real_multiply_adds: int
+    bytes: int
+
+    @classmethod
+    def of(cls, size: Size, kind: Element) -> _Work:
+        elements = size.m * size.k + size.k * size.n + size.m * size.n
+        multiply_adds = size.m * size.n * size.k
+        return cls(multiply_adds, multiply_adds * kind.multiplies, elements * kind.itemsize)
+
+
+def _timed(row: Row, samples: dict[str, timing.Sample], work: _Work, ceiling: float | None = None) -> Row:
     sample = samples.get(row.label)
     if sample is None:
         return row
@@ -214,8 +296,9 @@ def _timed(row: Row, samples: dict[str, timing.Sample], flops: int, moved: int) 
     return replace(
         row,
         microseconds=sample.seconds * 1e6,
-        tflops=flops / sample.seconds / 1e12,
-        gbps=moved / sample.seconds / 1e9,
+        tflops=2 * work.real_multiply_adds / sample.seconds / 1e12,
+        gbps=work.bytes / sample.seconds / 1e9,
+        of_roofline=2 * work.multiply_adds / sample.seconds / ceiling if ceiling else None,
         to_cupy=None if baseline is None else sample.speed_over(baseline),
         to_naive=None if naive is None else sample.speed_over(naive),
         rounds=tuple(micro.get(i) for i in range(last + 1)),

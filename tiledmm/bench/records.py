@@ -115,6 +115,8 @@ class Row:
         microseconds: Device time of one call: the median of ``rounds``.
         tflops: 2 m n k (complex: 8 m n k) over that time, in TFLOP/s.
         gbps: Compulsory bytes, each operand read and C written once, over that time, in GB/s.
+        of_roofline: Its rate as a fraction of the lower of two ceilings on this device, by its data sheet: the
+            arithmetic of the units that multiply, and compulsory bytes at the memory's bandwidth.
         to_cupy, to_naive: How many times as fast as ``cupy.matmul`` and as ``naive``: the median of the
             rounds' ratios.
         registers: Of a thread.
@@ -123,6 +125,7 @@ class Row:
         occupancy: Warps resident on an SM, as a fraction of those it could hold.
         rounds: Microseconds of one call, round by round; None where it sat out.
         note: What else is to be said, such as why there are no figures.
+        peer: Whether it is another library's product, or the CPU's.
     """
 
     variant: str
@@ -132,6 +135,7 @@ class Row:
     microseconds: float | None = None
     tflops: float | None = None
     gbps: float | None = None
+    of_roofline: float | None = None
     to_cupy: float | None = None
     to_naive: float | None = None
     registers: int | None = None
@@ -140,11 +144,17 @@ class Row:
     occupancy: float | None = None
     rounds: tuple[float | None, ...] = ()
     note: str = ""
+    peer: bool = False
 
     @property
     def label(self) -> str:
         """Variant and tile, as tables show them."""
         return Rung(self.variant, self.tile).label
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a kernel of this package."""
+        return not self.peer and self.variant != BASELINE
 
     def speed_over(self, other: Row) -> float | None:
         """How many times as fast as another row of the comparison: median of the shared rounds' ratios."""
@@ -163,7 +173,7 @@ class Comparison:
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous, G neither.
         tolerance: Largest error that counts as right; 0 where results are exact.
         sets: Sets of operands in memory that calls take in turn, so that none finds its own in the L2 cache.
-        rows: In ladder order, the baseline last.
+        rows: In ladder order, then the baseline, then peers.
     """
 
     m: int
@@ -187,8 +197,8 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether every kernel of this package was right. The baseline does not count."""
-        return all(row.ok for row in self.rows if row.variant != BASELINE)
+        """Whether every kernel of this package was right. The baseline and peers do not count."""
+        return all(row.ok for row in self.rows if row.ours)
 
     def row(self, variant: str, tile: int | None = None) -> Row:
         """The row of a variant; its first if no tile is named.

@@ -31,6 +31,9 @@ def compare(
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time each rival.")] = 0.4,
+    peers: Annotated[
+        bool, typer.Option(help="Rows for PyTorch, JAX and Triton, where they are installed, and for NumPy on the CPU.")
+    ] = True,
     no_gpu: Annotated[
         bool, typer.Option("--no-gpu", help="Show what is known without a GPU, even if there is one.")
     ] = False,
@@ -70,11 +73,17 @@ def compare(
     if reason:
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
         out.end(ok=_without_gpu(out, rungs, products, kinds, orders, target, asked=bool(sizes)))
-    _on_gpu(out, rungs, products, kinds, orders, seconds)
+    _on_gpu(out, rungs, products, kinds, orders, seconds, peers)
 
 
 def _on_gpu(
-    out: Output, rungs: list[Rung], products: list[Size], kinds: list[str], orders: list[str], seconds: float
+    out: Output,
+    rungs: list[Rung],
+    products: list[Size],
+    kinds: list[str],
+    orders: list[str],
+    seconds: float,
+    peers: bool,
 ) -> None:
     from tiledmm.bench.comparison import compare as compare_rivals
     from tiledmm.bench.machine import this_machine
@@ -95,6 +104,7 @@ def _on_gpu(
                     layout=layout,
                     rungs=rungs,
                     seconds=seconds,
+                    peers=peers,
                     # Operands are prepared, each rival is checked, then all are timed.
                     progress=lambda doing, tell=tell, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
                         f"{of}: {doing}", next(steps), len(rungs) + 3
@@ -117,7 +127,8 @@ def _on_gpu(
 
 _METHOD = (
     "Device time, median of rounds in which the rivals take turns; ratios are medians within rounds. "
-    "TFLOP/s counts 2MNK (complex: 8MNK), GB/s each operand read and C written once. "
+    "TFLOP/s counts 2MNK (complex: 8MNK), GB/s each operand read and C written once; of the roofline: of what a data "
+    "sheet allows the units that multiply, or the memory. NumPy's times are the host's. "
     "Error: largest |C - R| / (|A||B|) against float64."
 )
 

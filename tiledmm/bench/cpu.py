@@ -1,0 +1,62 @@
+"""The same product on the CPU: by NumPy, and by three nested loops of Python."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from tiledmm.bench.timing import Call
+
+#: Steps, m * n * k, up to which the nested loops are run: a quarter of a second.
+_MOST_STEPS = 1 << 21
+
+# Seconds of one product by NumPy, at most; and rows of A that it is judged by.
+_PATIENCE, _SAMPLE = 4.0, 16
+
+
+def threads() -> int:
+    """Threads that NumPy multiplies floats with."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    blas = [int(pool["num_threads"]) for pool in threadpool_info() if pool.get("user_api") == "blas"]
+    return max(blas, default=1)
+
+
+def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(M, K) by (K, N), as one would first write it."""
+    (m, k), n = a.shape, b.shape[1]
+    rows, cols = a.tolist(), b.tolist()
+    c = [[0.0] * n for _ in range(m)]
+    for i in range(m):
+        for j in range(n):
+            total = 0.0
+            for step in range(k):
+                total += rows[i][step] * cols[step][j]
+            c[i][j] = total
+    return np.array(c).astype(a.dtype)
+
+
+def calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, Call | str]:
+    """What multiplies two matrices and returns the product, by name; or why it was left out."""
+    (m, k), n = a.shape, b.shape[1]
+    count = threads()
+    name = f"numpy, {count} thread{'s' if count > 1 else ''}"
+    expected = _seconds(a[:_SAMPLE], b) * max(1.0, m / _SAMPLE)
+    found: dict[str, Call | str] = {name: lambda i: a @ b}
+    if expected > _PATIENCE:
+        found[name] = f"left out: it would take {expected:.0f} seconds"
+    if m * n * k <= _MOST_STEPS and a.dtype.kind in "fc":
+        found["triple loop"] = lambda i: triple_loop(a, b)
+    return found
+
+
+def _seconds(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
+    a[:1] @ b
+    begun = time.perf_counter()
+    a @ b
+    return time.perf_counter() - begun

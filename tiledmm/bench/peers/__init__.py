@@ -1,0 +1,33 @@
+"""Products by other libraries, where they are installed, as rows of a comparison.
+
+A module of this folder is for one of them and imports it. Its ``calls(sets, kind)`` takes sets of operands on the
+device and the element type of the product, and returns calls by name, none if the library has no such product. A call
+writes ``c`` of its set, or returns an array of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+from tiledmm.bench.timing import Call
+from tiledmm.elements import Element
+
+#: The libraries, by the name that imports them: so are the modules of this folder called, with an underscore.
+LIBRARIES = ("torch", "jax", "triton")
+
+
+def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call | str]:
+    """Every library's calls by name; or, of one that is installed and does not work, what it says."""
+    found: dict[str, Call | str] = {}
+    for library in LIBRARIES:
+        if importlib.util.find_spec(library) is None:
+            continue
+        try:
+            module = importlib.import_module(f"tiledmm.bench.peers.{library}_")
+            found |= module.calls(sets, kind)
+        except Exception as error:  # whatever a version of it says of this device, this CUDA or this type
+            found[library] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return found

@@ -1,0 +1,38 @@
+"""``torch.mm``: cuBLAS, as PyTorch calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import torch
+
+from tiledmm.bench.timing import Call
+from tiledmm.elements import TF32, Element
+
+
+def tensor(array: Any) -> torch.Tensor:
+    """The same memory. bfloat16, which CuPy does not hand over, goes as integers."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_dlpack(array.view("i2")).view(torch.bfloat16)
+    return torch.from_dlpack(array)
+
+
+def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
+    """Floats and complex numbers; PyTorch has no product of integers on a GPU."""
+    if kind.dtype.kind in "biu":
+        return {}
+    tensors = [tuple(map(tensor, each)) for each in sets]
+
+    def multiply(i: int) -> None:
+        a, b, c = tensors[i % len(tensors)]
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high" if kind == TF32 else "highest")
+        try:
+            with torch.cuda.stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr)):
+                torch.mm(a, b, out=c)
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    return {"torch.mm": multiply}

@@ -1,0 +1,65 @@
+"""A product in Triton: a tile of C a program, ``tl.dot`` of steps along K. Needs PyTorch, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from tiledmm.bench.peers.torch_ import tensor
+from tiledmm.bench.timing import Call
+from tiledmm.elements import TF32, Element
+
+# Step along K, by bytes of an element.
+_STEPS = {2: 64, 4: 32}
+
+
+@triton.jit
+def product(
+    a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, SCHEME: tl.constexpr,
+):  # fmt: skip
+    """A tile of C a program; C's rows contiguous."""
+    number, down, across = tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(n, BN)
+    first = number // (GROUP * across) * GROUP
+    height = min(down - first, GROUP)
+    rows = (first + number % (GROUP * across) % height) * BM + tl.arange(0, BM)
+    cols = number % (GROUP * across) // height * BN + tl.arange(0, BN)
+    steps = tl.arange(0, BK)
+    in_a = a + (rows % m)[:, None] * a_row + steps[None, :] * a_col
+    in_b = b + steps[:, None] * b_row + (cols % n)[None, :] * b_col
+    sums = tl.zeros((BM, BN), tl.float32)
+    for done in range(0, k, BK):
+        left = steps < k - done
+        x = tl.load(in_a, mask=left[None, :], other=0.0)
+        y = tl.load(in_b, mask=left[:, None], other=0.0)
+        sums = tl.dot(x, y, sums, input_precision=SCHEME)
+        in_a += BK * a_col
+        in_b += BK * b_row
+    inside = (rows[:, None] < m) & (cols[None, :] < n)
+    tl.store(c + rows[:, None] * c_row + cols[None, :], sums.to(c.dtype.element_ty), mask=inside)
+
+
+def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
+    """``z = x @ y`` of tensors of 16-bit floats or float32, which Triton takes as a scheme of its says."""
+    (m, k), n = x.shape, y.shape[1]
+    product[(triton.cdiv(m, 128) * triton.cdiv(n, 128),)](
+        x, y, z, m, n, k, *x.stride(), *y.stride(), z.stride(0),
+        BM=128, BN=128, BK=_STEPS[x.element_size()], GROUP=8, SCHEME=scheme, num_warps=8, num_stages=3,
+    )  # fmt: skip
+
+
+def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
+    """Floats of 32 bits and less."""
+    if (kind.dtype.kind != "f" and kind.dtype_name != "bfloat16") or kind.itemsize not in _STEPS:
+        return {}
+    tensors = [tuple(map(tensor, each)) for each in sets]
+    scheme = "tf32" if kind == TF32 else "ieee"
+
+    def call(i: int) -> None:
+        x, y, z = tensors[i % len(tensors)]
+        multiply(x, y, z, scheme)
+
+    return {"Triton tl.dot": call}
