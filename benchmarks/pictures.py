@@ -1,0 +1,47 @@
+"""Draws what was measured: ``python -m benchmarks.pictures``. Needs matplotlib, no GPU.
+
+From ``results/sizes.json`` to ``docs/pictures/``: throughput, roofline and speed-up by size, and tiles; each for light
+and dark pages, as SVG and PNG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from pathlib import Path
+
+from benchmarks.sizes import RESULTS, STUDIED
+from tiledmm.bench import pictures
+from tiledmm.bench.records import Report, from_json
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+
+
+def draw(report: Report, folder: Path) -> list[Path]:
+    """Every picture of a report; returns the files."""
+    *by_size, tiles = report.comparisons
+    gpu = pictures.gpu_of(report.machine)
+    studied = [row for row in tiles.rows if row.variant in STUDIED]
+    kinds = {
+        "throughput": functools.partial(pictures.throughput, by_size),
+        "roofline": functools.partial(pictures.roofline, by_size, gpu),
+        "speed-up": functools.partial(pictures.speed_up, by_size),
+        "tiles": functools.partial(pictures.tile_study, f"Tiles, {tiles.title}", studied),
+    }
+    return [path for name, each in kinds.items() for path in pictures.save(each, folder / name)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Draws; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="what benchmarks.sizes wrote")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
+    options = parser.parse_args(arguments)
+    for path in draw(from_json(options.results.read_text(encoding="utf-8")), options.folder):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""float32 products from small to large, by every variant, by cuBLAS and by the CPU: ``python -m benchmarks.sizes``.
+
+What ``python -m benchmarks.pictures`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, to_json
+from tiledmm.cli import missing_gpu
+
+RESULTS = Path(__file__).parent / "results" / "sizes.json"
+SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+#: Kernels whose tiles are studied, and where.
+STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)
+
+
+def measure(seconds: float) -> Report:
+    """A comparison a size, then one of tiles."""
+    from tiledmm.bench.comparison import compare
+    from tiledmm.bench.machine import this_machine
+
+    def tell(doing: str) -> None:
+        print(f"{doing} ...", file=sys.stderr, flush=True)
+
+    comparisons = []
+    for n in SIZES:
+        tell(str(n))
+        rungs = [*expand(), Rung("auto")]
+        found = compare(Size(n, n, n), rungs=rungs, seconds=seconds, peers=True)
+        comparisons.append(replace(found, rows=(*found.rows, with_copies(found, seconds))))
+    tell("tiles")
+    comparisons.append(compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds))
+    return Report(this_machine(), tuple(comparisons))
+
+
+def with_copies(found: Comparison, seconds: float) -> Row:
+    """``auto`` of operands that are on the host, with the result back there: host time."""
+    import cupy
+    import numpy as np
+
+    import tiledmm
+    from tiledmm.bench import timing
+    from tiledmm.bench.pictures import WITH_COPIES
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, np.float32) for shape in ((found.m, found.k), (found.k, found.n)))
+
+    def call(i: int, a: Any, b: Any) -> Any:
+        return cupy.asnumpy(tiledmm.matmul(cupy.asarray(a), cupy.asarray(b)))
+
+    ok = bool(np.allclose(call(0, a, b), a @ b, rtol=1e-3, atol=1e-3 * found.k**0.5))
+    sample = timing.measure({"": functools.partial(call, a=a, b=b)}, timing.HostClock(), seconds=seconds)[""]
+    return Row(WITH_COPIES, ok=ok, microseconds=sample.seconds * 1e6, peer=True)
+
+
+def main() -> int:
+    """Measures, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and size")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    report = measure(options.seconds)
+    options.out.write_text(to_json(report), encoding="utf-8")
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

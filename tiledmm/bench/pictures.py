@@ -1,0 +1,291 @@
+"""Pictures of comparisons, by matplotlib: on light and on dark, as SVG and as PNG."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tiledmm.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.bench.records import BASELINE, Comparison, Machine, Row
+from tiledmm.elements import ELEMENTS
+
+#: Foreground and background of a picture, by theme.
+THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}
+
+#: One point of a line: where, and how high.
+Point = tuple[float, float]
+
+_SIZE = (9.0, 5.4)
+_DOTS_PER_INCH = 110
+
+# Rungs by the colours of a heated body, from cold to hot; what is fastest stands out, and what is not ours is grey.
+_LADDER = (
+    "naive",
+    "coalesced",
+    "tiled",
+    "tiled_padded",
+    "double_buffered",
+    "register_tiled",
+    "vectorized",
+    "warp_tiled",
+)
+_ACCENTS = {"split_float32": "#2f81f7", "auto": "#2f81f7", "wgmma": "#2f81f7", "tensor_core": "#1f9d8f"}
+_NOT_OURS = "#8b949e"
+
+
+@contextmanager
+def theme(name: str) -> Iterator[None]:
+    """Pictures that are drawn meanwhile are for a page of this kind: ``"light"`` or ``"dark"``."""
+    ink, paper = THEMES[name]
+    settings: Any = {
+        "figure.facecolor": paper, "axes.facecolor": paper, "savefig.facecolor": paper,
+        "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink, "xtick.color": ink, "ytick.color": ink,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": ink, "grid.alpha": 0.12,
+        "font.family": "sans-serif", "font.size": 10, "axes.titlesize": 12, "axes.titlelocation": "left",
+        "axes.titleweight": "bold", "legend.frameon": False, "svg.fonttype": "none", "svg.hashsalt": "tiledmm",
+    }  # fmt: skip
+    with mpl.rc_context(settings):
+        yield
+
+
+def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
+    """Draws a picture for each theme, and writes each as ``path-THEME.svg`` and ``.png``.
+
+    Returns:
+        The files. The same data gives the same bytes.
+    """
+    written = []
+    for name in THEMES:
+        with theme(name):
+            figure = draw()
+            for suffix, metadata in ((".svg", {"Date": None, "Creator": "tiledmm"}), (".png", {"Software": "tiledmm"})):
+                target = path.with_name(f"{path.name}-{name}{suffix}")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                figure.savefig(target, dpi=_DOTS_PER_INCH, metadata=metadata)
+                written.append(target)
+    return written
+
+
+def throughput(comparisons: Sequence[Comparison]) -> Figure:
+    """TFLOP/s against the size of square products: a line a variant, cuBLAS dashed."""
+    figure, axes = _axes(
+        f"Throughput, {_types(comparisons)}", "size of square matrices", "TFLOP/s (2 n³ a product)", log_y=True
+    )
+    lines = _lines(comparisons, lambda row, _: row.tflops, lambda row: row.ours or row.variant == BASELINE)
+    _draw(axes, {name: [(float(c.n), y) for c, y in line] for name, line in lines.items()})
+    _sizes(axes, comparisons)
+    return figure
+
+
+def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
+    """Every variant's rate against the arithmetic intensity of square products, under what a device allows."""
+    figure, axes = _axes(
+        f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
+    )
+    intensity = {c.n: 2 * c.n**3 / (3 * c.n**2 * ELEMENTS[c.dtype].itemsize) for c in comparisons}
+    lines = _lines(comparisons, lambda row, _: row.tflops, lambda row: row.ours or row.variant == BASELINE)
+    _draw(axes, {name: [(intensity[c.n], y) for c, y in line] for name, line in lines.items()})
+    left, right = min(intensity.values()), max(intensity.values())
+    for peak, what in (
+        (gpu.peak_flops("float32") / 1e12, "multiply-adds of CUDA cores"),
+        (gpu.tensor_flops(2) / 3e12, "tensor cores, three products of float16 for one"),
+    ):
+        if peak:
+            corner = peak / gpu.bandwidth * 1e12
+            axes.plot([corner, right], [peak, peak], color=_NOT_OURS, lw=1.2)
+            axes.annotate(what, (right, peak), (0, 3), textcoords="offset points", ha="right", fontsize=8)
+    top = max(gpu.peak_flops("float32"), gpu.tensor_flops(2) / 3) / gpu.bandwidth
+    ends = [left, max(left, top)]
+    axes.plot(ends, [each * gpu.bandwidth / 1e12 for each in ends], color=_NOT_OURS, lw=1.2)
+    axes.annotate(
+        f"memory, {gpu.bandwidth / 1e12:.2f} TB/s", (left, left * gpu.bandwidth / 1e12), (4, 2),
+        textcoords="offset points", fontsize=8, va="bottom",
+    )  # fmt: skip
+    return figure
+
+
+def tile_study(title: str, rows: Sequence[Row]) -> Figure:
+    """TFLOP/s by tile, variants side by side, with the occupancy of each."""
+    figure, axes = _axes(title, "tile", "TFLOP/s", log_x=False)
+    names = list(dict.fromkeys(row.variant for row in rows))
+    tiles = sorted({row.tile for row in rows if row.tile})
+    width = 0.8 / max(len(names), 1)
+    for i, name in enumerate(names):
+        for row in rows:
+            if row.variant != name or row.tile is None or not row.tflops:
+                continue
+            place = tiles.index(row.tile) + (i - (len(names) - 1) / 2) * width
+            axes.bar(place, row.tflops, 0.92 * width, color=_colour(name), label=name)
+            if row.occupancy is not None:
+                axes.annotate(
+                    f"{row.occupancy:.0%}",
+                    (place, row.tflops),
+                    (0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                )
+    axes.set_xticks(range(len(tiles)), [str(tile) for tile in tiles])
+    axes.grid(False, axis="x")
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.legend(handles.values(), handles.keys(), loc="upper left", title="percent: occupancy", alignment="left")
+    return figure
+
+
+def speed_up(comparisons: Sequence[Comparison], subject: str = "auto") -> Figure:
+    """How many times as fast as the naive kernel and the CPU a variant is, by size; where it begins to win."""
+    figure, axes = _axes(
+        f"{subject}, how many times as fast, {_types(comparisons)}",
+        "size of square matrices",
+        "times as fast",
+        log_y=True,
+    )
+
+    def over(name: str, mine: str = subject) -> list[Point]:
+        times = [(each.n, _time(each, mine), _time(each, name)) for each in comparisons]
+        return [(float(n), theirs / ours) for n, ours, theirs in times if ours and theirs]
+
+    cpu = next((row.variant for each in comparisons for row in each.rows if row.variant.startswith("numpy")), "numpy")
+    lines = {
+        "than naive": over("naive"),
+        f"than {cpu}": over("numpy"),
+        f"than {cpu}, with copies": over("numpy", WITH_COPIES),
+        "than a triple loop in Python": over("triple loop"),
+        "than cupy.matmul": over(BASELINE),
+    }
+    colours = dict(zip(lines, ("#8957e5", "#2f81f7", "#54aeff", "#d29922", _NOT_OURS), strict=True))
+    _draw(axes, lines, colours)
+    axes.axhline(1, color=_NOT_OURS, lw=1)
+    for name, line in lines.items():
+        if cpu in name and (found := crossover(line)):
+            axes.plot(found, 1, "o", color=colours[name], ms=8, mfc="none")
+            axes.annotate(f"n = {found:.0f}", (found, 1), (6, -14), textcoords="offset points", fontsize=9)
+    _sizes(axes, comparisons)
+    return figure
+
+
+def _time(comparison: Comparison, name: str) -> float | None:
+    """Microseconds of the first row of a name that begins so."""
+    return next((row.microseconds for row in comparison.rows if row.variant.startswith(name)), None)
+
+
+#: The row of a call whose operands come from the host, and whose result goes back there.
+WITH_COPIES = "auto, copies included"
+
+
+def crossover(line: Sequence[Point]) -> float | None:
+    """Where a line first passes 1 from below, on logarithmic scales; None if it does not."""
+    for (x0, y0), (x1, y1) in itertools.pairwise(line):
+        if y0 < 1 <= y1:
+            part = math.log(1 / y0) / math.log(y1 / y0)
+            return float(x0 * (x1 / x0) ** part)
+    return None
+
+
+def gpu_of(machine: Machine) -> Gpu:
+    """The data sheet of the GPU that a report was made on.
+
+    Raises:
+        KeyError: If there is none of its compute capability.
+    """
+    return REFERENCE_GPUS[f"sm_{machine.compute_capability.replace('.', '')}"]
+
+
+def _axes(title: str, x: str, y: str, *, log_x: bool = True, log_y: bool = False) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(title=title, xlabel=x, ylabel=y)
+    if log_x:
+        axes.set_xscale("log", base=2)
+    if log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    return figure, axes
+
+
+def _sizes(axes: Axes, comparisons: Sequence[Comparison]) -> None:
+    sizes = sorted({c.n for c in comparisons})
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.minorticks_off()
+
+
+def _types(comparisons: Sequence[Comparison]) -> str:
+    return ", ".join(dict.fromkeys(f"{c.dtype} {c.layout}" for c in comparisons))
+
+
+def _lines(
+    comparisons: Iterable[Comparison],
+    value: Callable[[Row, Comparison], float | None],
+    wanted: Callable[[Row], bool],
+) -> dict[str, list[tuple[Comparison, float]]]:
+    """Of each variant the best of its tiles, size by size."""
+    lines: dict[str, list[tuple[Comparison, float]]] = {}
+    for each in sorted(comparisons, key=lambda c: c.n):
+        best: dict[str, float] = {}
+        for row in each.rows:
+            found = value(row, each)
+            if found and wanted(row):
+                best[row.variant] = max(found, best.get(row.variant, 0.0))
+        for name, found in best.items():
+            lines.setdefault(name, []).append((each, found))
+    return lines
+
+
+def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | None = None) -> None:
+    """Lines, each with its name at its right end, apart from one another."""
+    ends: list[tuple[Any, ...]] = []
+    for name, line in lines.items():
+        if not line:
+            continue
+        colour = (colours or {}).get(name) or _colour(name)
+        dashed = name in (BASELINE, f"than {BASELINE}")
+        look: Any = {
+            "lw": 2.2 if dashed or name == "auto" else 1.5,
+            "ls": "--" if dashed else "-",
+            "marker": "o",
+            "ms": 3.5,
+        }
+        axes.plot(*zip(*line, strict=True), color=colour, **look)
+        ends.append((line[-1][1], line[-1][0], name, colour))
+    axes.margins(x=0.02)
+    bottom, top = axes.get_ylim()
+    height = math.log(top / bottom)
+    ends.sort()
+    for place, (y, x, name, colour) in zip(
+        _apart([math.log(y / bottom) / height for y, *_ in ends]), ends, strict=True
+    ):
+        axes.annotate(
+            name, (x, y), (1.03, place), xycoords="data", textcoords="axes fraction", color=colour, fontsize=9,
+            va="center", arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "lw": 0.8},
+        )  # fmt: skip
+
+
+def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
+    """Ascending places between 0 and 1, moved up and then down until none is too near another."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + distance) if moved else place)
+    limit = 1.0
+    for i in reversed(range(len(moved))):
+        moved[i] = min(moved[i], limit)
+        limit = moved[i] - distance
+    return moved
+
+
+def _colour(name: str) -> Any:
+    if name in _ACCENTS:
+        return _ACCENTS[name]
+    if name in _LADDER:
+        coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # or it would not show on dark
+        return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * _LADDER.index(name) / (len(_LADDER) - 1))
+    if name == BASELINE:
+        return _NOT_OURS
+    return mpl.colormaps["tab20b"](sum(map(ord, name)) % 20)
