@@ -18,6 +18,9 @@ NONE = "-"
 # Blanks that a terminal has for each column of a table.
 _BETWEEN = 2
 
+# What is longer, such as a path, may be broken over lines.
+_LONG_WORD = 24
+
 
 class Figure(str):
     """A cell that shows a value: text for people, which keeps what it was made from for programs."""
@@ -88,7 +91,9 @@ class Table:
         )
         for heading, wide in zip(self.columns, self._widths(width), strict=True):
             left = heading.startswith("<")
-            table.add_column(escape(heading.lstrip("<")), justify="left" if left else "right", width=wide)
+            table.add_column(
+                escape(heading.lstrip("<")), justify="left" if left else "right", width=wide, overflow="fold"
+            )
         for i, row in enumerate(self.rows):
             table.add_row(*map(escape, row), style="bold red" if i in self.bad else None)
         return table
@@ -121,7 +126,7 @@ class Table:
         """Characters that a column needs at least, and what it asks for."""
         heading, cells = self.columns[i].lstrip("<"), [row[i] for row in self.rows]
         wraps = self.columns[i].startswith("<") and i > 0
-        pieces = [word for cell in cells for word in cell.split()] if wraps else cells
+        pieces = [word[:_LONG_WORD] for cell in cells for word in cell.split()] if wraps else cells
         return max(map(len, (*heading.split(), *pieces)), default=0), max(map(len, (heading, *cells)))
 
     def _widths(self, room: int | None) -> list[int]:
