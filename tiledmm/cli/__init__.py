@@ -6,14 +6,14 @@ cannot be carried out as it was given.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from inspect import getdoc
 from typing import Annotated
 
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, tune
+from tiledmm.cli import compare, doctor, inspect, run, source, tune
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -47,14 +47,17 @@ def _tiledmm(
 
 
 # By what they are for, as help lists them.
-_COMMANDS = {
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Use": (run.run,),
     "Measure": (compare.compare, tune.tune),
+    "Set up": (doctor.doctor,),
+    "Read": (source.source, inspect.inspect),
 }
 
 
 def _help(command: Callable[..., None]) -> str:
     """A docstring as rich shows it: paragraphs as wide as the terminal, lines that are indented as they are."""
-    text = (inspect.getdoc(command) or "").replace("[", r"\[")
+    text = (getdoc(command) or "").replace("[", r"\[")
     paragraphs = text.split("\n\n")
     return "\n\n".join(
         "\n".join(f"[cyan]{line}[/]" for line in each.splitlines()) if each.startswith(" ") else each.replace("\n", " ")
@@ -64,7 +67,8 @@ def _help(command: Callable[..., None]) -> str:
 
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
-        app.command(help=_help(_command), rich_help_panel=_panel)(told(_command))
+        _context = run.CONTEXT if _command is run.run else None
+        app.command(help=_help(_command), rich_help_panel=_panel, context_settings=_context)(told(_command))
 
 
 def main() -> None:
