@@ -19,7 +19,7 @@ IDLE = Profile(
 def test_nothing_is_near_its_peak() -> None:
     limit, waits = words(IDLE)
     assert limit.startswith("Bound by latency") and "the SMs at 40%" in limit and "the schedulers at 40%" in limit
-    assert "60% for data from global memory (long scoreboard)" in waits
+    assert waits == "Warps wait 60% of their time for data from global memory (long scoreboard)."
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,9 @@ def test_accesses_that_are_not_coalesced() -> None:
 )
 def test_what_warps_wait_for(reason: str, expected: str) -> None:
     found = words(replace(IDLE, waits={reason: 50, "selected": 30, "wait": 15, "barrier_": 5}))
-    (sentence,) = [each for each in found if each.startswith("Of a warp's time")]
-    assert "50% for" in sentence and expected in sentence and "15%" in sentence and "5% for barrier_" not in sentence
+    (sentence,) = [each for each in found if each.startswith("Warps wait")]
+    assert "50% of their time for" in sentence and expected in sentence
+    assert "15%" in sentence and "barrier_" not in sentence
 
 
 def test_the_worst_line() -> None:

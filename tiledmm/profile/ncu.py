@@ -52,6 +52,10 @@ _COMPLAINT = re.compile(r"^==(ERROR|WARNING)==\s*(.*)", re.MULTILINE)
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
+#: A report's pages that are read: launches, and their instructions.
+RAW = ("--page", "raw", "--print-units", "base")
+SOURCE = ("--page", "source", "--print-source", "sass")
+
 # Metrics that it does not know are left out, and it is asked again: at most so often.
 _ATTEMPTS = 4
 
@@ -164,7 +168,7 @@ def raw_page(report: Path) -> list[Launch]:
     Raises:
         ProfilingError: If ncu cannot read it.
     """
-    return parse_raw(_page(report, "--page", "raw", "--print-units", "base"))
+    return parse_raw(page(report, *RAW))
 
 
 def source_page(report: Path) -> list[Instructions]:
@@ -173,7 +177,7 @@ def source_page(report: Path) -> list[Instructions]:
     Raises:
         ProfilingError: If ncu cannot read it.
     """
-    return parse_source(_page(report, "--page", "source", "--print-source", "sass"))
+    return parse_source(page(report, *SOURCE))
 
 
 def parse_raw(text: str) -> list[Launch]:
@@ -212,7 +216,12 @@ def parse_source(text: str) -> list[Instructions]:
     return [Instructions(name, tuple(rows)) for name, rows in blocks]
 
 
-def _page(report: Path, *options: str) -> str:
+def page(report: Path, *options: str) -> str:
+    """What ncu prints of a report.
+
+    Raises:
+        ProfilingError: If it cannot read it.
+    """
     status, output = _run([_ncu(), "--import", str(report), "--csv", *options])
     if status:
         raise ProfilingError(f"ncu cannot read {report}:\n{output.strip()[-2000:]}")

@@ -60,7 +60,7 @@ def profiles_table(profiles: Sequence[Profile], title: str) -> Table:
         notes.append(f"{NONE}: Nsight Compute has no number here for {', '.join(absent)}.")
     if met:
         told = "; ".join(f"{name}, {REASONS.get(name, 'as Nsight Compute calls it')}" for name in (*WAITS, *more))
-        notes.append(f"Waiting, of a warp's time: {told}.")
+        notes.append(f"Waiting, of the warps' time: {told}.")
     return Table(title, ("<figure", *(each.label for each in profiles)), tuple(rows), tuple(notes))
 
 

@@ -40,19 +40,19 @@ def main(words: Sequence[str]) -> None:
     size, dtype, layout, *names = words
     kind = compute_element(dtype)
     a, b, c = operand_sets(parse_size(size), dtype, layout)[0]
-    profiler, synchronize = cupy.cuda.profiler, cupy.cuda.runtime.deviceSynchronize
+    runtime = cupy.cuda.runtime
     for rung in map(parse_rung, names):
         for watched in (False, True):
-            synchronize()
+            runtime.deviceSynchronize()
             if watched:
-                profiler.start()
+                runtime.profilerStart()
             if rung.variant == CUBLAS:
                 with cupy_takes(kind):
                     cupy_matmul(a, b, out=c)
             else:
                 matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision_of(kind))
-            synchronize()
-        profiler.stop()
+            runtime.deviceSynchronize()
+        runtime.profilerStop()
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ REASONS = {
     "no_instruction": "for instructions to be fetched",
     "not_selected": "for the scheduler, which issues another warp's instruction (not selected)",
     "short_scoreboard": "for data from shared memory (short scoreboard)",
-    "sleeping": "asleep",
+    "sleeping": "because they were told to (sleeping)",
     "tex_throttle": "for a place in the queue to the texture unit",
     "wait": "for the instruction before, a fixed number of cycles (wait)",
     "warpgroup_arrive": "for the warps of their group (warpgroup arrive)",
@@ -95,8 +95,8 @@ def _waiting(profile: Profile) -> Iterator[str]:
     waits = [(reason, profile.share(reason) or 0.0) for reason in profile.waits if reason != ISSUING]
     worth = waits[:1] + [(reason, share) for reason, share in waits[1:_MOST_WAITS] if share >= _WAITS]
     if worth:
-        parts = [f"{share:.0%} {REASONS.get(reason, f'for {reason}')}" for reason, share in worth]
-        yield f"Of a warp's time, {', and '.join(parts)}."
+        parts = [f"{share:.0%} of their time {REASONS.get(reason, f'for {reason}')}" for reason, share in worth]
+        yield f"Warps wait {', and '.join(parts)}."
     line = next(iter(profile.lines), None)
     if line and line.share >= _WAITS:
         yield f"{line.share:.0%} of all waiting is at line {line.number}: {line.text}"
