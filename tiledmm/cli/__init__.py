@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, doctor, inspect, run, source, tune
+from tiledmm.cli import compare, doctor, inspect, profile, run, source, tune
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -49,7 +49,7 @@ def _tiledmm(
 # By what they are for, as help lists them.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run,),
-    "Measure": (compare.compare, tune.tune),
+    "Measure": (compare.compare, profile.profile, tune.tune),
     "Set up": (doctor.doctor,),
     "Read": (source.source, inspect.inspect),
 }
