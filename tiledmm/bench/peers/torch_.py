@@ -19,6 +19,12 @@ def tensor(array: Any) -> torch.Tensor:
     return torch.from_dlpack(array)
 
 
+def current_stream() -> torch.cuda.Stream:
+    """CuPy's. The default one has no handle of its own, by which PyTorch would know it."""
+    pointer = cupy.cuda.get_current_stream().ptr
+    return torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream()
+
+
 def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
     """Floats and complex numbers; PyTorch has no product of integers on a GPU."""
     if kind.dtype.kind in "biu":
@@ -30,7 +36,7 @@ def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high" if kind == TF32 else "highest")
         try:
-            with torch.cuda.stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr)):
+            with torch.cuda.stream(current_stream()):
                 torch.mm(a, b, out=c)
         finally:
             torch.set_float32_matmul_precision(before)
