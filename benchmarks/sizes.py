@@ -1,6 +1,6 @@
 """float32 products from small to large, by every variant, by cuBLAS and by the CPU: ``python -m benchmarks.sizes``.
 
-What ``python -m benchmarks.pictures`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+What ``python -m benchmarks.charts`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def with_copies(found: Comparison, seconds: float) -> Row:
 
     import tiledmm
     from tiledmm.bench import timing
-    from tiledmm.bench.pictures import WITH_COPIES
+    from tiledmm.bench.charts import WITH_COPIES
 
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape, np.float32) for shape in ((found.m, found.k), (found.k, found.n)))

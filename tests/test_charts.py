@@ -11,7 +11,7 @@ from tiledmm.bench.records import BASELINE, Comparison, Row
 pytest.importorskip("matplotlib")
 
 from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.bench import pictures
+from tiledmm.bench import charts
 
 
 def comparisons():
@@ -24,27 +24,27 @@ def comparisons():
             for name, rate in rows.items()
         ]  # fmt: skip
         timed.append(Row("numpy, 2 threads", microseconds=2 * n**3 / 1e5, ok=True, peer=True))
-        timed.append(Row(pictures.WITH_COPIES, microseconds=100 + n * n / 1e3, ok=True, peer=True))
+        timed.append(Row(charts.WITH_COPIES, microseconds=100 + n * n / 1e3, ok=True, peer=True))
         found.append(Comparison(n, n, n, "float32", "NN", 1e-5, 1, tuple(timed)))
     return found
 
 
 KINDS = {
-    "throughput": pictures.throughput,
-    "roofline": functools.partial(pictures.roofline, gpu=REFERENCE_GPUS["sm_90"]),
-    "speed-up": pictures.speed_up,
-    "tiles": lambda found: pictures.tile_study("tiles", found[-1].rows),
+    "throughput": charts.throughput,
+    "roofline": functools.partial(charts.roofline, gpu=REFERENCE_GPUS["sm_90"]),
+    "speed-up": charts.speed_up,
+    "tiles": lambda found: charts.tile_study("tiles", found[-1].rows),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_picture_is_written_for_both_themes_and_the_same_each_time(tmp_path, kind):
     draw = functools.partial(KINDS[kind], comparisons())
-    first = pictures.save(draw, tmp_path / kind)
+    first = charts.save(draw, tmp_path / kind)
     assert {path.name for path in first} == {
         f"{kind}-{theme}.{suffix}" for theme in ("light", "dark") for suffix in ("svg", "png")
     }
-    again = pictures.save(draw, tmp_path / "again" / kind)
+    again = charts.save(draw, tmp_path / "again" / kind)
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     light, dark = ((tmp_path / f"{kind}-{theme}.svg").read_text() for theme in ("light", "dark"))
     assert light != dark
@@ -52,13 +52,13 @@ def test_a_picture_is_written_for_both_themes_and_the_same_each_time(tmp_path, k
 
 
 def test_every_variant_has_a_name_on_the_picture(tmp_path):
-    light, *_ = pictures.save(functools.partial(pictures.throughput, comparisons()), tmp_path / "x")
+    light, *_ = charts.save(functools.partial(charts.throughput, comparisons()), tmp_path / "x")
     for name in ("naive", "tiled", "auto", BASELINE):
         assert f">{name}<" in light.read_text()
 
 
 def test_where_the_gpu_begins_to_win():
-    assert pictures.crossover([(16, 0.25), (64, 4.0)]) == pytest.approx(32)
-    assert pictures.crossover([(16, 2.0), (64, 4.0)]) is None
-    assert pictures.crossover([(16, 0.1), (64, 0.4)]) is None
-    assert pictures.crossover([]) is None
+    assert charts.crossover([(16, 0.25), (64, 4.0)]) == pytest.approx(32)
+    assert charts.crossover([(16, 2.0), (64, 4.0)]) is None
+    assert charts.crossover([(16, 0.1), (64, 0.4)]) is None
+    assert charts.crossover([]) is None

@@ -1,6 +1,6 @@
-"""Draws what was measured: ``python -m benchmarks.pictures``. Needs matplotlib, no GPU.
+"""Draws what was measured: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
 
-From ``results/sizes.json`` to ``docs/pictures/``: throughput, roofline and speed-up by size, and tiles; each for light
+From ``results/sizes.json`` to ``docs/charts/``: throughput, roofline and speed-up by size, and tiles; each for light
 and dark pages, as SVG and PNG.
 """
 
@@ -12,24 +12,24 @@ import sys
 from pathlib import Path
 
 from benchmarks.sizes import RESULTS, STUDIED
-from tiledmm.bench import pictures
+from tiledmm.bench import charts
 from tiledmm.bench.records import Report, from_json
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "charts"
 
 
 def draw(report: Report, folder: Path) -> list[Path]:
     """Every picture of a report; returns the files."""
     *by_size, tiles = report.comparisons
-    gpu = pictures.gpu_of(report.machine)
+    gpu = charts.gpu_of(report.machine)
     studied = [row for row in tiles.rows if row.variant in STUDIED]
     kinds = {
-        "throughput": functools.partial(pictures.throughput, by_size),
-        "roofline": functools.partial(pictures.roofline, by_size, gpu),
-        "speed-up": functools.partial(pictures.speed_up, by_size),
-        "tiles": functools.partial(pictures.tile_study, f"Tiles, {tiles.title}", studied),
+        "throughput": functools.partial(charts.throughput, by_size),
+        "roofline": functools.partial(charts.roofline, by_size, gpu),
+        "speed-up": functools.partial(charts.speed_up, by_size),
+        "tiles": functools.partial(charts.tile_study, f"Tiles, {tiles.title}", studied),
     }
-    return [path for name, each in kinds.items() for path in pictures.save(each, folder / name)]
+    return [path for name, each in kinds.items() for path in charts.save(each, folder / name)]
 
 
 def main(arguments: list[str] | None = None) -> int:
