@@ -22,7 +22,11 @@ def draw(report: Report, folder: Path) -> list[Path]:
     """Every picture of a report; returns the files."""
     *by_size, tiles = report.comparisons
     gpu = charts.gpu_of(report.machine)
-    studied = [row for row in tiles.rows if row.variant in STUDIED]
+    studied = [
+        charts.Bar(row.variant, row.tile, row.tflops, row.occupancy)
+        for row in tiles.rows
+        if row.variant in STUDIED and row.tile and row.tflops
+    ]
     kinds = {
         "throughput": functools.partial(charts.throughput, by_size),
         "roofline": functools.partial(charts.roofline, by_size, gpu),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -134,3 +135,22 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: No
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_a_chart_is_drawn(no_gpu: None, compiler: None, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = invoke("tiled", "--size", "32", "--chart", str(tmp_path / "tiles.svg"))
+    assert result.exit_code == 0, result.output
+    drawn = (tmp_path / "tiles.svg").read_text(encoding="utf-8")
+    assert "times that a fetched element is used" in drawn and ">64<" in drawn
+
+
+@pytest.mark.parametrize(
+    ("variant", "name", "said"), [("tiled", "x.unheard", "unheard"), ("naive", "x.svg", "no tiles")]
+)
+def test_what_cannot_be_drawn_is_said(
+    no_gpu: None, compiler: None, tmp_path: Path, variant: str, name: str, said: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    result = invoke(variant, "--size", "32", "--chart", str(tmp_path / name))
+    assert result.exit_code == 2 and said in result.output

@@ -1,4 +1,4 @@
-"""Pictures of comparisons, by matplotlib: on light and on dark, as SVG and as PNG."""
+"""Charts of comparisons, by matplotlib: for light and dark pages, as SVG and as PNG."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -112,27 +112,27 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
     return figure
 
 
-def tile_study(title: str, rows: Sequence[Row]) -> Figure:
-    """TFLOP/s by tile, variants side by side, with the occupancy of each."""
-    figure, axes = _axes(title, "tile", "TFLOP/s", log_x=False)
-    names = list(dict.fromkeys(row.variant for row in rows))
-    tiles = sorted({row.tile for row in rows if row.tile})
+class Bar(NamedTuple):
+    """A kernel of a tile study: how high its bar is, and its occupancy as a fraction, if that is known."""
+
+    variant: str
+    tile: int
+    height: float
+    occupancy: float | None = None
+
+
+def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure:
+    """Bars by tile, variants side by side, each with its occupancy."""
+    figure, axes = _axes(title, "tile", what, log_x=False)
+    names = list(dict.fromkeys(bar.variant for bar in bars))
+    tiles = sorted({bar.tile for bar in bars})
     width = 0.8 / max(len(names), 1)
-    for i, name in enumerate(names):
-        for row in rows:
-            if row.variant != name or row.tile is None or not row.tflops:
-                continue
-            place = tiles.index(row.tile) + (i - (len(names) - 1) / 2) * width
-            axes.bar(place, row.tflops, 0.92 * width, color=_colour(name), label=name)
-            if row.occupancy is not None:
-                axes.annotate(
-                    f"{row.occupancy:.0%}",
-                    (place, row.tflops),
-                    (0, 2),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=8,
-                )
+    above: Any = {"xytext": (0, 2), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+    for bar in bars:
+        place = tiles.index(bar.tile) + (names.index(bar.variant) - (len(names) - 1) / 2) * width
+        axes.bar(place, bar.height, 0.92 * width, color=_colour(bar.variant), label=bar.variant)
+        if bar.occupancy is not None:
+            axes.annotate(f"{bar.occupancy:.0%}", (place, bar.height), **above)
     axes.set_xticks(range(len(tiles)), [str(tile) for tile in tiles])
     axes.grid(False, axis="x")
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))

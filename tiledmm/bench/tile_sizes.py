@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.bench.records import BASELINE, Comparison, Row, Rung, Size
@@ -10,6 +11,7 @@ from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.tables import NONE, Table, count, percent, product_about, significant
 from tiledmm.bench.without_gpu import Compiled
 from tiledmm.codegen import Specialization
+from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.roofline import roofline
 
 _REUSE = (
@@ -126,6 +128,36 @@ def _memory(spec: Specialization, size: Size, counted: Simulated | None) -> tupl
         return significant(2 * report.multiply_adds / loaded), significant(report.intensity)
     bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # the same of any machine
     return significant(bounds.reuse), significant(bounds.intensity)
+
+
+def draw(table: Table, path: Path) -> None:
+    """A chart of either table, in the format that the file's name says.
+
+    Raises:
+        MissingDependencyError: If matplotlib is not installed; the message has the command to install it.
+        ConfigError: If there is nothing to draw, or matplotlib knows no format of this name.
+    """
+    try:
+        from tiledmm.bench import charts
+    except ImportError as error:
+        raise MissingDependencyError(f'charts need matplotlib: pip install "tiledmm[charts]" ({error})') from None
+    rows = table.records()
+    what = "TFLOP/s" if "TFLOP/s" in rows[0] else "reuse"
+    bars = [
+        charts.Bar(row["variant"], row["tile"], row[what], row["occupancy"])
+        for row in rows
+        if row["tile"] and row[what]
+    ]
+    if not bars:
+        raise ConfigError(f"{rows[0]['variant']} has no tiles to draw")
+    with charts.theme("light"):
+        figure = charts.tile_study(
+            table.title, bars, what if what == "TFLOP/s" else "times that a fetched element is used"
+        )
+        try:
+            figure.savefig(path)
+        except ValueError as error:
+            raise ConfigError(f"{path} cannot be drawn: {error}") from None
 
 
 def rungs_of(variant: str, tiles: Sequence[int]) -> list[Rung]:

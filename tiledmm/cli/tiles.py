@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Rung, Size
+    from tiledmm.bench.tables import Table
     from tiledmm.codegen import Specialization
 
 
@@ -23,6 +25,10 @@ def tiles(
     dtype: Dtype = None,
     layout: Layout = "NN",
     seconds: Annotated[float, typer.Option(min=0.0, help="On a GPU: about how long to time each.")] = 0.4,
+    chart: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also draw rates; without a GPU, how often elements are used."),
+    ] = None,
     no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Use the simulator, even if there is a GPU.")] = False,
     target: Target = "sm_90",
     json: Json = False,
@@ -35,7 +41,7 @@ def tiles(
     memory, so fewer blocks fit an SM. On a GPU with times, checked and then taken in turn; without one with what the
     simulator counts. The exit status is 1 if a result is wrong, or a kernel does not compile or spills.
 
-        tiledmm tiles tiled
+        tiledmm tiles tiled --chart tiled.svg
         tiledmm tiles warp_tiled --size 1000 --layout NT
         tiledmm tiles tiled_padded --no-gpu --size 128 --csv
     """
@@ -54,8 +60,16 @@ def tiles(
     kind = dtype or row.default_type
     if reason:
         out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.\n")
-        out.end(ok=_counted(out, rungs, specs, product, kind, layout.upper(), target))
-    out.end(ok=_measured(out, rungs, specs, product, kind, layout.upper(), seconds))
+        table, ok = _counted(out, rungs, specs, product, kind, layout.upper(), target)
+    else:
+        table, ok = _measured(out, rungs, specs, product, kind, layout.upper(), seconds)
+    out.table(table)
+    if chart:
+        from tiledmm.bench.tile_sizes import draw
+
+        draw(table, chart)
+        out.say(f"\nDrawn: {chart}")
+    out.end(ok=ok)
 
 
 def _measured(
@@ -66,7 +80,7 @@ def _measured(
     kind: str,
     layout: str,
     seconds: float,
-) -> bool:
+) -> tuple[Table, bool]:
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.machine import this_machine
     from tiledmm.bench.tile_sizes import measured_table
@@ -78,8 +92,7 @@ def _measured(
             size, dtype=kind, layout=layout, rungs=rungs, seconds=seconds,
             progress=lambda doing: tell(doing, next(steps), len(rungs) + 3),
         )  # fmt: skip
-    out.table(measured_table(rungs[0].variant, found, specs))
-    return found.ok
+    return measured_table(rungs[0].variant, found, specs), found.ok
 
 
 def _counted(
@@ -90,7 +103,7 @@ def _counted(
     kind: str,
     layout: str,
     target: str,
-) -> bool:
+) -> tuple[Table, bool]:
     from tiledmm.bench import simulated
     from tiledmm.bench.tile_sizes import counted_table
     from tiledmm.bench.without_gpu import Compiled
@@ -107,5 +120,5 @@ def _counted(
         kernels = []
     by_symbol = {kernel.spec.symbol: kernel for kernel in kernels}
     shown = [by_symbol.get(spec.symbol, Compiled(spec, target, None, unknown=True)) for spec in specs]
-    out.table(counted_table(rungs[0].variant, size, rows, shown, kind, layout))
-    return all(row.ok for row in rows) and all(kernel.ok for kernel in shown)
+    ok = all(row.ok for row in rows) and all(kernel.ok for kernel in shown)
+    return counted_table(rungs[0].variant, size, rows, shown, kind, layout), ok
