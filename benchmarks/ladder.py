@@ -23,14 +23,14 @@ LADDER_TILES = (32, 64, 128, 256)
 
 def measure(size: Size, seconds: float) -> Report:
     """All variants on contiguous rows, padding on every layout and tile, and what a small call costs."""
-    from tiledmm.bench.comparison import compare, compare_calls
+    from tiledmm.bench.comparison import PEERS, compare, compare_calls
     from tiledmm.bench.machine import this_machine
 
     def tell(doing: str) -> None:
         print(f"{doing} ...", file=sys.stderr, flush=True)
 
     ladder = [*expand(tiles=LADDER_TILES), Rung("auto")]
-    comparisons = [compare(size, rungs=ladder, seconds=seconds, peers=True, progress=tell)]
+    comparisons = [compare(size, rungs=ladder, seconds=seconds, peers=PEERS, progress=tell)]
     rungs = expand(("tiled", "tiled_padded"), PADDED_TILES)
     for layout in LAYOUTS:
         tell(layout)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,23 +23,20 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)
 
 
-def measure(seconds: float) -> Report:
+def measure(seconds: float) -> Iterator[Comparison]:
     """A comparison a size, then one of tiles."""
-    from tiledmm.bench.comparison import compare
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.comparison import CPU, compare
 
     def tell(doing: str) -> None:
         print(f"{doing} ...", file=sys.stderr, flush=True)
 
-    comparisons = []
     for n in SIZES:
         tell(str(n))
         rungs = [*expand(), Rung("auto")]
-        found = compare(Size(n, n, n), rungs=rungs, seconds=seconds, peers=True)
-        comparisons.append(replace(found, rows=(*found.rows, with_copies(found, seconds))))
+        found = compare(Size(n, n, n), rungs=rungs, seconds=seconds, peers=[CPU])
+        yield replace(found, rows=(*found.rows, with_copies(found, seconds)))
     tell("tiles")
-    comparisons.append(compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds))
-    return Report(this_machine(), tuple(comparisons))
+    yield compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds)
 
 
 def with_copies(found: Comparison, seconds: float) -> Row:
@@ -70,8 +68,12 @@ def main() -> int:
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
-    report = measure(options.seconds)
-    options.out.write_text(to_json(report), encoding="utf-8")
+    from tiledmm.bench.machine import this_machine
+
+    report = Report(this_machine(), ())
+    for found in measure(options.seconds):  # written one by one: a run that is cut off leaves what it has measured
+        report = replace(report, comparisons=(*report.comparisons, found))
+        options.out.write_text(to_json(report), encoding="utf-8")
     return 0 if report.ok else 1
 
 

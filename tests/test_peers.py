@@ -47,10 +47,9 @@ def test_a_library_that_does_not_work_says_so(monkeypatch):
     broken, working = types.ModuleType("broken"), types.ModuleType("working")
     broken.calls = fail
     working.calls = lambda sets, kind: {f"theirs of {kind.name}": len}
-    monkeypatch.setattr(peers, "LIBRARIES", ("json", "csv", "not_installed_anywhere"))
     monkeypatch.setitem(sys.modules, "tiledmm.bench.peers.json_", broken)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.peers.csv_", working)
-    found = peers.calls([], ELEMENTS["float32"])
+    found = peers.calls(("json", "csv", "not_installed_anywhere"), [], ELEMENTS["float32"])
     assert found == {"json": "OSError: no libcudart", "theirs of f32": len}
 
 

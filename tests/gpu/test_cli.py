@@ -26,7 +26,9 @@ def rows_of(result: Any) -> list[dict[str, str]]:
 
 
 def test_compare_as_json_is_a_report() -> None:
-    result = invoke("compare", "128", "65x66x67", "--variants", "naive,tiled,auto", "--seconds", "0.01", "--json")
+    result = invoke(
+        "compare", "128", "65x66x67", "--variants", "naive,tiled,auto", "--no-peers", "--seconds", "0.01", "--json"
+    )
     assert result.exit_code == 0, result.output
     report = from_json(result.stdout)
     assert [tuple(each.size) for each in report.comparisons] == [(128, 128, 128), (65, 66, 67)]

@@ -32,6 +32,10 @@ from tiledmm.tuned import table_of
 # Products so small that more copies of their operands would be needed are over before memory matters.
 _MAX_SETS = 64
 
+#: What there may be rows for besides: libraries, and NumPy on the CPU.
+CPU = "cpu"
+PEERS = (*libraries.LIBRARIES, CPU)
+
 _SEED = 20_240_229
 _NOT_PURE = "host time is included, for the call makes the host wait"
 _BARE = "cupy.empty + RawKernel"
@@ -52,7 +56,7 @@ def compare(
     layout: str = "NN",
     rungs: Iterable[Rung] | None = None,
     seconds: float = 0.4,
-    peers: bool = False,
+    peers: Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compares kernels with each other and with ``cupy.matmul`` on one product, on the current device.
@@ -64,7 +68,7 @@ def compare(
         layout: How A and B lie in memory, see ``tiledmm.source``.
         rungs: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
-        peers: Whether there are rows for other libraries that are installed, and for the CPU.
+        peers: What else there are rows for, of ``PEERS``: libraries, where they are installed, and the CPU.
         progress: Called with what is being done.
 
     Returns:
@@ -76,7 +80,7 @@ def compare(
     """
     report = progress or (lambda doing: None)
     with cupy_takes(compute_element(dtype)):
-        return _compared(size, dtype, layout, expand() if rungs is None else list(rungs), seconds, peers, report)
+        return _compared(size, dtype, layout, expand() if rungs is None else list(rungs), seconds, tuple(peers), report)
 
 
 def _compared(
@@ -85,7 +89,7 @@ def _compared(
     layout: str,
     rungs: list[Rung],
     seconds: float,
-    peers: bool,
+    peers: tuple[str, ...],
     report: Callable[[str], None],
 ) -> Comparison:
     report("preparing operands")
@@ -110,7 +114,7 @@ def _compared(
     if not rows[-1].note:
         rivals[BASELINE] = baseline
     ceilings[BASELINE] = _ceiling(_plain(kind), size)
-    for name, library in (libraries.calls(sets, kind) if peers else {}).items():
+    for name, library in libraries.calls((each for each in peers if each != CPU), sets, kind).items():
         report(f"checking {name}")
         row, ceilings[name] = Row(name, peer=True), ceilings[BASELINE]
         if isinstance(library, str):
@@ -124,7 +128,7 @@ def _compared(
     samples = timing.measure(rivals, _device_clock(cupy.cuda.runtime.getDevice()), seconds=seconds)
     work = _Work.of(size, kind)
     timed = [_timed(row, samples, work, ceilings.get(row.label)) for row in rows]
-    if peers:
+    if CPU in peers:
         timed += _on_cpu(sets[0], right, samples, work, seconds, report)
     return Comparison(*size, kind.dtype_name, layout, right.tolerance, len(sets), tuple(timed))
 

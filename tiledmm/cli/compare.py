@@ -85,6 +85,7 @@ def _on_gpu(
     seconds: float,
     peers: bool,
 ) -> None:
+    from tiledmm.bench.comparison import PEERS
     from tiledmm.bench.comparison import compare as compare_rivals
     from tiledmm.bench.machine import this_machine
     from tiledmm.bench.records import REPORT_FORMAT, Report
@@ -104,7 +105,7 @@ def _on_gpu(
                     layout=layout,
                     rungs=rungs,
                     seconds=seconds,
-                    peers=peers,
+                    peers=PEERS if peers else (),
                     # Operands are prepared, each rival is checked, then all are timed.
                     progress=lambda doing, tell=tell, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
                         f"{of}: {doing}", next(steps), len(rungs) + 3

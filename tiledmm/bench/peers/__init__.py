@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tiledmm.bench.timing import Call
@@ -19,10 +19,10 @@ from tiledmm.elements import Element
 LIBRARIES = ("torch", "jax", "triton")
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call | str]:
-    """Every library's calls by name; or, of one that is installed and does not work, what it says."""
+def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, Call | str]:
+    """Calls by name; or, of a library that is installed and does not work, what it says."""
     found: dict[str, Call | str] = {}
-    for library in LIBRARIES:
+    for library in libraries:
         if importlib.util.find_spec(library) is None:
             continue
         try:
