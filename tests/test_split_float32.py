@@ -11,13 +11,14 @@ import pytest
 import tiledmm
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import render, specialize
+from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.geometry import Schedule
 from tiledmm.ladder import kernel_variants
 from tiledmm.model import H100, H100_UNSPLIT, Model
 from tiledmm.operands import describe, resolve
 from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, schedule, splitting, unsplit
-from tiledmm.selection import AUTO, SCHEMES, kernel_of, select
+from tiledmm.selection import AUTO, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 
 TYPES = ("float32", "complex64")
@@ -149,7 +150,7 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     assert "splits(p) == false" in render(unsplit(spec))
     assert "constexpr int PIECES = 2;" in render(splitting(spec, 0))
     assert "Findings" not in render(specialize("warp_tiled"))
-    six = specialize("split_float32", tile=128, config={"products": 6, "stages": 2})
+    six = specialize("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
     assert "constexpr int PIECES = 3;" in render(splitting(six, 1))
     assert len({each.symbol for each in (spec.kernel, six.kernel, unsplit(spec), specialize("warp_tiled"))}) == 4
@@ -158,19 +159,24 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [
-        ({"products": 4}, "products is 3, 6, 9"),
+        ({"scheme": "fp16x4"}, f"no scheme 'fp16x4'; its schemes are {', '.join(SCHEMES)}"),
+        ({"scheme": ""}, "no scheme ''; its schemes are"),
+        ({"scheme": 3}, "no scheme 3; its schemes are"),
         ({"pack_a": 1}, "pieces are packed"),
-        ({"products": 6}, "bytes of shared memory"),
+        ({"tile": 256, "scheme": "bf16x6"}, "bytes of shared memory"),
         ({"stages": 1}, "stages is at least 2"),
     ],
 )
-def test_numbers_that_it_cannot_have(numbers: dict[str, int], says: str) -> None:
+def test_numbers_that_it_cannot_have(numbers: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         planned(matrix(500, 500), matrix(500, 500), **numbers)
-    with pytest.raises(ConfigError, match="products is 1"):
-        select(
-            "wgmma", None, resolve(describe(np.zeros((9, 9), "f2")), describe(np.zeros((9, 9), "f2"))), {"products": 3}
-        )
+
+
+def test_a_variant_that_splits_nothing_has_no_schemes() -> None:
+    halves = resolve(describe(np.zeros((9, 9), "f2")), describe(np.zeros((9, 9), "f2")))
+    with pytest.raises(ConfigError, match="variant 'wgmma' has no scheme 'fp16x3'; it splits nothing"):
+        select("wgmma", None, halves, {"scheme": "fp16x3"})
+    assert select("wgmma", None, halves, {"scheme": ""}) == select("wgmma", None, halves)
 
 
 def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
@@ -208,9 +214,9 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
                 kernel_of(wanted, AUTO, None, None, precision, Model(gpu))
             continue
         choice = select(**kernel_of(wanted, AUTO, None, None, precision, Model(gpu)))
-        spec, (tile, numbers) = choice.specialization, SCHEMES[precision][here[0]]
-        assert (spec.variant.name, spec.config.products) == (here[0], numbers["products"])
-        assert spec.config.bn * spec.compute.parts == tile
+        spec = choice.specialization
+        assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
+        assert spec.config.bn * spec.compute.parts == dict(spec.variant.schemes)[precision]
         assert len(schedule(spec, choice.product.problem).launches) == 4
     named = {row.name for row in rows}
     for variant in named:

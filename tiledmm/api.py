@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tiledmm import codegen, passes
 from tiledmm.candidates import AUTO_KERNELS
-from tiledmm.elements import ELEMENTS, compute_element
+from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
-from tiledmm.selection import AUTO, SCHEMES, kernel_of, may_split, select, with_precision
+from tiledmm.selection import AUTO, kernel_of, may_split, select, with_precision
 from tiledmm.tuned import table_of
+from tiledmm.variant import Numbers
 
 if TYPE_CHECKING:
     from tiledmm.compilation import Kernel
@@ -43,7 +44,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.

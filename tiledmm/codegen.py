@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, compute_element, element, piece_of
+from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import SPLIT_BYTES, find_variant
-from tiledmm.variant import LAUNCHED, Config, Variant
+from tiledmm.variant import LAUNCHED, Config, Numbers, Variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
@@ -58,7 +57,7 @@ class Specialization:
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
         suited = "_unsplit" if self.condition == "does not split" else ""
-        scheme = f"x{cfg.products}" if cfg.products > 1 else ""
+        scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
 
@@ -92,7 +91,7 @@ class Specialization:
         if self.variant.in_bytes:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.splits:
-            piece = piece_of(self.compute, config.products)
+            piece = SCHEMES[config.scheme].piece_of(self.compute)
             a, b = self.layout[0], self.layout[1]
             layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
             return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
@@ -125,10 +124,15 @@ class Specialization:
 
     @property
     def pieces(self) -> int:
-        """How many 16-bit floats, or bytes, an element is split into; 1 if it is not."""
+        """How many pieces, or bytes, an element is split into; 1 if it is not."""
         if self.variant.in_bytes or self.variant is SPLIT_BYTES:
             return self.compute.itemsize
-        return PIECES[self.config.products][1] if self.config.products > 1 else 1
+        return SCHEMES[self.config.scheme].pieces if self.config.scheme else 1
+
+    @property
+    def products(self) -> int:
+        """How many products of pieces one of two elements, or of their parts, is taken as; 1 if they are not split."""
+        return SCHEMES[self.config.scheme].products if self.config.scheme else 1
 
     @property
     def dynamic_shared_bytes(self) -> int:
@@ -145,7 +149,7 @@ def specialize(
     variant: str | Variant,
     *,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
@@ -193,7 +197,7 @@ def render(specialization: Specialization) -> str:
             symbol=spec.symbol,
             version=__version__,
             template=spec.variant.template,
-            parameters=" ".join(f"{name}={value}" for name, value in numbers.items()),
+            parameters=" ".join(f"{name}={value}" for name, value in numbers.items() if value != ""),
             a_type=spec.a.c_type,
             b_type=spec.b.c_type,
             c_type=spec.c.c_type,
@@ -202,6 +206,7 @@ def render(specialization: Specialization) -> str:
             order_b=ORDERS[spec.layout[1]],
             condition=spec.condition,
             pieces=spec.pieces,
+            products=spec.products,
             parts=spec.compute.parts,
             c_parts=spec.c.parts,
         )

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from tiledmm.codegen import Specialization
-from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, piece_of
+from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element
 from tiledmm.geometry import (
     Launch,
     Schedule,
@@ -175,12 +175,12 @@ def splitting(specialization: Specialization, operand: int) -> Specialization:
 
     A complex number is a row of two real ones of A, and a matrix of two by two of B: ``c.parts`` rows of pieces.
     """
-    compute, products = specialization.compute, specialization.config.products
-    piece = piece_of(compute, products) if operand else PIECES[products][0]
+    compute, scheme = specialization.compute, SCHEMES[specialization.config.scheme]
+    piece = scheme.piece_of(compute) if operand else scheme.piece
     letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
-    config = split_along_k(products, compute)
+    config = split_along_k(compute, scheme.name)
     if letter == "T":
-        config = split_across_k(products, compute, piece.parts)
+        config = split_across_k(compute, scheme.name, piece.parts)
     stored = (specialization.a, specialization.b)[operand]
     return Specialization(SPLIT, config, stored, compute, compute, piece, f"{letter}N", "finds")
 

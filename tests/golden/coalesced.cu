@@ -1,5 +1,5 @@
 // tiledmm_coalesced_f32_16x32x1_nn
-// Rendered by tiledmm 0.1.0 from coalesced.cu.j2: bm=16 bn=32 bk=1 tm=1 tn=1 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from coalesced.cu.j2: bm=16 bn=32 bk=1 tm=1 tn=1 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

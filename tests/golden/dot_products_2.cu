@@ -1,5 +1,5 @@
 // tiledmm_dot_products_f32_2x8x128_nt
-// Rendered by tiledmm 0.1.0 from dot_products.cu.j2: bm=2 bn=8 bk=128 tm=2 tn=2 pad=0 stages=0 unroll=1 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from dot_products.cu.j2: bm=2 bn=8 bk=128 tm=2 tn=2 pad=0 stages=0 unroll=1 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -1,5 +1,5 @@
 // tiledmm_double_buffered_f32_16x16x32_nt
-// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=16 bn=16 bk=32 tm=1 tn=1 pad=4 stages=2 unroll=32 min_blocks=8 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=16 bn=16 bk=32 tm=1 tn=1 pad=4 stages=2 unroll=32 min_blocks=8 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -1,5 +1,5 @@
 // tiledmm_double_buffered_f32_32x32x64_tn
-// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=32 bn=32 bk=64 tm=1 tn=1 pad=4 stages=2 unroll=64 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=32 bn=32 bk=64 tm=1 tn=1 pad=4 stages=2 unroll=64 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -1,5 +1,5 @@
 // tiledmm_split_float32_f16_f16_f16_f32x3_128x64x64_nn
-// Rendered by tiledmm 0.1.0 from split_float32.cu.j2: bm=128 bn=64 bk=64 tm=2 tn=16 pad=0 stages=4 unroll=64 min_blocks=1 wm=16 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=3
+// Rendered by tiledmm 0.1.0 from split_float32.cu.j2: bm=128 bn=64 bk=64 tm=2 tn=16 pad=0 stages=4 unroll=64 min_blocks=1 wm=16 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -1,5 +1,5 @@
 // tiledmm_split_tensor_core_f16_f16_f16_f32x3_64x64x16_nn
-// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=8 pad=0 stages=4 unroll=16 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=3
+// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=8 pad=0 stages=4 unroll=16 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

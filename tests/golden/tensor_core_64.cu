@@ -1,5 +1,5 @@
 // tiledmm_tensor_core_f16_64x64x32_nn
-// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=8 pad=0 stages=4 unroll=32 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=8 pad=0 stages=4 unroll=32 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

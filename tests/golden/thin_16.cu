@@ -1,5 +1,5 @@
 // tiledmm_thin_f32_16x256x8_nt
-// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=16 bn=256 bk=8 tm=8 tn=4 pad=4 stages=4 unroll=8 min_blocks=1 wm=16 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=16 bn=256 bk=8 tm=8 tn=4 pad=4 stages=4 unroll=8 min_blocks=1 wm=16 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -1,5 +1,5 @@
 // tiledmm_thin_f32_8x128x16_nn
-// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=8 bn=128 bk=16 tm=8 tn=4 pad=4 stages=4 unroll=16 min_blocks=1 wm=8 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=8 bn=128 bk=16 tm=8 tn=4 pad=4 stages=4 unroll=16 min_blocks=1 wm=8 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

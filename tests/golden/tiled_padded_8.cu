@@ -1,5 +1,5 @@
 // tiledmm_tiled_padded_f32_8x8x8_nn
-// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=8 bn=8 bk=8 tm=1 tn=1 pad=1 stages=1 unroll=8 min_blocks=32 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=8 bn=8 bk=8 tm=1 tn=1 pad=1 stages=1 unroll=8 min_blocks=32 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

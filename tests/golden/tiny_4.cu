@@ -1,5 +1,5 @@
 // tiledmm_tiny_f32_4x4x4_nn
-// Rendered by tiledmm 0.1.0 from tiny.cu.j2: bm=4 bn=4 bk=4 tm=1 tn=4 pad=4 stages=1 unroll=4 min_blocks=7 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=32 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from tiny.cu.j2: bm=4 bn=4 bk=4 tm=1 tn=4 pad=4 stages=1 unroll=4 min_blocks=7 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=32 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

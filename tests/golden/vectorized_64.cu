@@ -1,5 +1,5 @@
 // tiledmm_vectorized_f32_64x64x8_nn
-// Rendered by tiledmm 0.1.0 from vectorized.cu.j2: bm=64 bn=64 bk=8 tm=8 tn=8 pad=4 stages=1 unroll=8 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from vectorized.cu.j2: bm=64 bn=64 bk=8 tm=8 tn=8 pad=4 stages=1 unroll=8 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

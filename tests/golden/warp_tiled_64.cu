@@ -1,5 +1,5 @@
 // tiledmm_warp_tiled_f32_64x64x8_nt
-// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=64 bn=64 bk=8 tm=8 tn=4 pad=4 stages=3 unroll=8 min_blocks=5 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=64 bn=64 bk=8 tm=8 tn=4 pad=4 stages=3 unroll=8 min_blocks=5 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -1,5 +1,5 @@
 // tiledmm_wgmma_f16_128x128x64_nt
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=128 bk=64 tm=2 tn=32 pad=0 stages=5 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=128 bn=128 bk=64 tm=2 tn=32 pad=0 stages=5 unroll=64 min_blocks=1 wm=16 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //

@@ -16,11 +16,10 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import plain, small_integers
 from tiledmm.codegen import specialize
 from tiledmm.compilation import compiled
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
 from tiledmm.passes import splitting, unsplit
-from tiledmm.selection import SCHEMES
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 ROWS = [(row, name) for row in kernel_variants() if row.splits for name, _ in row.types]
@@ -119,9 +118,8 @@ def test_operands_that_begin_anywhere(variant: str, dtype: str, layout: str, ski
 @pytest.mark.parametrize("scheme", SCHEMES)
 @each_kernel
 def test_resources(variant: str, dtype: str, scheme: str) -> None:
-    tile, numbers = SCHEMES[scheme][variant]
     for layout in ("NN", "NT", "TN", "TT", "GG"):
-        spec = specialize(variant, tile=tile, dtype=dtype, layout=layout, config=numbers)
+        spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
         for each in (spec.kernel, splitting(spec, 0), splitting(spec, 1), unsplit(spec).kernel):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes

@@ -11,7 +11,7 @@ import pytest
 
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.codegen import render
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.geometry import Launch, Schedule
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.passes import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
@@ -84,7 +84,7 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
     launch = planned.launches[2]
     spec, problem = launch.specialization, product.problem
     parts = product.compute.parts
-    kept = spec.config.products
+    kept = spec.products
     sizes = [dimension.size for dimension in problem.batch]
     c = np.zeros((math.prod(sizes), problem.m, problem.n * parts))
     operands, exponents = [], []
@@ -105,9 +105,9 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
     return c.view("c16") if parts == 2 else c
 
 
-def split(x1: np.ndarray, x2: np.ndarray, **numbers: int) -> tuple[Product, Schedule, Device]:
+def split(x1: np.ndarray, x2: np.ndarray, scheme: str = "fp16x3") -> tuple[Product, Schedule, Device]:
     product = resolve(describe(x1), describe(x2))
-    choice = select("split_float32", 128 if numbers else None, product, numbers or None)
+    choice = select("split_float32", None, product, {"scheme": scheme})
     planned = schedule(choice.specialization, choice.product.problem)
     return choice.product, planned, Device(choice.product, planned, x1, x2)
 
@@ -152,23 +152,24 @@ def test_products_of_pieces_are_the_product(dtype: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-@pytest.mark.parametrize("products", [3, 6])
+@pytest.mark.parametrize("scheme", ["fp16x3", "bf16x6"])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_pieces_are_accurate_and_what_is_found_is_right(dtype: str, products: int, layout: str) -> None:
+def test_pieces_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(131)
     left, right = random_matrix(rng, (2, 3, 20, 302), dtype), random_matrix(rng, (3, 302, 21), dtype)
     left[:, 1] *= np.float32(1e-4)
     right[2] *= np.float32(1e12)
     x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])
-    product, planned, device = split(x1, x2, products=products, stages=2)
+    product, planned, device = split(x1, x2, scheme)
+    pieces = SCHEMES[scheme].pieces
     assert not product.swapped
     found = multiplied(planned, product, device).reshape(2, 3, 20, 21)
     size = abs(left).astype("f8") @ abs(right).astype("f8")
-    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if products == 3 else -23) * size).all()
+    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if pieces == 2 else -23) * size).all()
     for operand, rows in enumerate((left.reshape(-1, 302), right.swapaxes(1, 2).reshape(-1, 302))):
         usual, short, scale, exponents = device.found(planned.launches[2].findings[operand], len(rows))
         expected = expected_of(reals(rows))
-        assert usual == (expected[0] if products == 3 else rows.shape[1] * ELEMENTS[dtype].parts)
+        assert usual == (expected[0] if pieces == 2 else rows.shape[1] * ELEMENTS[dtype].parts)
         assert (short, scale) == (False, expected[2])
         np.testing.assert_array_equal(exponents, expected[3])
 

@@ -12,10 +12,9 @@ from benchmarks.splits import KINDS
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
-from tiledmm.elements import PIECES
+from tiledmm.elements import SCHEMES
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.passes import SHORTEST_SPLIT
-from tiledmm.selection import SCHEMES
 
 VARIANT = "split_tensor_core"
 #: What is multiplied by tensor cores, of data that does not look the same on CUDA cores.
@@ -25,7 +24,7 @@ SHORTEST = SHORTEST_SPLIT
 CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))
 
 
-def product(a: Any, b: Any, variant: str = VARIANT, tile: int = 64, **keywords: Any) -> np.ndarray[Any, Any]:
+def product(a: Any, b: Any, variant: str = VARIANT, tile: int | None = 64, **keywords: Any) -> np.ndarray[Any, Any]:
     return simulator.matmul(a, b, variant=variant, tile=tile, **keywords)
 
 
@@ -89,13 +88,12 @@ def test_the_promise_is_kept(kind: str, k: int) -> None:
     a, b = KINDS[kind](np, np.random.RandomState(4), 40, 50, k)
     norm, worst = errors(product(a, b, "coalesced", None, checks=False), a, b)
     of_cuda_cores = product(a, b, "warp_tiled", checks=False)
-    for products in PIECES:
-        numbers = {"products": products, "stages": 2}
-        found = product(a, b, config=numbers, checks=products == 3)
+    for scheme in SCHEMES.values():
+        found = product(a, b, config={"scheme": scheme.name}, checks=scheme.name == "fp16x3")
         own = errors(found, a, b)
-        assert own[0] <= 1.05 * norm, products
-        assert own[1] <= 1.25 * worst, products
-        if products == 3:
+        assert own[0] <= 1.05 * norm, scheme.name
+        assert own[1] <= 1.25 * worst, scheme.name
+        if scheme.pieces == 2:
             exact = not np.any(errors(of_cuda_cores, a, b))
             assert np.array_equal(found, of_cuda_cores) == (kind not in SPLIT or exact)
 
@@ -195,8 +193,7 @@ def test_short_sums_are_not_split() -> None:
 def test_a_scheme_takes_what_can_be_simulated(precision: str) -> None:
     rng = np.random.default_rng(13)
     a, b = random_matrix(rng, (40, 300), "float32"), random_matrix(rng, (300, 50), "float32")
-    tile, numbers = SCHEMES[precision][VARIANT]
-    expected = product(a, b, tile=tile, config=numbers)
+    expected = product(a, b, tile=None, config={"scheme": precision})
     np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
     with pytest.raises(UnsupportedTypeError, match=f"{precision}' of complex64 needs 'split_float32'"):
         simulator.matmul(a.astype("c8"), b.astype("c8"), precision=precision)

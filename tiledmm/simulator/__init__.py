@@ -13,7 +13,7 @@ Needs a C++ compiler, and neither a GPU nor CuPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
 from tiledmm.simulator.simulate import Event, Settings, simulate
 from tiledmm.simulator.tracing import Trace, trace
+from tiledmm.variant import Numbers
 
 __all__ = [
     "BankAccess",
@@ -59,7 +60,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
     checks: bool = True,
     target: str = "sm_90",
@@ -106,7 +107,7 @@ def run(
     *,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
     source: str | PathLike[str] | None = None,
     checks: bool = True,
