@@ -17,7 +17,7 @@ from tiledmm.geometry import Schedule
 from tiledmm.ladder import kernel_variants
 from tiledmm.model import H100, H100_UNSPLIT, Model
 from tiledmm.operands import describe, resolve
-from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, schedule, splitting, unsplit
+from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, companions, schedule, splitting, unsplit
 from tiledmm.selection import AUTO, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 
@@ -83,6 +83,44 @@ def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
         assert [box.box for box in multiplying.maps] == [
             (64, 64 if layout[0] == "T" else 128), (64, 64 if layout[1] == "N" else 128),
         ], "a line along k, or of real rows and columns, in lines of 64 steps of k"  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG", "TG"])
+def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtype: str) -> None:
+    parts = 2 if dtype == "complex64" else 1
+    for batch, slices in (((), 1), ((3,), 1), ((3,), 2)):
+        a, b = matrix(200, 300, layout[0], batch, dtype), matrix(300, 140, layout[1], dtype=dtype)
+        plan = planned(a, b, tile=128, scheme="tf32x3", split_k=slices)
+        packed = [name for name, letter, across in zip("AB", layout, "TN", strict=True) if letter == across]
+        names = [each.specialization.variant.name for each in plan.launches]
+        assert names[: names.index("split")] == ["pack"] * len(packed)
+        assert [each.name for each in plan.scratch[: len(packed)]] == [f"packed {name}" for name in packed]
+        sources = [f"packed {name}" if name in packed else name for name in "AB"]
+        splits = [each for each in plan.launches if each.specialization.variant.name == "split"]
+        assert [each.operands[0] for each in splits] == sources
+        assert [each.specialization.layout[0] for each in splits] == [
+            "G" if letter == "G" else "N" for letter in layout
+        ]
+        multiplying = plan.multiplying
+        assert multiplying.specialization.layout == "NT"
+        memory = {each.name: each for each in plan.scratch}
+        for i, (each, rows) in enumerate(zip(multiplying.maps, (200, 140 * parts), strict=True)):
+            pieces = memory[f"pieces of {'AB'[i]}"]
+            assert pieces.shape[:3] == (2, math.prod(batch) if i == 0 else 1, rows)
+            assert each.sizes == (300 * parts, *reversed(pieces.shape[:3]), 1)
+            assert (each.box, each.itemsize, each.rounds) == ((32, 128), 4, False)
+        otherwise = plan.launches[-1]
+        assert (otherwise.operands, otherwise.specialization.layout) == (("A", "B", "C"), layout), "as they lie"
+    only = planned(matrix(200, 300, layout[0]), matrix(300, 140, layout[1]), "split_tensor_core", scheme="tf32x3")
+    assert [each.specialization.variant.name for each in only.launches[:3]] == ["split", "split", "split_tensor_core"]
+
+
+def test_what_precedes_a_product_is_compiled_ahead() -> None:
+    spec = specialize("split_float32", layout="TN", config={"scheme": "tf32x3"})
+    plan = planned(matrix(500, 600, "T"), matrix(600, 500), scheme="tf32x3")
+    assert {each.specialization for each in plan.launches} <= companions(spec)
+    assert len(plan.launches) == 6
 
 
 def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() -> None:
@@ -217,7 +255,7 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
         spec = choice.specialization
         assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
         assert spec.config.bn * spec.compute.parts == dict(spec.variant.schemes)[precision]
-        assert len(schedule(spec, choice.product.problem).launches) == 4
+        assert len(schedule(spec, choice.product.problem).launches) == 4 + spec.config.pack_a + spec.config.pack_b
     named = {row.name for row in rows}
     for variant in named:
         assert kernel_of(wanted, variant, None, None, precision)["name"] == variant

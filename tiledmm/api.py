@@ -68,13 +68,14 @@ def matmul(
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
-            any of ``tiledmm.variant.Config``. Only with a variant that is named.
+            any of ``tiledmm.variant.Config``. Only with a variant that is named. Of one that splits, ``{"scheme":
+            "tf32x3"}`` is what ``precision="tf32x3"`` comes to.
         precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
             accuracy (large products go to ``split_float32`` on Hopper, float32's to ``split_tensor_core`` elsewhere);
             ``"ieee"``, float32 multiply-adds only; ``"tf32"``, of float32, that or tensor cores that round operands to
-            11 significant bits, whichever is faster; or the first of those two variants that runs on the device, with
-            so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``. Products of other types
-            ignore it.
+            11 significant bits, whichever is faster; or the first of those two variants that runs on the device, by
+            the scheme of that name: so many products of pieces of that type, ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"``
+            or ``"tf32x3"``. Products of other types ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.

@@ -83,21 +83,27 @@ class Specialization:
     @property
     def kernel(self) -> Specialization:
         """What multiplies, without what is done before and after: packed operands are of the product's own type."""
-        config = self.config
-        bare = replace(config, split_k=1, pack_a=0, pack_b=0, pack_words=0, group=1)
-        if config.pack_words:
+        packed = self.packed
+        bare = replace(packed.config, split_k=1, pack_words=0, group=1)
+        if self.config.pack_words:
             words = WORDS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
         if self.variant.in_bytes:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.splits:
-            piece = SCHEMES[config.scheme].piece_of(self.compute)
-            a, b = self.layout[0], self.layout[1]
+            piece = SCHEMES[self.config.scheme].piece_of(self.compute)
+            a, b = packed.layout[0], packed.layout[1]
             layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
             return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
+        return replace(packed, config=bare)
+
+    @property
+    def packed(self) -> Specialization:
+        """The same where operands that are packed have been: these are of the product's own type."""
+        config = self.config
         return replace(
             self,
-            config=bare,
+            config=replace(config, pack_a=0, pack_b=0),
             a=self.compute.stored if config.pack_a else self.a,
             b=self.compute.stored if config.pack_b else self.b,
             layout=("N" if config.pack_a else self.layout[0]) + (self.packed_b if config.pack_b else self.layout[1]),
@@ -112,13 +118,18 @@ class Specialization:
         """The same, with what the copy engine cannot read in place packed first, if this kernel's operands come by it.
 
         Packed operands are of the product's own type: what is stored as another type, or lies the wrong way for the
-        tensor cores, cannot be read in place.
+        tensor cores, cannot be read in place. What is split can be, and is packed only for pieces to lie along k, which
+        those of 16 bits need not.
         """
-        if not self.variant.target or self.variant.splits or self.variant.in_bytes:
+        if not self.variant.target or self.variant.in_bytes:
             return self
-        stored = self.compute.stored
-        a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
-        b_in_place &= self.b == stored and self.variant.suits(1, self.layout[1], self.compute)
+        if self.variant.splits:
+            transposes = SCHEMES[self.config.scheme].piece.itemsize == 2
+            a_in_place, b_in_place = transposes or self.layout[0] != "T", transposes or self.layout[1] != "N"
+        else:
+            stored = self.compute.stored
+            a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
+            b_in_place &= self.b == stored and self.variant.suits(1, self.layout[1], self.compute)
         pack_a, pack_b = self.config.pack_a or int(not a_in_place), self.config.pack_b or int(not b_in_place)
         return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
 

@@ -117,6 +117,7 @@ SCHEMES: dict[str, Scheme] = {
         Scheme("fp16x3", ELEMENTS["float16"], pieces=2, products=3),
         Scheme("bf16x6", ELEMENTS["bfloat16"], pieces=3, products=6),
         Scheme("bf16x9", ELEMENTS["bfloat16"], pieces=3, products=9),
+        Scheme("tf32x3", TF32, pieces=2, products=3),
     )
 }
 

@@ -171,7 +171,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             name="split_float32",
             template="split_float32.cu.j2",
-            summary="float32, complex64 from tensor cores: 16-bit pieces, multiplied and summed a few steps at a time",
+            summary="float32, complex64 from tensor cores: narrow pieces, multiplied and summed a few steps at a time",
             configure=tilings.split_float32,
             block=lambda config: (config.threads + 128, 1),
             shared_bytes=tilings.shared_pieces,
@@ -183,7 +183,7 @@ VARIANTS: dict[str, Variant] = {
             simulated=False,
             types=(("float32", (9, 0)), ("complex64", (9, 0))),
             target="sm_90a",
-            schemes=(("fp16x3", 256), ("bf16x6", 128), ("bf16x9", 128)),
+            schemes=(("fp16x3", 256), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 256)),
         ),
         Variant(
             name="split_tensor_core",
@@ -197,7 +197,7 @@ VARIANTS: dict[str, Variant] = {
             default_tile=128,
             tensor_cores=True,
             types=(("float32", (8, 0)),),
-            schemes=(("fp16x3", 128), ("bf16x6", 128), ("bf16x9", 128)),
+            schemes=(("fp16x3", 128), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 128)),
         ),
         Variant(
             name="split_integer",

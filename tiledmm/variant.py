@@ -193,8 +193,11 @@ class Variant:
         return element.itemsize > 1 and not (self.target and operand == 1)
 
     def packed_b(self, element: Element) -> str:
-        """How B lies once it is packed: by rows; along k for tensor cores that transpose no elements of its size."""
-        return "T" if self.tensor_cores and element.itemsize in (1, 4) else "N"
+        """How B lies once it is packed: by rows; along k for tensor cores that transpose no elements of its size.
+
+        So do elements that are split after that: they are packed for nothing else.
+        """
+        return "T" if self.splits or (self.tensor_cores and element.itemsize in (1, 4)) else "N"
 
     @property
     def default_type(self) -> str:

@@ -33,8 +33,9 @@ MIRRORED = ("NT", "TN", "GG")
 #: Of those that are split into bytes, one of each width.
 INTEGERS = ("int16", "int32", "int64")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
-KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
+KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
+    *((row.name, None, {"scheme": scheme}) for row in kernel_variants() for scheme, _ in row.schemes[1:]),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
@@ -117,7 +118,7 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
     return array
 
 
-def run(variant: str, tile: int | None, numbers: dict[str, int], dtype: str, layout: str) -> None:
+def run(variant: str, tile: int | None, numbers: dict[str, Any], dtype: str, layout: str) -> None:
     """Multiplies with one kernel and compares with NumPy."""
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)

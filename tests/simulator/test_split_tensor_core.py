@@ -1,4 +1,4 @@
-"""Products of 16-bit pieces from the operands on: split, multiplied by tensor cores, or by CUDA cores instead."""
+"""Products of pieces from the operands on: split, multiplied by tensor cores, or by CUDA cores instead."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def test_every_layout_and_edge(layout: str, case: tuple[int, int, int, int]) -> 
     rng = np.random.default_rng(m)
     a, b = matrix(rng, (), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
     np.testing.assert_array_equal(product(a, b, tile=tile), a @ b)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+def test_pieces_of_tf32_in_every_layout(layout: str) -> None:
+    tile, m, n, k = CASES[0]
+    rng = np.random.default_rng(14)
+    a, b = matrix(rng, (2,), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
+    np.testing.assert_array_equal(product(a, b, tile=tile, config={"scheme": "tf32x3"}), a @ b)
+    a, b = (x * random_matrix(rng, x.shape, "float32") for x in (a, b))
+    norm, _ = errors(product(a, b, tile=None, config={"scheme": "tf32x3"}), a, b)
+    assert norm < 2.5e-7
 
 
 @pytest.mark.parametrize(("batch_a", "batch_b"), BATCHES)
@@ -170,12 +181,13 @@ def test_results_of_any_strides() -> None:
         np.testing.assert_array_equal(out, a @ b)
 
 
-def test_no_bank_conflicts() -> None:
+@pytest.mark.parametrize(("scheme", "tiles"), [("fp16x3", (64, 128)), ("tf32x3", (64,))])
+def test_no_bank_conflicts(scheme: str, tiles: tuple[int, ...]) -> None:
     rng = np.random.default_rng(11)
-    for layout, tile in itertools.product(("NN", "NT", "TN", "TT"), (64, 128)):
+    for layout, tile in itertools.product(("NN", "NT", "TN", "TT"), tiles):
         a, b = (random_matrix(rng, shape, "float32") for shape in ((128, 256), (256, 128)))
         x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
-        _, report = simulator.run(x, y, variant=VARIANT, tile=tile)
+        _, report = simulator.run(x, y, variant=VARIANT, tile=tile, config={"scheme": scheme})
         report.check()
         assert report.source.shared_load.requests > 0
         assert report.source.shared_load.bank_conflicts == 0
