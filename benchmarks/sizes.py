@@ -25,7 +25,8 @@ STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4
 
 def measure(seconds: float) -> Iterator[Comparison]:
     """A comparison a size, then one of tiles."""
-    from tiledmm.bench.comparison import CPU, compare
+    from tiledmm.bench.comparison import compare
+    from tiledmm.bench.peers import CPU
 
     def tell(doing: str) -> None:
         print(f"{doing} ...", file=sys.stderr, flush=True)

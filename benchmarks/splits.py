@@ -1,9 +1,9 @@
-"""Products from 16-bit pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
+"""Products from pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
 
-The variants that split operands and run on the device, of float32 and complex64, beside ``cupy.matmul`` and, of
-float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's, where JAX is. Errors are
-against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced`` rung) stands beside
-cuBLAS. Exit status 1 if a result breaks the promise of accuracy.
+The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
+``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
+where JAX is. Errors are against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced``
+rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the promise of accuracy.
 """
 
 from __future__ import annotations
@@ -117,16 +117,16 @@ def operands(kind: str, dtype: str, xp: Any, rng: Any, m: int, n: int, k: int) -
     return left, right
 
 
-def variants(dtype: str) -> list[str]:
-    """The variants that split operands of a type and run on the current device, the fastest first."""
+def kernels(dtype: str) -> list[tuple[str, str]]:
+    """What splits operands of a type on the current device, the fastest variant first, and each of its schemes."""
     import cupy
 
     capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
     rows = (row for row in kernel_variants() if row.splits and row.multiplies(element))
-    return [row.name for row in rows if row.runs_on(capability, element)]
+    return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme, _ in row.schemes]
 
 
-def splits(a: Any, b: Any, variant: str) -> bool:
+def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
     """Whether the data goes to tensor cores."""
     import cupy
 
@@ -134,7 +134,7 @@ def splits(a: Any, b: Any, variant: str) -> bool:
     from tiledmm.operands import describe, resolve
     from tiledmm.selection import select
 
-    plan = Plan(select(variant, None, resolve(describe(a), describe(b))))
+    plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
     if not plan.findings:
         return False  # nobody asks: K is short
     del plan.launches[-1]  # which is for other data
@@ -147,14 +147,16 @@ def measure_accuracy(dtype: str) -> list[dict[str, Any]]:
     import cupy
 
     rows = []
-    first, *others = variants(dtype)
+    (first, scheme), *others = kernels(dtype)
     for kind in KINDS:
         for k in STEPS:
             a, b = operands(kind, dtype, cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
             c = cupy.empty((ROWS, ROWS), dtype)
-            calls = {**_of_variants(others, a, b, c), **_of_others(a, b, c)}
-            found = accuracy(a, b, {name: functools.partial(call, 0) for name, call in calls.items()}, variant=first)
-            rows.append({"kind": kind, "k": k, "splits": splits(a, b, first), "variant": first, "errors": found})
+            calls = {**_of_kernels(others, a, b, c), **_of_others(a, b, c)}
+            rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
+            found = accuracy(a, b, rivals, variant=first, precision=scheme)
+            tensor = splits(a, b, first, scheme)
+            rows.append({"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found})
             print(f"{dtype}, {kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
     return rows
 
@@ -172,7 +174,7 @@ def measure_speed(dtype: str, seconds: float) -> list[dict[str, Any]]:
             a, b, c = operand_sets(Size(size, size, size), dtype, layout)[0]
             rivals: dict[str, timing.Call] = {
                 BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
-                **_of_variants(variants(dtype), a, b, c),
+                **_of_kernels(kernels(dtype), a, b, c),
                 **_of_others(a, b, c),
             }
             samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
@@ -200,14 +202,14 @@ def measure_loads(seconds: float) -> list[dict[str, Any]]:
     return load_all(rivals, seconds)
 
 
-def _of_variants(names: list[str], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """This package's products, by variants of these names."""
+def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
+    """This package's products, by variants and schemes of these names."""
     import tiledmm
 
-    def call(i: int, name: str) -> Any:
-        return tiledmm.matmul(a, b, out=c, variant=name)
+    def call(i: int, variant: str, scheme: str) -> Any:
+        return tiledmm.matmul(a, b, out=c, variant=variant, precision=scheme)
 
-    return {name: functools.partial(call, name=name) for name in names}
+    return {" ".join(each): functools.partial(call, variant=each[0], scheme=each[1]) for each in names}
 
 
 def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
@@ -289,7 +291,7 @@ def main() -> int:
 
     results: dict[str, Any] = {"machine": asdict(this_machine())}
     tables, broken = [], []
-    for dtype in filter(variants, options.dtypes):
+    for dtype in filter(kernels, options.dtypes):
         of_type = "" if dtype == "float32" else f"_{dtype}"
         results[f"speed{of_type}"] = speed = measure_speed(dtype, options.seconds)
         results[f"accuracy{of_type}"] = errors = measure_accuracy(dtype)

@@ -129,6 +129,13 @@ struct Cast<boolean> {
     static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
 };
 
+// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
+// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
+
 // ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
 
 __device__ float32 sum_type(float16);

@@ -1,8 +1,8 @@
-// What was found of an operand as its float32 numbers were split into 16-bit pieces (split.cu.j2), its rows; of B, its columns.
+// What was found of an operand as its float32 numbers were split into pieces (split.cu.j2), its rows; of B, its columns.
 // A complex element is two such numbers.
 struct Findings {
     int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // not 0 if no number has more bits than its first piece
+    int short_ones;    // not 0 if no number has more bits than its first piece, or is far too small beside its row's largest
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
     int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
 };

@@ -1,4 +1,5 @@
-// Tiles in shared memory from which tensor cores' operands are read. Needs BK and THREADS.
+// Tiles in shared memory from which tensor cores' operands are read. Needs BK, THREADS, and ROUNDS: whether float32 numbers are
+// rounded to tf32 then.
 
 // What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
 // called).
@@ -15,7 +16,7 @@ template <class Wide>
 __device__ __forceinline__ Wide as_word(Wide x) {
     return x;
 }
-__device__ __forceinline__ unsigned as_word(tf32 x) { return rounded_to_tf32(x); }
+__device__ __forceinline__ unsigned as_word(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
 constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
 

@@ -38,7 +38,7 @@ __device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
 }
 
-// Of float32, whose last 13 bits are ignored: see rounded_to_tf32.
+// Of float32, whose last 13 bits are ignored: see rounded_to_tf32 in elements.cuh.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 }
@@ -104,13 +104,6 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 }
 
 #endif
-
-// A float32 number for mma_tf32: of its 24 significant bits, which would be cut off there, 11 are left, rounded to nearest, ties
-// away from zero. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs; the bits that are ignored stay.)
-__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
-    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
-    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
-}
 
 #if __CUDA_ARCH__ >= 800
 

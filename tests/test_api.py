@@ -34,6 +34,7 @@ from tiledmm.errors import (
 )
 from tiledmm.ladder import VARIANTS, general_variants
 from tiledmm.model import H100, Model
+from tiledmm.selection import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -309,7 +310,7 @@ def test_signature_is_cupys_and_what_names_a_kernel() -> None:
     assert parameters["variant"].default == "auto"
 
 
-@pytest.mark.parametrize("precision", ["ieee", "float32", "tf32", "fp16x3", "bf16x6"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_precision_is_one_of_a_few(precision: str) -> None:
     with pytest.raises(ConfigError, match=r"precision is one of 'float32', 'ieee', 'tf32', .*; got 'float16'"):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="float16")

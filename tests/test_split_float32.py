@@ -11,13 +11,14 @@ import pytest
 import tiledmm
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import render, specialize
+from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.geometry import Schedule
 from tiledmm.ladder import kernel_variants
 from tiledmm.model import H100, H100_UNSPLIT, Model
 from tiledmm.operands import describe, resolve
-from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, schedule, splitting, unsplit
-from tiledmm.selection import AUTO, SCHEMES, kernel_of, select
+from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, companions, schedule, splitting, unsplit
+from tiledmm.selection import AUTO, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 
 TYPES = ("float32", "complex64")
@@ -82,6 +83,44 @@ def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
         assert [box.box for box in multiplying.maps] == [
             (64, 64 if layout[0] == "T" else 128), (64, 64 if layout[1] == "N" else 128),
         ], "a line along k, or of real rows and columns, in lines of 64 steps of k"  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG", "TG"])
+def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtype: str) -> None:
+    parts = 2 if dtype == "complex64" else 1
+    for batch, slices in (((), 1), ((3,), 1), ((3,), 2)):
+        a, b = matrix(200, 300, layout[0], batch, dtype), matrix(300, 140, layout[1], dtype=dtype)
+        plan = planned(a, b, tile=128, scheme="tf32x3", split_k=slices)
+        packed = [name for name, letter, across in zip("AB", layout, "TN", strict=True) if letter == across]
+        names = [each.specialization.variant.name for each in plan.launches]
+        assert names[: names.index("split")] == ["pack"] * len(packed)
+        assert [each.name for each in plan.scratch[: len(packed)]] == [f"packed {name}" for name in packed]
+        sources = [f"packed {name}" if name in packed else name for name in "AB"]
+        splits = [each for each in plan.launches if each.specialization.variant.name == "split"]
+        assert [each.operands[0] for each in splits] == sources
+        assert [each.specialization.layout[0] for each in splits] == [
+            "G" if letter == "G" else "N" for letter in layout
+        ]
+        multiplying = plan.multiplying
+        assert multiplying.specialization.layout == "NT"
+        memory = {each.name: each for each in plan.scratch}
+        for i, (each, rows) in enumerate(zip(multiplying.maps, (200, 140 * parts), strict=True)):
+            pieces = memory[f"pieces of {'AB'[i]}"]
+            assert pieces.shape[:3] == (2, math.prod(batch) if i == 0 else 1, rows)
+            assert each.sizes == (300 * parts, *reversed(pieces.shape[:3]), 1)
+            assert (each.box, each.itemsize, each.rounds) == ((32, 128), 4, False)
+        otherwise = plan.launches[-1]
+        assert (otherwise.operands, otherwise.specialization.layout) == (("A", "B", "C"), layout), "as they lie"
+    only = planned(matrix(200, 300, layout[0]), matrix(300, 140, layout[1]), "split_tensor_core", scheme="tf32x3")
+    assert [each.specialization.variant.name for each in only.launches[:3]] == ["split", "split", "split_tensor_core"]
+
+
+def test_what_precedes_a_product_is_compiled_ahead() -> None:
+    spec = specialize("split_float32", layout="TN", config={"scheme": "tf32x3"})
+    plan = planned(matrix(500, 600, "T"), matrix(600, 500), scheme="tf32x3")
+    assert {each.specialization for each in plan.launches} <= companions(spec)
+    assert len(plan.launches) == 6
 
 
 def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() -> None:
@@ -149,7 +188,7 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     assert "splits(p) == false" in render(unsplit(spec))
     assert "constexpr int PIECES = 2;" in render(splitting(spec, 0))
     assert "Findings" not in render(specialize("warp_tiled"))
-    six = specialize("split_float32", tile=128, config={"products": 6, "stages": 2})
+    six = specialize("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
     assert "constexpr int PIECES = 3;" in render(splitting(six, 1))
     assert len({each.symbol for each in (spec.kernel, six.kernel, unsplit(spec), specialize("warp_tiled"))}) == 4
@@ -158,19 +197,24 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
 @pytest.mark.parametrize(
     ("numbers", "says"),
     [
-        ({"products": 4}, "products is 3, 6, 9"),
+        ({"scheme": "fp16x4"}, f"no scheme 'fp16x4'; its schemes are {', '.join(SCHEMES)}"),
+        ({"scheme": ""}, "no scheme ''; its schemes are"),
+        ({"scheme": 3}, "no scheme 3; its schemes are"),
         ({"pack_a": 1}, "pieces are packed"),
-        ({"products": 6}, "bytes of shared memory"),
+        ({"tile": 256, "scheme": "bf16x6"}, "bytes of shared memory"),
         ({"stages": 1}, "stages is at least 2"),
     ],
 )
-def test_numbers_that_it_cannot_have(numbers: dict[str, int], says: str) -> None:
+def test_numbers_that_it_cannot_have(numbers: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         planned(matrix(500, 500), matrix(500, 500), **numbers)
-    with pytest.raises(ConfigError, match="products is 1"):
-        select(
-            "wgmma", None, resolve(describe(np.zeros((9, 9), "f2")), describe(np.zeros((9, 9), "f2"))), {"products": 3}
-        )
+
+
+def test_a_variant_that_splits_nothing_has_no_schemes() -> None:
+    halves = resolve(describe(np.zeros((9, 9), "f2")), describe(np.zeros((9, 9), "f2")))
+    with pytest.raises(ConfigError, match="variant 'wgmma' has no scheme 'fp16x3'; it splits nothing"):
+        select("wgmma", None, halves, {"scheme": "fp16x3"})
+    assert select("wgmma", None, halves, {"scheme": ""}) == select("wgmma", None, halves)
 
 
 def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
@@ -208,10 +252,10 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
                 kernel_of(wanted, AUTO, None, None, precision, Model(gpu))
             continue
         choice = select(**kernel_of(wanted, AUTO, None, None, precision, Model(gpu)))
-        spec, (tile, numbers) = choice.specialization, SCHEMES[precision][here[0]]
-        assert (spec.variant.name, spec.config.products) == (here[0], numbers["products"])
-        assert spec.config.bn * spec.compute.parts == tile
-        assert len(schedule(spec, choice.product.problem).launches) == 4
+        spec = choice.specialization
+        assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
+        assert spec.config.bn * spec.compute.parts == dict(spec.variant.schemes)[precision]
+        assert len(schedule(spec, choice.product.problem).launches) == 4 + spec.config.pack_a + spec.config.pack_b
     named = {row.name for row in rows}
     for variant in named:
         assert kernel_of(wanted, variant, None, None, precision)["name"] == variant

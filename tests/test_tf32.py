@@ -12,7 +12,7 @@ from tests.test_selection import product
 from tiledmm import simulator, tuned
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import specialize
-from tiledmm.elements import ELEMENTS, TF32, compute_element, element
+from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
 from tiledmm.model import H100, Choice, Model
@@ -80,7 +80,7 @@ def test_passes_around_it_are_of_float32() -> None:
 
 def test_auto_takes_it_only_where_it_was_asked_for() -> None:
     for precision in PRECISIONS:
-        if precision not in ("tf32", "fp16x3", "bf16x6", "bf16x9"):
+        if precision not in ("tf32", *SCHEMES):
             for part in chosen(4096, 4096, 4096, precision=precision).parts:
                 assert part.specialization.compute.name == "f32"
     large = chosen(4096, 4096, 4096).specialization

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tiledmm import codegen, passes
 from tiledmm.candidates import AUTO_KERNELS
-from tiledmm.elements import ELEMENTS, compute_element
+from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
 from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Choice, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
-from tiledmm.selection import AUTO, SCHEMES, kernel_of, may_split, select, with_precision
+from tiledmm.selection import AUTO, kernel_of, may_split, select, with_precision
 from tiledmm.tuned import table_of
+from tiledmm.variant import Numbers
 
 if TYPE_CHECKING:
     from tiledmm.compilation import Kernel
@@ -43,7 +44,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
@@ -67,13 +68,14 @@ def matmul(
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
         config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
-            any of ``tiledmm.variant.Config``. Only with a variant that is named.
+            any of ``tiledmm.variant.Config``. Only with a variant that is named. Of one that splits, ``{"scheme":
+            "tf32x3"}`` is what ``precision="tf32x3"`` comes to.
         precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
             accuracy (large products go to ``split_float32`` on Hopper, float32's to ``split_tensor_core`` elsewhere);
             ``"ieee"``, float32 multiply-adds only; ``"tf32"``, of float32, that or tensor cores that round operands to
-            11 significant bits, whichever is faster; or the first of those two variants that runs on the device, with
-            so many products of 16-bit pieces: ``"fp16x3"``, ``"bf16x6"`` or ``"bf16x9"``. Products of other types
-            ignore it.
+            11 significant bits, whichever is faster; or the first of those two variants that runs on the device, by
+            the scheme of that name: so many products of pieces of that type, ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"``
+            or ``"tf32x3"``. Products of other types ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -107,7 +109,7 @@ def plan_of(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
 ) -> Any:
     """What ``matmul`` runs for a call: made when it is first needed, then kept. ``out`` is no tuple here.

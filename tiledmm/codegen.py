@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.casting import converts_in_kernel
-from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, compute_element, element, piece_of
+from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import SPLIT_BYTES, find_variant
-from tiledmm.variant import LAUNCHED, Config, Variant
+from tiledmm.variant import LAUNCHED, Config, Numbers, Variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
@@ -58,7 +57,7 @@ class Specialization:
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
         suited = "_unsplit" if self.condition == "does not split" else ""
-        scheme = f"x{cfg.products}" if cfg.products > 1 else ""
+        scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
 
@@ -84,21 +83,27 @@ class Specialization:
     @property
     def kernel(self) -> Specialization:
         """What multiplies, without what is done before and after: packed operands are of the product's own type."""
-        config = self.config
-        bare = replace(config, split_k=1, pack_a=0, pack_b=0, pack_words=0, group=1)
-        if config.pack_words:
+        packed = self.packed
+        bare = replace(packed.config, split_k=1, pack_words=0, group=1)
+        if self.config.pack_words:
             words = WORDS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
         if self.variant.in_bytes:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.splits:
-            piece = piece_of(self.compute, config.products)
-            a, b = self.layout[0], self.layout[1]
+            piece = SCHEMES[self.config.scheme].piece_of(self.compute)
+            a, b = packed.layout[0], packed.layout[1]
             layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
             return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
+        return replace(packed, config=bare)
+
+    @property
+    def packed(self) -> Specialization:
+        """The same where operands that are packed have been: these are of the product's own type."""
+        config = self.config
         return replace(
             self,
-            config=bare,
+            config=replace(config, pack_a=0, pack_b=0),
             a=self.compute.stored if config.pack_a else self.a,
             b=self.compute.stored if config.pack_b else self.b,
             layout=("N" if config.pack_a else self.layout[0]) + (self.packed_b if config.pack_b else self.layout[1]),
@@ -113,22 +118,32 @@ class Specialization:
         """The same, with what the copy engine cannot read in place packed first, if this kernel's operands come by it.
 
         Packed operands are of the product's own type: what is stored as another type, or lies the wrong way for the
-        tensor cores, cannot be read in place.
+        tensor cores, cannot be read in place. What is split can be, and is packed only for pieces to lie along k, which
+        those of 16 bits need not.
         """
-        if not self.variant.target or self.variant.splits or self.variant.in_bytes:
+        if not self.variant.target or self.variant.in_bytes:
             return self
-        stored = self.compute.stored
-        a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
-        b_in_place &= self.b == stored and self.variant.suits(1, self.layout[1], self.compute)
+        if self.variant.splits:
+            transposes = SCHEMES[self.config.scheme].piece.itemsize == 2
+            a_in_place, b_in_place = transposes or self.layout[0] != "T", transposes or self.layout[1] != "N"
+        else:
+            stored = self.compute.stored
+            a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
+            b_in_place &= self.b == stored and self.variant.suits(1, self.layout[1], self.compute)
         pack_a, pack_b = self.config.pack_a or int(not a_in_place), self.config.pack_b or int(not b_in_place)
         return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
 
     @property
     def pieces(self) -> int:
-        """How many 16-bit floats, or bytes, an element is split into; 1 if it is not."""
+        """How many pieces, or bytes, an element is split into; 1 if it is not."""
         if self.variant.in_bytes or self.variant is SPLIT_BYTES:
             return self.compute.itemsize
-        return PIECES[self.config.products][1] if self.config.products > 1 else 1
+        return SCHEMES[self.config.scheme].pieces if self.config.scheme else 1
+
+    @property
+    def products(self) -> int:
+        """How many products of pieces one of two elements, or of their parts, is taken as; 1 if they are not split."""
+        return SCHEMES[self.config.scheme].products if self.config.scheme else 1
 
     @property
     def dynamic_shared_bytes(self) -> int:
@@ -145,7 +160,7 @@ def specialize(
     variant: str | Variant,
     *,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
@@ -193,7 +208,7 @@ def render(specialization: Specialization) -> str:
             symbol=spec.symbol,
             version=__version__,
             template=spec.variant.template,
-            parameters=" ".join(f"{name}={value}" for name, value in numbers.items()),
+            parameters=" ".join(f"{name}={value}" for name, value in numbers.items() if value != ""),
             a_type=spec.a.c_type,
             b_type=spec.b.c_type,
             c_type=spec.c.c_type,
@@ -202,6 +217,7 @@ def render(specialization: Specialization) -> str:
             order_b=ORDERS[spec.layout[1]],
             condition=spec.condition,
             pieces=spec.pieces,
+            products=spec.products,
             parts=spec.compute.parts,
             c_parts=spec.c.parts,
         )

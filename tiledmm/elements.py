@@ -1,4 +1,4 @@
-"""The element types of the package: one row each, and the only place that lists them."""
+"""The element types of the package, and what they are split into: one row each, and the only place that lists them."""
 
 from __future__ import annotations
 
@@ -88,19 +88,38 @@ WORDS: dict[str, Element] = {
 #: What tensor cores make of float32 numbers: 11 significant bits. Products are taken in it, but no array has this type.
 TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
 
-#: What float32 numbers, and complex64's parts, are split into, by how many products of pieces a product of two is taken
-#: as: the pieces' type, and how many there are.
-PIECES: dict[int, tuple[Element, int]] = {
-    3: (ELEMENTS["float16"], 2),
-    6: (ELEMENTS["bfloat16"], 3),
-    9: (ELEMENTS["bfloat16"], 3),
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How products of float32 numbers, and of complex64's parts, are taken by tensor cores.
+
+    Attributes:
+        name: What ``precision=`` takes.
+        piece: Type of the pieces that a number is split into.
+        pieces: How many there are of a number.
+        products: Of pieces, in a product of two numbers: those of small by small ones may be left out.
+    """
+
+    name: str
+    piece: Element
+    pieces: int
+    products: int
+
+    def piece_of(self, compute: Element) -> Element:
+        """What tensor cores take a type's pieces as: numbers, or complex ones whose parts are such."""
+        piece = self.piece
+        return piece if compute.parts == 1 else replace(piece, name=f"c{piece.name}", multiplies=4, parts=2)
+
+
+SCHEMES: dict[str, Scheme] = {
+    row.name: row
+    for row in (
+        Scheme("fp16x3", ELEMENTS["float16"], pieces=2, products=3),
+        Scheme("bf16x6", ELEMENTS["bfloat16"], pieces=3, products=6),
+        Scheme("bf16x9", ELEMENTS["bfloat16"], pieces=3, products=9),
+        Scheme("tf32x3", TF32, pieces=2, products=3),
+    )
 }
-
-
-def piece_of(compute: Element, products: int) -> Element:
-    """What tensor cores take a type's pieces as: 16-bit floats, or complex numbers whose parts are such."""
-    piece, _ = PIECES[products]
-    return piece if compute.parts == 1 else replace(piece, name=f"c{piece.name}", multiplies=4, parts=2)
 
 
 def element(dtype: Any) -> Element:

@@ -171,7 +171,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             name="split_float32",
             template="split_float32.cu.j2",
-            summary="float32, complex64 from tensor cores: 16-bit pieces, multiplied and summed a few steps at a time",
+            summary="float32, complex64 from tensor cores: narrow pieces, multiplied and summed a few steps at a time",
             configure=tilings.split_float32,
             block=lambda config: (config.threads + 128, 1),
             shared_bytes=tilings.shared_pieces,
@@ -183,7 +183,7 @@ VARIANTS: dict[str, Variant] = {
             simulated=False,
             types=(("float32", (9, 0)), ("complex64", (9, 0))),
             target="sm_90a",
-            splits=True,
+            schemes=(("fp16x3", 256), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 256)),
         ),
         Variant(
             name="split_tensor_core",
@@ -197,7 +197,7 @@ VARIANTS: dict[str, Variant] = {
             default_tile=128,
             tensor_cores=True,
             types=(("float32", (8, 0)),),
-            splits=True,
+            schemes=(("fp16x3", 128), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 128)),
         ),
         Variant(
             name="split_integer",
@@ -262,13 +262,12 @@ PACK_WORDS = Variant(
 )
 
 
-# What splits float32 numbers, or complex64's parts, into 16-bit pieces; its tile is the number of products of pieces
-# (see ``Config``).
+# What splits float32 numbers, or complex64's parts, into pieces.
 SPLIT = Variant(
     name="split",
     template="split.cu.j2",
-    summary="splits float32 numbers, or complex64's parts, into 16-bit pieces",
-    configure=lambda tile, element: tilings.split_along_k(tile, element),
+    summary="splits float32 numbers, or complex64's parts, into pieces that tensor cores multiply",
+    configure=lambda tile, element, scheme: tilings.split_along_k(element, scheme),
     block=lambda config: (config.threads, 1),
     shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
 )

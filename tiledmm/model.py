@@ -22,7 +22,7 @@ from tiledmm.operands import Product
 from tiledmm.passes import is_short
 from tiledmm.problem import TRANSPOSED, Problem
 from tiledmm.tensor_maps import can_be_mapped, has_coordinates
-from tiledmm.variant import Config, Variant
+from tiledmm.variant import Config, Numbers, Variant
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]
@@ -208,7 +208,8 @@ class Model:
         if not times:
             return None
         packs, split = best = min(times, key=times.__getitem__)
-        chosen = replace(config, split_k=split, **dict.fromkeys(packs, 1))
+        numbers: Numbers = {"split_k": split, **dict.fromkeys(packs, 1)}
+        chosen = replace(config, **numbers)
         return Choice(wanted, specialization_of(candidate.variant, chosen, product), times[best])
 
     def _fastest_in_one(self, product: Product) -> Choice:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from tiledmm.codegen import Specialization
-from tiledmm.elements import ELEMENTS, PIECES, WORDS, Element, piece_of
+from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element
 from tiledmm.geometry import (
     Launch,
     Schedule,
@@ -68,14 +68,8 @@ def _schedule(
 ) -> Schedule:
     """The launches of a product whose operands are read in place or packed; or have been split, and have maps."""
     config, kernel = specialization.config, specialization.kernel
-    before, after, scratch = [], [], []
-    names = [*operands, "C"]
-    for i, packs in enumerate((config.pack_a, config.pack_b)):
-        if packs:
-            launch, memory, problem = _packing(specialization, problem, i)
-            before.append(launch)
-            scratch.append(memory)
-            names[i] = memory.name
+    before, scratch, packed, problem = _packing_both(specialization, problem, operands)
+    names, after = [*packed, "C"], []
     if config.pack_words:
         for i in range(2):
             launch, memory = _packing_words(specialization, problem, i)
@@ -120,16 +114,20 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
     """
     if is_short(problem, specialization.compute):
         return _schedule(replace(unsplit(specialization), condition=""), problem)
+    otherwise = _schedule(unsplit(specialization), problem)
+    before, scratch, sources, problem = _packing_both(specialization, problem)
+    specialization = specialization.packed
     kernel = specialization.kernel
-    before, scratch, maps, found = [], [], [], 0
+    names, maps, found = [], [], 0
     strides = [0, 0, 0, 0, *problem.strides[4:]]
     pieces = replace(problem, layout=kernel.layout, begins=(0, 0, problem.begins[2]))
     begins, apart = [], []
     for i, side in enumerate("ab"):
         rows = (problem.m, problem.n)[i]
-        launch, memory, neighbours = _split(specialization, problem, i, found)
+        launch, memory, neighbours = _split(specialization, problem, i, sources[i], found)
         before.append(launch)
         scratch.append(memory)
+        names.append(memory.name)
         begins.append(found)
         _, matrices, lines, _ = memory.shape
         size = lines * memory.pitch
@@ -148,12 +146,10 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
     pieces = replace(pieces, strides=tuple(strides))
     scratch.append(Scratch(FINDINGS, (found,), found, ELEMENTS["uint8"]))
     findings = begins[0], begins[1]
-    names = scratch[0].name, scratch[1].name
-    planned = _schedule(specialization, pieces, tuple(maps), names)
+    planned = _schedule(specialization, pieces, tuple(maps), (names[0], names[1]))
     words = np.append(planned.multiplying.words, apart)
     multiplying = replace(planned.multiplying, findings=findings, words=words)
     launches = [multiplying if each is planned.multiplying else each for each in planned.launches]
-    otherwise = _schedule(unsplit(specialization), problem)
     launches += [replace(each, findings=findings) for each in otherwise.launches]
     return Schedule((*before, *launches), (*scratch, *planned.scratch))
 
@@ -175,20 +171,20 @@ def splitting(specialization: Specialization, operand: int) -> Specialization:
 
     A complex number is a row of two real ones of A, and a matrix of two by two of B: ``c.parts`` rows of pieces.
     """
-    compute, products = specialization.compute, specialization.config.products
-    piece = piece_of(compute, products) if operand else PIECES[products][0]
+    compute, scheme = specialization.compute, SCHEMES[specialization.config.scheme]
+    piece = scheme.piece_of(compute) if operand else scheme.piece
     letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
-    config = split_along_k(products, compute)
+    config = split_along_k(compute, scheme.name)
     if letter == "T":
-        config = split_across_k(products, compute, piece.parts)
+        config = split_across_k(compute, scheme.name, piece.parts)
     stored = (specialization.a, specialization.b)[operand]
     return Specialization(SPLIT, config, stored, compute, compute, piece, f"{letter}N", "finds")
 
 
 def _split(
-    specialization: Specialization, problem: Problem, operand: int, findings: int
+    specialization: Specialization, problem: Problem, operand: int, source: str, findings: int
 ) -> tuple[Launch, Scratch, int]:
-    """Splits A (0) or B (1).
+    """Splits A (0) or B (1), which is that or scratch memory of this name.
 
     Returns:
         The launch, the memory that it fills, and how many neighbours there are the operand's: zeros follow.
@@ -215,7 +211,7 @@ def _split(
     memory = Scratch(f"pieces of {'AB'[operand]}", shape, pitch, piece)
     begins = problem.begins[operand] * spec.a.itemsize, 0
     grid = grid_of(tiles(rows, spec.config.bm) * products(copied))
-    launch = Launch(spec, grid, words, ("AB"[operand], memory.name), begins, findings=(findings, findings))
+    launch = Launch(spec, grid, words, (source, memory.name), begins, findings=(findings, findings))
     return launch, memory, neighbours
 
 
@@ -290,6 +286,24 @@ def packing(specialization: Specialization, operand: int) -> Specialization:
     if operand and specialization.packed_b == "T":
         letter = letter.translate(TRANSPOSED)
     return Specialization(PACK, PACK.configure(0, compute), stored, compute, compute, compute, f"{letter}N")
+
+
+def _packing_both(
+    specialization: Specialization, problem: Problem, operands: tuple[str, str] = ("A", "B")
+) -> tuple[list[Launch], list[Scratch], list[str], Problem]:
+    """Packs what is to be packed.
+
+    Returns:
+        The launches, the memory that they fill, what the operands are then, and the problem as it is with these.
+    """
+    before, scratch, names = [], [], [*operands]
+    for i, packs in enumerate((specialization.config.pack_a, specialization.config.pack_b)):
+        if packs:
+            launch, memory, problem = _packing(specialization, problem, i)
+            before.append(launch)
+            scratch.append(memory)
+            names[i] = memory.name
+    return before, scratch, names, problem
 
 
 def _packing(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch, Problem]:
@@ -409,8 +423,9 @@ def companions(spec: Specialization, slices: Iterable[int] = (), by_auto: bool =
     """
     found = {spec.kernel}
     if spec.variant.splits:
-        other = unsplit(spec)
-        found.update(splitting(spec, operand) for operand in (0, 1))
+        other, packs = unsplit(spec), (spec.config.pack_a, spec.config.pack_b)
+        found.update(packing(spec, operand) for operand in (0, 1) if packs[operand])
+        found.update(splitting(spec.packed, operand) for operand in (0, 1))
         found.update((other.kernel, replace(other, condition="").kernel))  # the latter if K is short
     elif spec.variant.in_bytes:
         found.update(splitting_bytes(spec, operand) for operand in (0, 1))

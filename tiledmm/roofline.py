@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tiledmm.architectures import WARP_SIZE, Gpu
 from tiledmm.banks import wavefronts
-from tiledmm.elements import PIECES
+from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 
 def _peak(spec: Specialization, gpu: Gpu) -> float:
     if spec.variant.splits:
-        piece, _ = PIECES[spec.config.products]
-        return gpu.tensor_flops(piece.itemsize) / spec.config.products / spec.compute.multiplies
+        scheme = SCHEMES[spec.config.scheme]
+        return gpu.tensor_flops(scheme.piece.itemsize) / scheme.products / spec.compute.multiplies
     if spec.variant.in_bytes:
         return gpu.tensor_flops(1) / _pairs_of_bytes(spec)
     if spec.variant.tensor_cores:
@@ -204,10 +204,10 @@ def _matrix_wavefronts(spec: Specialization) -> float:
     config = spec.config
     rows = 4 * config.wm if spec.variant.target else config.wm  # four warps share what one instruction reads
     if spec.variant.splits:
-        (piece, count), real = PIECES[config.products], config.wn * spec.compute.parts
+        scheme, real = SCHEMES[config.scheme], config.wn * spec.compute.parts
         # A warpgroup: 128 columns with one instruction, and one for each product of pieces. A warp reads a piece once.
-        cols, times = (min(real, 128), config.products) if spec.variant.target else (real, count)
-        size = piece.itemsize * times * spec.compute.multiplies
+        cols, times = (min(real, 128), scheme.products) if spec.variant.target else (real, scheme.pieces)
+        size = scheme.piece.itemsize * times * spec.compute.multiplies
     elif spec.variant.in_bytes:  # one instruction for each pair of bytes
         cols, size = config.wn, _pairs_of_bytes(spec)
     else:

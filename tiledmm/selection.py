@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tiledmm.elements import TF32, Element
+from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.ladder import find_variant
+from tiledmm.ladder import find_variant, kernel_variants
 from tiledmm.model import H100, Choice, Model, oriented, specialization_of
 from tiledmm.operands import Product
 from tiledmm.tuned import Table, describe_product
+from tiledmm.variant import Numbers
 
 AUTO = "auto"
-
-#: Schemes of products of pieces, as ``precision=`` names them: the variants that have them, the one that is taken where
-#: both run first, and the tile and numbers that each takes.
-SCHEMES: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
-    "fp16x3": {
-        "split_float32": (256, {"products": 3}),
-        "split_tensor_core": (128, {"products": 3}),
-    },
-    **{
-        f"bf16x{products}": {
-            "split_float32": (128, {"products": products, "stages": 2}),
-            "split_tensor_core": (128, {"products": products, "stages": 2, "min_blocks": 1}),
-        }
-        for products in (6, 9)
-    },
-}
 
 #: What ``precision=`` takes.
 PRECISIONS = ("float32", "ieee", "tf32", *SCHEMES)
@@ -60,13 +44,13 @@ def kernel_of(
     product: Product,
     variant: str,
     tile: int | None,
-    config: Mapping[str, int] | None,
+    config: Numbers | None,
     precision: str,
     model: Model = H100,
 ) -> dict[str, Any]:
-    """What was asked for, as ``select`` takes it: a scheme stands for a variant, its tile and its numbers.
+    """What was asked for, as ``select`` takes it: a scheme stands for a variant that has it.
 
-    Unless a variant is named, that is the first that runs on the model's device.
+    Unless a variant is named, that is the first on the ladder that runs on the model's device.
 
     Raises:
         UnknownVariantError, ConfigError: If there is no such variant, or it does not go with that precision.
@@ -76,21 +60,20 @@ def kernel_of(
     if splits and not may_split(precision):
         raise ConfigError(f"precision {precision!r} is float32 multiply-adds, and variant {variant!r} has none")
     compute = product.compute
-    schemes = SCHEMES.get(precision, {})
-    if scheme := {name: numbers for name, numbers in schemes.items() if find_variant(name).multiplies(compute)}:
-        known = " or ".join(map(repr, scheme))
+    rows = (row for row in kernel_variants() if precision in dict(row.schemes))
+    if having := [row.name for row in rows if row.multiplies(compute)]:
+        known = " or ".join(map(repr, having))
         if variant == AUTO:
             here = {each.variant for each in model.kernels_for(compute)}
-            variant = next((name for name in scheme if name in here), AUTO)
+            variant = next((name for name in having if name in here), AUTO)
         if variant == AUTO:
             raise UnsupportedTypeError(
                 f"precision {precision!r} of {compute.dtype_name} needs {known}, which other devices run; "
                 "precision='float32' takes what runs on this one"
             )
-        if variant not in scheme:
+        if variant not in having:
             raise ConfigError(f"precision {precision!r} of {compute.dtype_name} is for {known}, not {variant!r}")
-        own_tile, numbers = scheme[variant]
-        tile, config = own_tile if tile is None else tile, {**numbers, **(config or {})}
+        config = {"scheme": precision, **(config or {})}
     return {"name": variant, "tile": tile, "config": config, "product": with_precision(product, precision)}
 
 
@@ -98,7 +81,7 @@ def select(
     name: str,
     tile: int | None,
     product: Product,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     table: Table | None = None,
     model: Model = H100,
 ) -> Choice:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.architectures import WARP_SIZE
-from tiledmm.elements import ELEMENTS, PIECES, Element
-from tiledmm.variant import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
+from tiledmm.elements import ELEMENTS, SCHEMES, Element
+from tiledmm.variant import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
 FULL_SM_THREADS = 2048
@@ -428,11 +428,9 @@ def of_pieces(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Confi
     """Of kernels that multiply pieces: what another kernel needs of its numbers, for these."""
 
     def of_both(config: Config, element: Element) -> list[Rule]:
-        known = config.products in PIECES
-        own = rules(in_real_numbers(config, element), PIECES[config.products][0]) if known else ()
         counted = " (in real numbers)" if element.parts > 1 else ""
+        own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].piece)
         return [
-            (known, f"products is {', '.join(map(str, PIECES))}"),
             (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
             *((holds, f"{rule}{counted}") for holds, rule in own),
         ]
@@ -448,47 +446,46 @@ def in_real_numbers(config: Config, element: Element) -> Config:
 
 
 def shared_pieces(config: Config, element: Element, layout: str) -> int:
-    """Tiles of all pieces, and two barriers a stage; none of a number of products that there is not (see the rules)."""
-    if config.products not in PIECES:
-        return 0
-    piece, count = PIECES[config.products]
-    real = in_real_numbers(config, element)
+    """Tiles of all pieces, and two barriers a stage."""
+    scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
     rows = real.bm // real.cluster + real.bn
-    return real.stages * (real.bk * rows * count * piece.itemsize + 2 * 8)
+    return real.stages * (real.bk * rows * scheme.pieces * scheme.piece.itemsize + 2 * 8)
 
 
-def split_float32(tile: int, element: Element) -> Config:
+def split_float32(tile: int, element: Element, scheme: str) -> Config:
     """``tile`` columns of real numbers, and as many stages as pieces leave room for."""
-    piece, _ = PIECES[3]
-    real = replace(_warpgroup_tiles(tile, piece, {64: 4, 128: 3, 256: 2}[tile]), products=3)
+    real = replace(_warpgroup_tiles(tile, SCHEMES[scheme].piece, stages=1), scheme=scheme)
     bn, bk = tile // element.parts, real.bk // element.parts
-    return replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
+    config = replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
+    return replace(config, stages=max(DYNAMIC_SHARED_BYTES // shared_pieces(config, element, "NT"), 2))
 
 
 def shared_swizzled_pieces(config: Config, element: Element, layout: str) -> int:
-    """Swizzled tiles of all pieces; none of a number of products that there is not (see the rules)."""
-    if config.products not in PIECES:
-        return 0
-    piece, count = PIECES[config.products]
-    return count * shared_swizzled(config, piece, layout)
+    """Swizzled tiles of all pieces."""
+    scheme = SCHEMES[config.scheme]
+    return scheme.pieces * shared_swizzled(config, scheme.piece, layout)
 
 
-def split_tensor_core(tile: int, element: Element) -> Config:
-    """As ``tensor_core``, with shorter steps along K: there are two tiles for one."""
-    piece, _ = PIECES[3]
-    return replace(tensor_core(tile, piece), products=3, bk=16, unroll=16, stages={64: 4, 128: 3}[tile])
+def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
+    """As ``tensor_core``, with steps along K of one instruction: there are several tiles for one."""
+    piece, count = SCHEMES[scheme].piece, SCHEMES[scheme].pieces
+    bk = 32 // piece.itemsize
+    config = replace(tensor_core(tile, piece), scheme=scheme, bk=bk, unroll=bk, stages=1)
+    stages = min(STATIC_SHARED_BYTES // shared_swizzled_pieces(config, element, "NT"), 4)
+    # Three pieces' fragments take the registers of a second block.
+    return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)
 
 
-def split_along_k(products: int, element: Element) -> Config:
+def split_along_k(element: Element, scheme: str) -> Config:
     """A row a block, four successive real numbers of it a thread."""
     count = 4 // element.parts
-    return Config(bm=1, bn=count, bk=256 * count, tn=count, unroll=4, lanes=256, products=products)
+    return Config(bm=1, bn=count, bk=256 * count, tn=count, unroll=4, lanes=256, scheme=scheme)
 
 
-def split_across_k(products: int, element: Element, copies: int) -> Config:
+def split_across_k(element: Element, scheme: str, copies: int) -> Config:
     """Rows that are neighbours in memory: 32 rows of pieces a block, four of them a thread, ``copies`` of each row."""
     rows = 4 // copies
-    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, products=products)
+    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
 
 
 def split_integer(tile: int, element: Element) -> Config:

@@ -47,7 +47,7 @@ class Entry:
     compute: str
     variant: str
     turned: bool
-    numbers: dict[str, int]
+    numbers: dict[str, Any]
     microseconds: float
     model_microseconds: float
     cut: tuple[int, int] | None = None

@@ -104,7 +104,7 @@ def _variations(choice: Choice) -> Iterator[Config]:
     spec = choice.specialization
     config, at = spec.config, SPLITS.index(spec.config.split_k)
     splits = [SPLITS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLITS)]
-    changes: list[dict[str, int]] = [{"split_k": split} for split in splits if split * 32 <= choice.product.problem.k]
+    changes: list[dict[str, Any]] = [{"split_k": split} for split in splits if split * 32 <= choice.product.problem.k]
     if config.stages > 1:
         changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk}, {"stages": config.stages + 1}]
         changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk, "stages": 2}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tiledmm.elements import ELEMENTS, TF32, WORDS, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
@@ -50,7 +51,7 @@ class Config:
         group: Columns of blocks that are numbered together, so that those that run at a time share what they read.
         tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
         cluster: Blocks that compute a tile of bm x bn together, and share what they copy.
-        products: Of 16-bit pieces, in a product of two elements: 3 of float16, 6 or 9 of bfloat16; 1 without pieces.
+        scheme: Name of how elements are taken as pieces (see ``tiledmm.elements.SCHEMES``); empty where they are not.
     """
 
     bm: int
@@ -73,7 +74,7 @@ class Config:
     group: int = 1
     tiles_per_block: int = 1
     cluster: int = 1
-    products: int = 1
+    scheme: str = ""
 
     @property
     def tile_threads(self) -> int:
@@ -85,6 +86,9 @@ class Config:
         """Threads of a block."""
         return self.tile_threads * self.tiles_per_block // self.cluster
 
+
+#: Some of what a ``Config`` has, by name: numbers, and the scheme's name.
+Numbers = Mapping[str, Any]
 
 # Whether something holds, and what.
 Rule = tuple[bool, str]
@@ -98,7 +102,8 @@ class Variant:
         name: What ``variant=`` takes.
         template: File in ``cuda_src/``, or None for the baseline that is not ours.
         summary: What it adds to the rung before it, in one line.
-        configure: ``(tile, element) -> Config`` for products of that element type.
+        configure: ``(tile, element) -> Config`` for products of that element type; of a variant that splits,
+            ``(tile, element, scheme)``.
         block: ``Config -> (x, y)``, the block's dimensions.
         shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
         rules: ``(Config, element) -> [(holds, rule)]``: what its template needs of its numbers.
@@ -114,7 +119,8 @@ class Variant:
         target: What its instructions are compiled for, where that is one architecture only: ``"sm_90a"``. Such a kernel
             runs as many blocks as there are SMs, each for one tile of C after the other, and has its operands copied
             to it by the copy engine (see ``tensor_maps``).
-        splits: Whether operands are split into 16-bit pieces, or multiplied by the CUDA cores where these do not do.
+        schemes: Names of how operands may be split into pieces, or multiplied by the CUDA cores where these do not do,
+            each with its largest tile; the first is taken where none is named.
         in_bytes: Whether operands, integers, are split into bytes.
         text: Of a user's template: its text when it was registered. ``template`` is then the file's name, for messages.
         folder: Where that lies, and what it includes may lie.
@@ -123,7 +129,7 @@ class Variant:
     name: str
     template: str | None
     summary: str
-    configure: Callable[[int, Element], Config]
+    configure: Callable[..., Config]
     block: Callable[[Config], tuple[int, int]]
     shared_bytes: Callable[[Config, Element, str], int]
     rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
@@ -136,12 +142,17 @@ class Variant:
     types: tuple[tuple[str, tuple[int, int]], ...] = ()
     dynamic_shared: bool = False
     target: str = ""
-    splits: bool = False
+    schemes: tuple[tuple[str, int], ...] = ()
     in_bytes: bool = False
     text: str | None = None
     folder: str = ""
 
-    def config(self, tile: int | None, element: Element, numbers: Mapping[str, int] | None = None) -> Config:
+    @property
+    def splits(self) -> bool:
+        """Whether operands are split into pieces."""
+        return bool(self.schemes)
+
+    def config(self, tile: int | None, element: Element, numbers: Numbers | None = None) -> Config:
         """The numbers for a tile and an element type, some of them given.
 
         Args:
@@ -151,15 +162,16 @@ class Variant:
 
         Raises:
             UnsupportedTypeError: If the variant does not multiply elements of this type (the message says which).
-            ConfigError: If the variant has no tiles, or not this one (the message names those it has); if there is no
-                such number, or they break a rule (the message says which).
+            ConfigError: If the variant has no tiles, or not this one (the message names those it has), and so for
+                schemes; if there is no such number, or they break a rule (the message says which).
         """
         if not self.multiplies(element):
             raise UnsupportedTypeError(
                 f"variant {self.name!r} multiplies {', '.join(dict(self.types) or ELEMENTS)}, not "
                 f"{element.dtype_name}; {self._instead(element)}"
             )
-        return self._with(self._of_tile(tile, element), numbers, element) if numbers else self._of_tile(tile, element)
+        config = self._of_tile(tile, element, self._scheme_of(numbers or {}))
+        return self._with(config, numbers, element) if numbers else config
 
     def multiplies(self, element: Element) -> bool:
         """Whether products may be taken in this type."""
@@ -181,8 +193,11 @@ class Variant:
         return element.itemsize > 1 and not (self.target and operand == 1)
 
     def packed_b(self, element: Element) -> str:
-        """How B lies once it is packed: by rows; along k for tensor cores that transpose no elements of its size."""
-        return "T" if self.tensor_cores and element.itemsize in (1, 4) else "N"
+        """How B lies once it is packed: by rows; along k for tensor cores that transpose no elements of its size.
+
+        So do elements that are split after that: they are packed for nothing else.
+        """
+        return "T" if self.splits or (self.tensor_cores and element.itemsize in (1, 4)) else "N"
 
     @property
     def default_type(self) -> str:
@@ -209,22 +224,35 @@ class Variant:
             return "precision='tf32' has float32 numbers rounded to tf32, 'warp_tiled' multiplies them as they are"
         return "'warp_tiled' multiplies every type"
 
-    def _of_tile(self, tile: int | None, element: Element) -> Config:
+    def _scheme_of(self, numbers: Numbers) -> str:
+        """The scheme that is named, or the first; empty for a variant that splits nothing."""
+        known = [name for name, _ in self.schemes] or [""]
+        scheme = numbers.get("scheme", known[0])
+        if scheme not in known:
+            own = f"its schemes are {', '.join(known)}" if self.splits else "it splits nothing"
+            raise ConfigError(f"variant {self.name!r} has no scheme {scheme!r}; {own}")
+        return str(scheme)
+
+    def _of_tile(self, tile: int | None, element: Element, scheme: str) -> Config:
+        of_scheme = (scheme,) if scheme else ()
         if tile is None:
-            return self.configure(self.default_tile, element)
+            largest = dict(self.schemes).get(scheme, self.default_tile)
+            return self.configure(min(self.default_tile, largest), element, *of_scheme)
         if not self.tiles:
             raise ConfigError(f"variant {self.name!r} has no tile to choose; leave tile= out")
         try:
-            return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element)
+            return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element, *of_scheme)
         except (TypeError, ValueError):
             fits = ", ".join(map(str, self.tiles))
             raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
 
-    def _with(self, config: Config, numbers: Mapping[str, int], element: Element) -> Config:
+    def _with(self, config: Config, numbers: Numbers, element: Element) -> Config:
         known = [field.name for field in fields(Config)]
         for name, value in numbers.items():
             if name not in known:
                 raise ConfigError(f"there is no number {name!r}; the numbers are {', '.join(known)}")
+            if name == "scheme":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
                 raise ConfigError(
                     f"{name} is a whole number of at least {int(name not in _MAY_BE_ZERO)}; got {value!r}"
@@ -243,7 +271,6 @@ class Variant:
             ),
             (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
             (alone, "cluster is 1"),
-            (config.products == 1 or self.splits, "products is 1"),
             (config.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (max(config.pack_a, config.pack_b, config.pack_words) <= 1, "pack_a, pack_b and pack_words are 0 or 1"),
             (not config.pack_words or element.dtype_name in WORDS, f"pack_words is for {', '.join(WORDS)}"),

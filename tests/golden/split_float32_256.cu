@@ -1,5 +1,5 @@
 // tiledmm_split_float32_f16_f16_f16_f32x3_256x256x64_tn
-// Rendered by tiledmm 0.1.0 from split_float32.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=2 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 products=3
+// Rendered by tiledmm 0.1.0 from split_float32.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=2 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 scheme=fp16x3
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -318,6 +318,13 @@ struct Cast<boolean> {
     static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
 };
 
+// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
+// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
+
 // ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
 
 __device__ float32 sum_type(float16);
@@ -448,11 +455,11 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// What was found of an operand as its float32 numbers were split into 16-bit pieces (split.cu.j2), its rows; of B, its columns.
+// What was found of an operand as its float32 numbers were split into pieces (split.cu.j2), its rows; of B, its columns.
 // A complex element is two such numbers.
 struct Findings {
     int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // not 0 if no number has more bits than its first piece
+    int short_ones;    // not 0 if no number has more bits than its first piece, or is far too small beside its row's largest
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
     int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
 };
@@ -485,8 +492,9 @@ struct Problem {
 constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
 
 // Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
-// 2^-39 of its row's largest or less, which is nothing beside a sum that has an eighth of its terms near the largest; and
-// terms of 28 bits are not exact in float32 either. Elements that are one piece, all of them, lose nothing.
+// 2^-23 of it, or of float16 2^-39 of its row's largest. That is nothing beside a sum that has an eighth of its terms near the
+// largest, which float32 rounds as often; and terms of 28 bits are not exact in float32 either. Elements that are one piece, all
+// of them, lose nothing.
 __device__ __forceinline__ bool splits(const Problem& p) {
     const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
     const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
@@ -984,7 +992,7 @@ __device__ __forceinline__ void send_for(TA* part, const TensorMap& map, Barrier
     }
 }
 using Number = float32;   // what C's elements are: PARTS real numbers
-constexpr int PIECES = 2;       // 16-bit floats that a real number is the sum of
+constexpr int PIECES = 2;       // that a real number is the sum of
 constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
 
 // Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
@@ -1014,17 +1022,19 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile,
         }
     }
 }
-// split_float32: products in float32 from tensor cores of 16-bit floats.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats (split.cu.j2); of complex
-//                                numbers as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which BN and BK count
+// split_float32: products in float32 from tensor cores of 16-bit floats, or of tf32 numbers.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of such (split.cu.j2); of complex numbers
+//                                as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which BN and BK count
 // Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
 // Shared    STAGES * BK * (ROWS + BN) * PIECES * sizeof(T), dynamic          Barriers  two a stage
-// Requires  compute capability 9.0; A's and B's pieces as tensor maps, and strides that count matrices of their batches
+// Requires  compute capability 9.0; A's and B's pieces as tensor maps, along k where they are of tf32, and strides that count
+//           matrices of their batches
 // Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); CUTLASS, "Warp specialization"
 //
 // Tiles come and go as in wgmma. Tensor cores add without rounding, they cut off: over a long sum that is a bias, and more than
 // float32 loses. So they sum BK steps of k at a time, small products first, from zero, and what comes of that is added to the
 // sum in float32, rounded: half of a tile's columns at a time, or a thread's registers would not do.
+static_assert(sizeof(T) == 2 || (A_ALONG_K && B_ALONG_K), "tensor cores transpose 16-bit elements only");
 constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are summed at a time
 
 struct Tiles {

@@ -1,5 +1,5 @@
 // tiledmm_split_tensor_core_f16_f16_f16_f32x3_64x64x16_nn
-// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=8 pad=0 stages=4 unroll=16 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=3
+// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=64 bn=64 bk=16 tm=4 tn=8 pad=0 stages=4 unroll=16 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -318,6 +318,13 @@ struct Cast<boolean> {
     static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
 };
 
+// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
+// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
+
 // ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
 
 __device__ float32 sum_type(float16);
@@ -448,11 +455,11 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// What was found of an operand as its float32 numbers were split into 16-bit pieces (split.cu.j2), its rows; of B, its columns.
+// What was found of an operand as its float32 numbers were split into pieces (split.cu.j2), its rows; of B, its columns.
 // A complex element is two such numbers.
 struct Findings {
     int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // not 0 if no number has more bits than its first piece
+    int short_ones;    // not 0 if no number has more bits than its first piece, or is far too small beside its row's largest
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
     int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
 };
@@ -485,8 +492,9 @@ struct Problem {
 constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
 
 // Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
-// 2^-39 of its row's largest or less, which is nothing beside a sum that has an eighth of its terms near the largest; and
-// terms of 28 bits are not exact in float32 either. Elements that are one piece, all of them, lose nothing.
+// 2^-23 of it, or of float16 2^-39 of its row's largest. That is nothing beside a sum that has an eighth of its terms near the
+// largest, which float32 rounds as often; and terms of 28 bits are not exact in float32 either. Elements that are one piece, all
+// of them, lose nothing.
 __device__ __forceinline__ bool splits(const Problem& p) {
     const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
     const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
@@ -785,7 +793,8 @@ constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
 // clang-format on
-constexpr int BLOCKS = __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 has registers for this kernel's, too
+constexpr bool SPILLS = SAME<T, tf32> && ORDER_B == Order::ROWS && __CUDA_ARCH__ == 900;   // words of B come one by one
+constexpr int BLOCKS = SPILLS ? 1 : __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 has registers for this, too
 
 // Tensor cores: a warp multiplies small matrices that lie spread over its lanes' registers. All 32 lanes take part. Inline
 // PTX stands in this file and in ptx.cuh only.
@@ -827,7 +836,7 @@ __device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
 }
 
-// Of float32, whose last 13 bits are ignored: see rounded_to_tf32.
+// Of float32, whose last 13 bits are ignored: see rounded_to_tf32 in elements.cuh.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 }
@@ -894,13 +903,6 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 
 #endif
 
-// A float32 number for mma_tf32: of its 24 significant bits, which would be cut off there, 11 are left, rounded to nearest, ties
-// away from zero. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs; the bits that are ignored stay.)
-__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
-    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
-    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
-}
-
 #if __CUDA_ARCH__ >= 800
 
 // Of complex128: four products of real matrices.
@@ -923,7 +925,9 @@ __device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex
 }
 
 #endif
-// Tiles in shared memory from which tensor cores' operands are read. Needs BK and THREADS.
+constexpr bool ROUNDS = false;   // pieces are tf32 numbers already
+// Tiles in shared memory from which tensor cores' operands are read. Needs BK, THREADS, and ROUNDS: whether float32 numbers are
+// rounded to tf32 then.
 
 // What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
 // called).
@@ -940,7 +944,7 @@ template <class Wide>
 __device__ __forceinline__ Wide as_word(Wide x) {
     return x;
 }
-__device__ __forceinline__ unsigned as_word(tf32 x) { return rounded_to_tf32(x); }
+__device__ __forceinline__ unsigned as_word(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
 constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
 
@@ -1089,7 +1093,7 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
     return {tile, thread};
 }
 using Number = float32;   // what C's elements are: PARTS real numbers
-constexpr int PIECES = 2;       // 16-bit floats that a real number is the sum of
+constexpr int PIECES = 2;       // that a real number is the sum of
 constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
 
 // Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
@@ -1120,10 +1124,10 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile,
     }
 }
 // split_tensor_core: split_float32 by a warp's own instructions, which tensor cores since compute capability 8.0 have.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats (split.cu.j2)
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats, or of tf32's (split.cu.j2)
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
 // Shared    STAGES * BK * (BM + BN) * PIECES * sizeof(T)          Barriers  1 per K step
-// Requires  WM and WN multiples of 16, BK one of DEPTH; each thread as many vectors of a tile as another
+// Requires  WM and WN multiples of 16 (of tf32, 32), BK one of DEPTH; each thread as many vectors of a tile as another
 // Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); PTX ISA, "Matrix instructions"
 //
 // Tiles of all pieces come, and are read, as in tensor_core. Tensor cores cut off where an FMA rounds: so they sum DEPTH steps of
@@ -1131,6 +1135,7 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile,
 // with 16 of its rows at a time. Partial sums of all of them would take the registers of a second block, which multiplies while
 // this one waits at its barrier.
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
+static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
 static_assert(PARTS == 1, "matrices of pieces are as large as those that were split");
 
 // Elements of one of A's matrices, and of B's: one lies after the other, as wide as their lines are apart.

@@ -1,5 +1,5 @@
 // tiledmm_tensor_core_f16_64x64x32_nn
-// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=8 pad=0 stages=4 unroll=32 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 products=1
+// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=64 bn=64 bk=32 tm=4 tn=8 pad=0 stages=4 unroll=32 min_blocks=2 wm=32 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -317,6 +317,13 @@ template <>
 struct Cast<boolean> {
     static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
 };
+
+// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
+// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
 
 // ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
 
@@ -791,7 +798,7 @@ __device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[
     TILEDMM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f");
 }
 
-// Of float32, whose last 13 bits are ignored: see rounded_to_tf32.
+// Of float32, whose last 13 bits are ignored: see rounded_to_tf32 in elements.cuh.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
 }
@@ -858,13 +865,6 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 
 #endif
 
-// A float32 number for mma_tf32: of its 24 significant bits, which would be cut off there, 11 are left, rounded to nearest, ties
-// away from zero. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs; the bits that are ignored stay.)
-__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
-    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
-    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
-}
-
 #if __CUDA_ARCH__ >= 800
 
 // Of complex128: four products of real matrices.
@@ -887,7 +887,9 @@ __device__ __forceinline__ void mma_complex128(complex128 (&c)[4], const complex
 }
 
 #endif
-// Tiles in shared memory from which tensor cores' operands are read. Needs BK and THREADS.
+constexpr bool ROUNDS = true;
+// Tiles in shared memory from which tensor cores' operands are read. Needs BK, THREADS, and ROUNDS: whether float32 numbers are
+// rounded to tf32 then.
 
 // What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
 // called).
@@ -904,7 +906,7 @@ template <class Wide>
 __device__ __forceinline__ Wide as_word(Wide x) {
     return x;
 }
-__device__ __forceinline__ unsigned as_word(tf32 x) { return rounded_to_tf32(x); }
+__device__ __forceinline__ unsigned as_word(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
 constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
 

@@ -1,5 +1,5 @@
 // tiledmm_wgmma_f16_256x256x64_tn
-// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 products=1
+// Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
 //
@@ -317,6 +317,13 @@ template <>
 struct Cast<boolean> {
     static __device__ __forceinline__ boolean from(uint8 x) { return {x}; }
 };
+
+// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
+// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+__device__ __forceinline__ unsigned rounded_to_tf32(float x) {
+    const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+}
 
 // ---- Accumulator<T>: what the products of two elements of type T are summed in (declared to be looked up, never called) ----
 

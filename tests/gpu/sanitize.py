@@ -33,8 +33,9 @@ MIRRORED = ("NT", "TN", "GG")
 #: Of those that are split into bytes, one of each width.
 INTEGERS = ("int16", "int32", "int64")
 #: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
-KERNELS: list[tuple[str, int | None, dict[str, int]]] = [
+KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
+    *((row.name, None, {"scheme": scheme}) for row in kernel_variants() for scheme, _ in row.schemes[1:]),
     ("tiled", 8, {"split_k": 3}),
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
@@ -81,7 +82,7 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
     if config.split_k > 1 or config.pack_a:
         return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
-    if config.products > 1:  # shorter ones are not split
+    if config.scheme:  # shorter ones are not split
         return [(config.bm + 3, config.bn + 1, SHORTEST_SPLIT + 5), (config.bm - 1, 7, SHORTEST_SPLIT), (2, 3, 0)]
     return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
 
@@ -117,7 +118,7 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
     return array
 
 
-def run(variant: str, tile: int | None, numbers: dict[str, int], dtype: str, layout: str) -> None:
+def run(variant: str, tile: int | None, numbers: dict[str, Any], dtype: str, layout: str) -> None:
     """Multiplies with one kernel and compares with NumPy."""
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)

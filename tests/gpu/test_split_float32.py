@@ -1,4 +1,4 @@
-"""Products of 16-bit pieces on a device: exact where float32 is, as accurate where not, whatever the data is."""
+"""Products of pieces on a device: exact where float32 is, as accurate where not, whatever the data is."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import plain, small_integers
 from tiledmm.codegen import specialize
 from tiledmm.compilation import compiled
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
-from tiledmm.passes import splitting, unsplit
-from tiledmm.selection import SCHEMES
+from tiledmm.passes import companions
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 ROWS = [(row, name) for row in kernel_variants() if row.splits for name, _ in row.types]
@@ -48,6 +47,15 @@ SPLIT = {
 
 pytestmark = pytest.mark.skipif(not RUN, reason="needs compute capability 8.0 or newer")
 each_kernel = pytest.mark.parametrize(("variant", "dtype"), RUN)
+OF_SCHEMES = [(*each, scheme) for each in RUN for scheme, _ in find_variant(each[0]).schemes]
+each_scheme = pytest.mark.parametrize(("variant", "dtype", "scheme"), OF_SCHEMES)
+#: Kernels by scheme and tile: all tiles of a variant's own scheme, and the one that others take.
+TILES = [
+    (name, dtype, scheme, tile)
+    for name, dtype in RUN
+    for i, (scheme, largest) in enumerate(find_variant(name).schemes)
+    for tile in (find_variant(name).tiles if i == 0 else (largest,))
+]
 
 
 def integers(rng: np.random.Generator, *shape: int, dtype: str = "float32", bound: int = 2) -> np.ndarray:
@@ -70,17 +78,15 @@ def parts(x: cupy.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x.get()).view(np.float32)
 
 
-def scaled(numbers: dict[str, int], dtype: str) -> dict[str, int]:
+def scaled(numbers: dict[str, Any], dtype: str) -> dict[str, Any]:
     """A tile of so many real columns as a type has it."""
     count = ELEMENTS[dtype].parts
     return {name: value // count if name in ("bn", "wn", "tn") else value for name, value in numbers.items()}
 
 
 @pytest.mark.parametrize("layout", ["".join(pair) for pair in itertools.product("NTG", repeat=2)])
-@pytest.mark.parametrize(
-    ("variant", "dtype", "tile"), [(name, dtype, tile) for name, dtype in RUN for tile in find_variant(name).tiles]
-)
-def test_every_layout_and_edge(variant: str, dtype: str, tile: int, layout: str) -> None:
+@pytest.mark.parametrize(("variant", "dtype", "scheme", "tile"), TILES)
+def test_every_layout_and_edge(variant: str, dtype: str, scheme: str, tile: int, layout: str) -> None:
     rng = np.random.default_rng(110)
     count = ELEMENTS[dtype].parts
     bn, least = tile // count, 256 // count
@@ -89,16 +95,16 @@ def test_every_layout_and_edge(variant: str, dtype: str, tile: int, layout: str)
         left, right = integers(rng, m, k, dtype=dtype), integers(rng, k, n, dtype=dtype)
         x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
         for letter in "NTG" if n == 9 else "N":
-            what = f"{dtype} {tile} {layout}, C {letter} {m}x{n}x{k}"
-            out = matrix_layout(letter)
-            check_into(exact_product(left, right), out, x1, x2, what, variant=variant, tile=tile)
-        assert splits(x1, x2, variant) == (k >= least)
+            what = f"{dtype} {scheme} {tile} {layout}, C {letter} {m}x{n}x{k}"
+            out, keywords = matrix_layout(letter), {"variant": variant, "tile": tile, "precision": scheme}
+            check_into(exact_product(left, right), out, x1, x2, what, **keywords)
+        assert splits(x1, x2, variant, scheme) == (k >= least)
 
 
 @pytest.mark.parametrize("skipped", range(5))
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@each_kernel
-def test_operands_that_begin_anywhere(variant: str, dtype: str, layout: str, skipped: int) -> None:
+@each_scheme
+def test_operands_that_begin_anywhere(variant: str, dtype: str, scheme: str, layout: str, skipped: int) -> None:
     # Neighbours are read together where rows, or columns, begin at multiples of what that takes, and end there.
     rng = np.random.default_rng(121)
 
@@ -112,38 +118,39 @@ def test_operands_that_begin_anywhere(variant: str, dtype: str, layout: str, ski
     for m, n, k in ((64, 48, 512), (50, 38, 258), (37, 51, 1027)):
         left, right = integers(rng, m, k, dtype=dtype), integers(rng, k, n, dtype=dtype)
         x1, x2 = (part_of_a_matrix(x, letter) for x, letter in zip((left, right), layout, strict=True))
-        what = f"{dtype} {layout} {skipped} {m}x{n}x{k}"
-        check_into(exact_product(left, right), plain(2), x1, x2, what, variant=variant)
+        what = f"{dtype} {scheme} {layout} {skipped} {m}x{n}x{k}"
+        check_into(exact_product(left, right), plain(2), x1, x2, what, variant=variant, precision=scheme)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@each_kernel
+@each_scheme
 def test_resources(variant: str, dtype: str, scheme: str) -> None:
-    tile, numbers = SCHEMES[scheme][variant]
     for layout in ("NN", "NT", "TN", "TT", "GG"):
-        spec = specialize(variant, tile=tile, dtype=dtype, layout=layout, config=numbers)
-        for each in (spec.kernel, splitting(spec, 0), splitting(spec, 1), unsplit(spec).kernel):
+        spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
+        for each in companions(spec):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
-    for tile in find_variant(variant).tiles:
+    for tile in find_variant(variant).tiles if scheme == find_variant(variant).schemes[0][0] else ():
         assert tiledmm.kernel(variant, tile=tile, dtype=dtype).local_bytes == 0
 
 
 @pytest.mark.parametrize("k", [256, 300, 2000, 20_000])
 @pytest.mark.parametrize("kind", KINDS)
-@each_kernel
-def test_the_promise_is_kept(variant: str, dtype: str, kind: str, k: int) -> None:
+@pytest.mark.parametrize(
+    ("variant", "dtype", "scheme"), [each for each in OF_SCHEMES if SCHEMES[each[2]].pieces == 2]
+)  # three are multiplied whatever the data is: see test_schemes
+def test_the_promise_is_kept(variant: str, dtype: str, scheme: str, kind: str, k: int) -> None:
     for layout in ("NN", "TT"):
         a, b = operands(kind, dtype, cupy, cupy.random.RandomState(111), 200, 264, k)
         a, b = (x if letter == "N" else cupy.asfortranarray(x) for x, letter in zip((a, b), layout, strict=True))
-        errors = accuracy(a, b, variant=variant)
+        errors = accuracy(a, b, variant=variant, precision=scheme)
         assert keeps_promise({"errors": errors}), f"{layout}: {errors}"
-        assert splits(a, b, variant) == (kind in SPLIT)
+        assert splits(a, b, variant, scheme) == (kind in SPLIT)
 
 
-@each_kernel
-def test_numbers_that_have_no_pieces(variant: str, dtype: str) -> None:
+@each_scheme
+def test_numbers_that_have_no_pieces(variant: str, dtype: str, scheme: str) -> None:
+    keywords = {"variant": variant, "precision": scheme}
     rng = cupy.random.RandomState(112)
     a, b = normal(rng, 300, 400, dtype=dtype), normal(rng, 400, 200, dtype=dtype)
     places = ("real", "imag")[: ELEMENTS[dtype].parts]
@@ -151,22 +158,22 @@ def test_numbers_that_have_no_pieces(variant: str, dtype: str) -> None:
         x = a.copy()
         getattr(x, part)[123, 45] = value
         for left, right in ((x, b), (b.T, x.T)):
-            assert not splits(left, right, variant)
-            found, expected = (tiledmm.matmul(left, right, variant=name) for name in (variant, "warp_tiled"))
+            assert not splits(left, right, variant, scheme)
+            found, expected = tiledmm.matmul(left, right, **keywords), tiledmm.matmul(left, right, variant="warp_tiled")
             np.testing.assert_array_equal(parts(found), parts(expected))
     for scale in (1e30, 2.0**62, 2.0**55):  # float32's products overflow, its sums may, and they do not
         x, y = a * cupy.float32(scale), b * cupy.float32(scale)
-        found, expected = (parts(tiledmm.matmul(x, y, variant=name)) for name in (variant, "warp_tiled"))
+        found, expected = (parts(tiledmm.matmul(x, y, **each)) for each in (keywords, {"variant": "warp_tiled"}))
         assert (np.array_equal(found, expected, equal_nan=True)) == (scale > 2.0**55)
         np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
-    zeros = parts(tiledmm.matmul(cupy.zeros_like(a), -b, variant=variant))
+    zeros = parts(tiledmm.matmul(cupy.zeros_like(a), -b, **keywords))
     assert not zeros.any()
     assert not np.signbit(zeros).any()
 
 
 @pytest.mark.parametrize(("of_a", "of_b"), [(-100, -30), (-126, 20), (-140, 120), (-130, -10), (100, -120), (60, 50)])
-@each_kernel
-def test_far_exponents(variant: str, dtype: str, of_a: int, of_b: int) -> None:
+@each_scheme
+def test_far_exponents(variant: str, dtype: str, scheme: str, of_a: int, of_b: int) -> None:
     # Powers of two change no bit but where results, or operands, are subnormal: those round once.
     rng = np.random.default_rng(113)
     # On the host: CuPy's flushes subnormals.
@@ -175,15 +182,14 @@ def test_far_exponents(variant: str, dtype: str, of_a: int, of_b: int) -> None:
         for shape, exponent in (((130, 256), of_a), ((256, 140), of_b))
     )
     exact = wide(x) @ wide(y)
-    found = tiledmm.matmul(to_device(x), to_device(y), variant=variant).get()
+    found = tiledmm.matmul(to_device(x), to_device(y), variant=variant, precision=scheme).get()
     size = abs(wide(x)) @ abs(wide(y))
     # Subnormal operands are left to multiply-adds, of which each may be half a step off.
     assert (abs(found - exact) <= 2.0**-20 * size + 4 * 256 * 2.0**-150).all()
     assert found.any() or not exact.astype(dtype).any()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@each_kernel
+@each_scheme
 def test_schemes(variant: str, dtype: str, scheme: str) -> None:
     rng = cupy.random.RandomState(114)
     a, b = normal(rng, 300, 1000, dtype=dtype), normal(rng, 1000, 280, dtype=dtype)
@@ -205,9 +211,17 @@ def test_schemes(variant: str, dtype: str, scheme: str) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "dtype", "numbers"),
-    [(name, dtype, numbers) for name, dtype in RUN for numbers in ({}, {"split_k": 3}, {"group": 1}, *NUMBERS[name])],
+    [
+        (name, dtype, numbers)
+        for name, dtype in RUN
+        for numbers in (
+            *({"scheme": scheme, "split_k": slices} for scheme, _ in find_variant(name).schemes for slices in (1, 3)),
+            {"group": 1},
+            *NUMBERS[name],
+        )
+    ],
 )
-def test_batches_and_numbers(variant: str, dtype: str, numbers: dict[str, int]) -> None:
+def test_batches_and_numbers(variant: str, dtype: str, numbers: dict[str, Any]) -> None:
     rng = np.random.default_rng(115)
     numbers = scaled(numbers, dtype)
     left, right = integers(rng, 3, 150, 833, dtype=dtype), integers(rng, 833, 300, dtype=dtype)
@@ -221,28 +235,30 @@ def test_batches_and_numbers(variant: str, dtype: str, numbers: dict[str, int]) 
     assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 2.5e-7
 
 
-@each_kernel
-def test_batches_that_cannot_be_merged(variant: str, dtype: str) -> None:
+@each_scheme
+def test_batches_that_cannot_be_merged(variant: str, dtype: str, scheme: str) -> None:
     rng = np.random.default_rng(116)
     many = integers(rng, 2, 3, 2, 3, 16, 264, dtype=dtype)
     x1 = to_device(many).transpose(3, 0, 2, 1, 4, 5)[::2]
     x2 = to_device(integers(rng, 264, 32, dtype=dtype))
-    check_into(exact_product(to_host(x1), to_host(x2)), plain(6), x1, x2, "batch", variant=variant, tile=64)
+    keywords = {"variant": variant, "tile": 64, "precision": scheme}
+    check_into(exact_product(to_host(x1), to_host(x2)), plain(6), x1, x2, "batch", **keywords)
 
 
 @pytest.mark.parametrize(
-    ("variant", "compute", "dtype"),
+    ("variant", "compute", "scheme", "dtype"),
     [
-        (name, compute, dtype)
+        (name, compute, scheme, dtype)
         for name, compute in RUN
+        for scheme in ("fp16x3", "tf32x3")  # which may be packed first
         for dtype in ("float16", "float32", "float64", "complex64", "complex128")
         if compute == "float32" or dtype.startswith("complex")
     ],
 )
-def test_results_and_operands_of_other_types(variant: str, compute: str, dtype: str) -> None:
+def test_results_and_operands_of_other_types(variant: str, compute: str, scheme: str, dtype: str) -> None:
     rng = np.random.default_rng(117)
     left, right = integers(rng, 140, 300, dtype=compute), integers(rng, 300, 150, dtype=compute)
-    keywords: dict[str, Any] = {"variant": variant, "casting": "unsafe"}
+    keywords: dict[str, Any] = {"variant": variant, "precision": scheme, "casting": "unsafe"}
     expected = exact_product(left, right).astype(dtype)
     check_into(expected, plain(2), to_device(left), to_device(right), dtype, **keywords)
     for narrow in ("int16", "float32"):
@@ -251,24 +267,25 @@ def test_results_and_operands_of_other_types(variant: str, compute: str, dtype: 
             check_into(expected, plain(2), to_device(x1), to_device(x2), narrow, **keywords)
 
 
-@each_kernel
-def test_the_data_decides_in_a_captured_graph(variant: str, dtype: str) -> None:
+@each_scheme
+def test_the_data_decides_in_a_captured_graph(variant: str, dtype: str, scheme: str) -> None:
+    keywords = {"variant": variant, "precision": scheme}
     rng = cupy.random.RandomState(118)
     a, b = normal(rng, 400, 500, dtype=dtype), normal(rng, 500, 300, dtype=dtype)
     spread = operands("exponents from -60 to 60", dtype, cupy, rng, 400, 300, 500)
-    tiledmm.matmul(a, b, variant=variant)  # plans and compiles
+    tiledmm.matmul(a, b, **keywords)  # plans and compiles
     x1, x2, out = a.copy(), b.copy(), cupy.empty((400, 300), dtype)
     cupy.cuda.runtime.deviceSynchronize()
     with cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
-        tiledmm.matmul(x1, x2, out=out, variant=variant)
+        tiledmm.matmul(x1, x2, out=out, **keywords)
         graph = stream.end_capture()
         for left, right in ((a, b), spread, (a, b)):
             x1[...], x2[...] = left, right
             out.fill(cupy.nan)
             graph.launch(stream)
             stream.synchronize()
-            expected = tiledmm.matmul(left, right, variant=variant)
+            expected = tiledmm.matmul(left, right, **keywords)
             np.testing.assert_array_equal(out.get(), expected.get())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.codegen import render
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.geometry import Launch, Schedule
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.passes import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
@@ -20,6 +21,7 @@ from tiledmm.simulator import machine, toolchain
 from tiledmm.tensor_maps import TensorMap
 
 NEVER = -(1 << 30)
+OF_TWO_PIECES = [scheme.name for scheme in SCHEMES.values() if scheme.pieces == 2]
 
 
 def laid_out(x: np.ndarray, letter: str) -> np.ndarray:
@@ -43,12 +45,12 @@ class Device:
         left, right = (x2, x1) if product.swapped else (x1, x2)
         self.addresses = {"A": left.ctypes.data, "B": right.ctypes.data}
         self.addresses |= {name: bits.ctypes.data for name, bits in self.memory.items()}
-        for each in planned.launches[:2]:
+        for each in itertools.takewhile(lambda each: each is not planned.multiplying, planned.launches):
             self.launch(each)
 
     def launch(self, launch: Launch) -> None:
         spec = launch.specialization
-        assert spec.variant.name == "split"
+        assert spec.variant.name in ("pack", "split")
         path = toolchain.build_kernel(render(spec), spec.symbol, arch=900, instrumented=False)
         begins = zip(launch.operands, launch.begins, strict=True)
         found = [self.addresses[FINDINGS] + begin for begin in launch.findings]
@@ -69,9 +71,12 @@ class Device:
     def pieces(self, name: str, described: TensorMap, piece: Any) -> np.ndarray:
         """(pieces, matrices, lines, neighbours) as the copy engine finds them, in float64."""
         neighbours, lines, matrices, count, _ = described.sizes
-        strides = (described.strides[2], described.strides[1], described.strides[0], 2)
+        strides = (described.strides[2], described.strides[1], described.strides[0], described.itemsize)
         words = self.memory[name].view(piece.dtype)
-        return np.lib.stride_tricks.as_strided(words, (count, matrices, lines, neighbours), strides).astype("f8")
+        found = np.lib.stride_tricks.as_strided(words, (count, matrices, lines, neighbours), strides)
+        if piece.itemsize == 4:
+            assert not (np.ascontiguousarray(found).view(np.uint32) & 0x1FFF).any(), "bits that tensor cores ignore"
+        return found.astype("f8")
 
     def found(self, begin: int, count: int) -> tuple[int, bool, int, np.ndarray]:
         """What was found of an operand: usual elements, whether all are short, the least scale, exponents."""
@@ -81,10 +86,10 @@ class Device:
 
 def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarray:
     """C, batch and all, as ``split_float32`` computes it: of real numbers, or of pairs of columns that are complex."""
-    launch = planned.launches[2]
+    launch = planned.multiplying
     spec, problem = launch.specialization, product.problem
     parts = product.compute.parts
-    kept = spec.config.products
+    kept = spec.products
     sizes = [dimension.size for dimension in problem.batch]
     c = np.zeros((math.prod(sizes), problem.m, problem.n * parts))
     operands, exponents = [], []
@@ -105,9 +110,9 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
     return c.view("c16") if parts == 2 else c
 
 
-def split(x1: np.ndarray, x2: np.ndarray, **numbers: int) -> tuple[Product, Schedule, Device]:
+def split(x1: np.ndarray, x2: np.ndarray, scheme: str = "fp16x3") -> tuple[Product, Schedule, Device]:
     product = resolve(describe(x1), describe(x2))
-    choice = select("split_float32", 128 if numbers else None, product, numbers or None)
+    choice = select("split_float32", None, product, {"scheme": scheme})
     planned = schedule(choice.specialization, choice.product.problem)
     return choice.product, planned, Device(choice.product, planned, x1, x2)
 
@@ -117,8 +122,16 @@ def reals(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).view(x.real.dtype)
 
 
-def expected_of(rows: np.ndarray) -> tuple[int, bool, int, np.ndarray]:
-    """What is to be found of rows of real numbers that two float16 pieces are taken of."""
+def first_pieces(rows: np.ndarray, scheme: str) -> np.ndarray:
+    """The first pieces of scaled numbers."""
+    if scheme == "fp16x3":
+        return rows.astype("f2").astype("f8")
+    bits = rows.astype("f4").view("u4") + np.uint32(1 << 12) & np.uint32(0xFFFFE000)
+    return bits.view("f4").astype("f8")
+
+
+def expected_of(rows: np.ndarray, scheme: str = "fp16x3") -> tuple[int, bool, int, np.ndarray]:
+    """What is to be found of rows of real numbers that two pieces of 11 bits are taken of."""
     finite = np.isfinite(rows).all(axis=1)
     long = (rows.view(np.uint32) & 0x7FF) != 0
     rows = np.where(finite[:, None], rows, np.float32(1))
@@ -129,57 +142,64 @@ def expected_of(rows: np.ndarray) -> tuple[int, bool, int, np.ndarray]:
     usual = np.where(largest > 0, (near & long).sum(axis=1), rows.shape[1])
     usual = np.where(finite, usual, NEVER)
     scaled = np.ldexp(rows.astype("f8"), scales[:, None])
-    short = bool(finite.all() and (scaled.astype("f2") == scaled).all())
+    large = abs(scaled[scaled != 0]) >= 2.0**-24  # float16's least
+    short = bool(finite.all() and (first_pieces(scaled, scheme) == scaled).all() and large.all())
     return int(usual.min()), short, int(scales[largest > 0].min(initial=0x7F7F7F7F)), -scales
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+@pytest.mark.parametrize("scheme", OF_TWO_PIECES)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_products_of_pieces_are_the_product(dtype: str, layout: str) -> None:
+def test_products_of_pieces_are_the_product(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(130)
     for m, n, k in ((5, 36, 256), (33, 3, 300), (1, 17, 2049)):
         left, right = small_integers(rng, (m, k), dtype), small_integers(rng, (k, n), dtype)
         left[: m // 2] *= np.float32(2.0**40)
         right[:, ::3] *= np.float32(2.0**-70)
         x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])
-        product, planned, device = split(x1, x2)
+        product, planned, device = split(x1, x2, scheme)
         c = multiplied(planned, product, device)
         expected = x1.astype("D") @ x2.astype("D")
         np.testing.assert_array_equal(c[0].T if product.swapped else c[0], expected)
         for name in ("pieces of A", "pieces of B"):
-            padding = device.memory[name].view(np.float16)
+            padding = device.memory[name].view(SCHEMES[scheme].piece.dtype)
             assert not np.isnan(padding[: len(padding) // 2]).all(), "something was written"
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-@pytest.mark.parametrize("products", [3, 6])
+@pytest.mark.parametrize("scheme", ["fp16x3", "bf16x6", "tf32x3"])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_pieces_are_accurate_and_what_is_found_is_right(dtype: str, products: int, layout: str) -> None:
+def test_pieces_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(131)
     left, right = random_matrix(rng, (2, 3, 20, 302), dtype), random_matrix(rng, (3, 302, 21), dtype)
     left[:, 1] *= np.float32(1e-4)
     right[2] *= np.float32(1e12)
     x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])
-    product, planned, device = split(x1, x2, products=products, stages=2)
+    product, planned, device = split(x1, x2, scheme)
+    pieces = SCHEMES[scheme].pieces
     assert not product.swapped
     found = multiplied(planned, product, device).reshape(2, 3, 20, 21)
     size = abs(left).astype("f8") @ abs(right).astype("f8")
-    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if products == 3 else -23) * size).all()
+    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if pieces == 2 else -23) * size).all()
     for operand, rows in enumerate((left.reshape(-1, 302), right.swapaxes(1, 2).reshape(-1, 302))):
-        usual, short, scale, exponents = device.found(planned.launches[2].findings[operand], len(rows))
+        usual, short, scale, exponents = device.found(planned.multiplying.findings[operand], len(rows))
         expected = expected_of(reals(rows))
-        assert usual == (expected[0] if products == 3 else rows.shape[1] * ELEMENTS[dtype].parts)
+        assert usual == (expected[0] if pieces == 2 else rows.shape[1] * ELEMENTS[dtype].parts)
         assert (short, scale) == (False, expected[2])
         np.testing.assert_array_equal(exponents, expected[3])
 
 
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
+@pytest.mark.parametrize("scheme", OF_TWO_PIECES)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_what_is_found_of_awkward_data(dtype: str, layout: str) -> None:
+def test_what_is_found_of_awkward_data(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(132)
     plain = random_matrix(rng, (12, 270), dtype)
     kinds = {name: plain.copy() for name in ("zeros", "one inf", "one nan", "spread", "half", "subnormal")}
     kinds["short"] = small_integers(rng, (12, 270), dtype, bound=2000)
+    for far in (38, 39, 40, 60):  # float16's least is 2^-38 to 2^-39 of a row's largest
+        kinds[f"2^-{far}"] = np.ones_like(plain)
+        kinds[f"2^-{far}"].real[:, 5] = 2.0**-far
     kinds["zeros"][5] = 0
     kinds["one inf"][3, 7] = np.inf if dtype == "float32" else complex(1, -np.inf)
     kinds["one nan"][3, 7] = np.nan if dtype == "float32" else complex(np.nan, 1)
@@ -188,10 +208,10 @@ def test_what_is_found_of_awkward_data(dtype: str, layout: str) -> None:
     kinds["subnormal"] = (plain * np.float32(2.0**-120)) * np.float32(2.0**-25)
     for name, left in kinds.items():
         right = kinds["short" if name == "spread" else name].T.copy()
-        _, planned, device = split(laid_out(left, layout[0]), laid_out(right, layout[1]))
+        _, planned, device = split(laid_out(left, layout[0]), laid_out(right, layout[1]), scheme)
         for operand, rows in enumerate((left, np.ascontiguousarray(right.T))):
-            usual, short, scale, exponents = device.found(planned.launches[2].findings[operand], len(rows))
-            expected = expected_of(reals(rows))
+            usual, short, scale, exponents = device.found(planned.multiplying.findings[operand], len(rows))
+            expected = expected_of(reals(rows), scheme)
             assert usual == expected[0], name
             finite = np.isfinite(rows).all(axis=1)
             assert short == expected[1], name

@@ -1,4 +1,4 @@
-"""Products of 16-bit pieces from the operands on: split, multiplied by tensor cores, or by CUDA cores instead."""
+"""Products of pieces from the operands on: split, multiplied by tensor cores, or by CUDA cores instead."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from benchmarks.splits import KINDS
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
-from tiledmm.elements import PIECES
+from tiledmm.elements import SCHEMES
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.passes import SHORTEST_SPLIT
-from tiledmm.selection import SCHEMES
 
 VARIANT = "split_tensor_core"
 #: What is multiplied by tensor cores, of data that does not look the same on CUDA cores.
@@ -25,7 +24,7 @@ SHORTEST = SHORTEST_SPLIT
 CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))
 
 
-def product(a: Any, b: Any, variant: str = VARIANT, tile: int = 64, **keywords: Any) -> np.ndarray[Any, Any]:
+def product(a: Any, b: Any, variant: str = VARIANT, tile: int | None = 64, **keywords: Any) -> np.ndarray[Any, Any]:
     return simulator.matmul(a, b, variant=variant, tile=tile, **keywords)
 
 
@@ -50,6 +49,17 @@ def test_every_layout_and_edge(layout: str, case: tuple[int, int, int, int]) -> 
     rng = np.random.default_rng(m)
     a, b = matrix(rng, (), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
     np.testing.assert_array_equal(product(a, b, tile=tile), a @ b)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
+def test_pieces_of_tf32_in_every_layout(layout: str) -> None:
+    tile, m, n, k = CASES[0]
+    rng = np.random.default_rng(14)
+    a, b = matrix(rng, (2,), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
+    np.testing.assert_array_equal(product(a, b, tile=tile, config={"scheme": "tf32x3"}), a @ b)
+    a, b = (x * random_matrix(rng, x.shape, "float32") for x in (a, b))
+    norm, _ = errors(product(a, b, tile=None, config={"scheme": "tf32x3"}), a, b)
+    assert norm < 2.5e-7
 
 
 @pytest.mark.parametrize(("batch_a", "batch_b"), BATCHES)
@@ -89,13 +99,12 @@ def test_the_promise_is_kept(kind: str, k: int) -> None:
     a, b = KINDS[kind](np, np.random.RandomState(4), 40, 50, k)
     norm, worst = errors(product(a, b, "coalesced", None, checks=False), a, b)
     of_cuda_cores = product(a, b, "warp_tiled", checks=False)
-    for products in PIECES:
-        numbers = {"products": products, "stages": 2}
-        found = product(a, b, config=numbers, checks=products == 3)
+    for scheme in SCHEMES.values():
+        found = product(a, b, config={"scheme": scheme.name}, checks=scheme.name == "fp16x3")
         own = errors(found, a, b)
-        assert own[0] <= 1.05 * norm, products
-        assert own[1] <= 1.25 * worst, products
-        if products == 3:
+        assert own[0] <= 1.05 * norm, scheme.name
+        assert own[1] <= 1.25 * worst, scheme.name
+        if scheme.pieces == 2:
             exact = not np.any(errors(of_cuda_cores, a, b))
             assert np.array_equal(found, of_cuda_cores) == (kind not in SPLIT or exact)
 
@@ -172,12 +181,13 @@ def test_results_of_any_strides() -> None:
         np.testing.assert_array_equal(out, a @ b)
 
 
-def test_no_bank_conflicts() -> None:
+@pytest.mark.parametrize(("scheme", "tiles"), [("fp16x3", (64, 128)), ("tf32x3", (64,))])
+def test_no_bank_conflicts(scheme: str, tiles: tuple[int, ...]) -> None:
     rng = np.random.default_rng(11)
-    for layout, tile in itertools.product(("NN", "NT", "TN", "TT"), (64, 128)):
+    for layout, tile in itertools.product(("NN", "NT", "TN", "TT"), tiles):
         a, b = (random_matrix(rng, shape, "float32") for shape in ((128, 256), (256, 128)))
         x, y = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip((a, b), layout, strict=True))
-        _, report = simulator.run(x, y, variant=VARIANT, tile=tile)
+        _, report = simulator.run(x, y, variant=VARIANT, tile=tile, config={"scheme": scheme})
         report.check()
         assert report.source.shared_load.requests > 0
         assert report.source.shared_load.bank_conflicts == 0
@@ -195,8 +205,7 @@ def test_short_sums_are_not_split() -> None:
 def test_a_scheme_takes_what_can_be_simulated(precision: str) -> None:
     rng = np.random.default_rng(13)
     a, b = random_matrix(rng, (40, 300), "float32"), random_matrix(rng, (300, 50), "float32")
-    tile, numbers = SCHEMES[precision][VARIANT]
-    expected = product(a, b, tile=tile, config=numbers)
+    expected = product(a, b, tile=None, config={"scheme": precision})
     np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
     with pytest.raises(UnsupportedTypeError, match=f"{precision}' of complex64 needs 'split_float32'"):
         simulator.matmul(a.astype("c8"), b.astype("c8"), precision=precision)

@@ -14,8 +14,9 @@ from cupy._core import _routines_linalg
 
 from tiledmm.api import matmul
 from tiledmm.bench import cpu, timing
-from tiledmm.bench import peers as libraries
 from tiledmm.bench import reference as expected
+from tiledmm.bench.peers import CPU
+from tiledmm.bench.peers import calls as peer_calls
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
 from tiledmm.codegen import Specialization, specialize
 from tiledmm.compilation import Kernel, compiled, raw_kernel
@@ -31,10 +32,6 @@ from tiledmm.tuned import table_of
 
 # Products so small that more copies of their operands would be needed are over before memory matters.
 _MAX_SETS = 64
-
-#: What there may be rows for besides: libraries, and NumPy on the CPU.
-CPU = "cpu"
-PEERS = (*libraries.LIBRARIES, CPU)
 
 _SEED = 20_240_229
 _NOT_PURE = "host time is included, for the call makes the host wait"
@@ -68,7 +65,7 @@ def compare(
         layout: How A and B lie in memory, see ``tiledmm.source``.
         rungs: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
-        peers: What else there are rows for, of ``PEERS``: libraries, where they are installed, and the CPU.
+        peers: What else there are rows for, of ``tiledmm.bench.peers.PEERS``: libraries that are installed, the CPU.
         progress: Called with what is being done.
 
     Returns:
@@ -114,7 +111,7 @@ def _compared(
     if not rows[-1].note:
         rivals[BASELINE] = baseline
     ceilings[BASELINE] = _ceiling(_plain(kind), size)
-    for name, library in libraries.calls((each for each in peers if each != CPU), sets, kind).items():
+    for name, library in peer_calls((each for each in peers if each != CPU), sets, kind).items():
         report(f"checking {name}")
         row, ceilings[name] = Row(name, peer=True), ceilings[BASELINE]
         if isinstance(library, str):

@@ -296,8 +296,9 @@ BOUNDS_NOTE = (
 def tile_name(spec: Specialization) -> str:
     """The tile, where the variant has tiles: that whose numbers these are."""
     config = spec.kernel.config
+    scheme = (config.scheme,) if config.scheme else ()
     for tile in spec.variant.tiles:
-        if replace(spec.variant.configure(tile, spec.compute), group=1) == config:
+        if replace(spec.variant.configure(tile, spec.compute, *scheme), group=1) == config:
             return Figure(str(tile), tile)
     return f"{config.bm}x{config.bn}" if spec.variant.tiles else NONE
 

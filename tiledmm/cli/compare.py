@@ -85,9 +85,9 @@ def _on_gpu(
     seconds: float,
     peers: bool,
 ) -> None:
-    from tiledmm.bench.comparison import PEERS
     from tiledmm.bench.comparison import compare as compare_rivals
     from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.peers import PEERS
     from tiledmm.bench.records import REPORT_FORMAT, Report
     from tiledmm.bench.tables import comparison_table
 

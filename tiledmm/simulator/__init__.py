@@ -13,7 +13,7 @@ Needs a C++ compiler, and neither a GPU nor CuPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report,
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.simulate import Event, Settings, simulate
 from tiledmm.simulator.tracing import Trace, trace
+from tiledmm.variant import Numbers
 
 __all__ = [
     "BankAccess",
@@ -61,7 +62,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
     checks: bool = True,
     target: str = "sm_90",
@@ -108,7 +109,7 @@ def run(
     *,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
     source: str | PathLike[str] | None = None,
     checks: bool = True,

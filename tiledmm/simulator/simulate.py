@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import NOT_WRITTEN, Region, finding
 from tiledmm.simulator.lines import SourceLines
 from tiledmm.simulator.report import Finding, LineCounts, Report, Traffic, line_counts, total
+from tiledmm.variant import Numbers
 
 # CuPy's allocations begin at multiples of this, and so do the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
@@ -118,7 +119,7 @@ def simulate(
     tile: int | None,
     source: Path | None,
     settings: Settings,
-    config: Mapping[str, int] | None = None,
+    config: Numbers | None = None,
     precision: str = "float32",
 ) -> Simulation:
     """Computes a product on the CPU.

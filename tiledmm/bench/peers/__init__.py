@@ -18,6 +18,10 @@ from tiledmm.elements import Element
 #: The libraries, by the name that imports them: so are the modules of this folder called, with an underscore.
 LIBRARIES = ("torch", "jax", "triton")
 
+#: NumPy on the CPU, and all that a comparison may have rows for besides this package and ``cupy.matmul``.
+CPU = "cpu"
+PEERS = (*LIBRARIES, CPU)
+
 
 def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, Call | str]:
     """Calls by name; or, of a library that is installed and does not work, what it says."""
