@@ -3,7 +3,7 @@
 The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
 ``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
 where JAX is. Errors are against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced``
-rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the promise of accuracy.
+rung) stands beside cuBLAS (the data is in ``benchmarks/data.py``). Exit status 1 if the scheme that is taken unasked breaks the promise of accuracy.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import importlib
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.ceiling import ceiling_table, load_all
+from benchmarks.data import KINDS, LEFT_OUT, operands
 from benchmarks.shapes import accuracy, keeps_promise
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.bench.tables import NONE, Table, significant
@@ -34,87 +35,6 @@ TYPES = ("float32", "complex64")
 
 #: Rows and columns of C where errors are measured, and steps of k.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
-
-Pair = tuple[Any, Any]
-
-
-def _spread(xp: Any, rng: Any, shape: tuple[int, int], exponents: float) -> Any:
-    values = rng.standard_normal(shape) * xp.exp2(rng.uniform(-exponents, exponents, shape))
-    return values.astype(xp.float32)
-
-
-def _cancelling(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    # The second half of each sum is the first, negated, but for a thousandth.
-    half = (k + 1) // 2
-    a, b = rng.standard_normal((m, half)), rng.standard_normal((half, n))
-    left = xp.concatenate([a, -a * (1 + 1e-3 * rng.standard_normal((m, half)))], axis=1)[:, :k]
-    return left.astype(xp.float32), xp.concatenate([b, b])[:k].astype(xp.float32)
-
-
-def _graded(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
-    falls = xp.exp2(-40.0 * xp.arange(k) / k)
-    return (a * falls).astype(xp.float32), (b * falls[:, None]).astype(xp.float32)
-
-
-def _ill_scaled(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    a = rng.standard_normal((m, k)) * xp.exp2(rng.uniform(-30, 30, (m, 1)))
-    return a.astype(xp.float32), (rng.standard_normal((k, n)) * xp.exp2(rng.uniform(-30, 30, (1, n)))).astype(
-        xp.float32
-    )
-
-
-def _counts(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    # How often words occur: most never, a few very often.
-    a, b = (xp.floor(1 / (1e-6 + rng.random_sample(shape))) // 8 for shape in ((m, k), (k, n)))
-    return a.astype(xp.float32), b.astype(xp.float32)
-
-
-def _half_zero(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    a = xp.maximum(rng.standard_normal((m, k)), 0)
-    return a.astype(xp.float32), rng.standard_normal((k, n)).astype(xp.float32)
-
-
-def _one_a_row(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    a = xp.zeros((m, k), xp.float32)
-    a[xp.arange(m), rng.randint(0, k, m)] = 1
-    return a, rng.standard_normal((k, n)).astype(xp.float32)
-
-
-def _of(draw: Callable[[Any, Any, tuple[int, int]], Any]) -> Callable[[Any, Any, int, int, int], Pair]:
-    """Both operands alike."""
-    return lambda xp, rng, m, n, k: (
-        draw(xp, rng, (m, k)).astype(xp.float32),
-        draw(xp, rng, (k, n)).astype(xp.float32),
-    )
-
-
-#: Operands by what they are: ``(xp, rng, m, n, k)``, where ``xp`` is CuPy or NumPy and ``rng`` its ``RandomState``.
-KINDS: dict[str, Callable[[Any, Any, int, int, int], Pair]] = {
-    "normal": _of(lambda xp, rng, shape: rng.standard_normal(shape)),
-    "uniform from 0 to 1": _of(lambda xp, rng, shape: rng.random_sample(shape)),
-    "half of A zero": _half_zero,
-    "exponents from -12 to 12": _of(lambda xp, rng, shape: _spread(xp, rng, shape, 12)),
-    "exponents from -60 to 60": _of(lambda xp, rng, shape: _spread(xp, rng, shape, 60)),
-    "rows and columns scaled": _ill_scaled,
-    "graded": _graded,
-    "cancelling": _cancelling,
-    "integers to 64": _of(lambda xp, rng, shape: rng.randint(-64, 65, shape)),
-    "integers to 4095": _of(lambda xp, rng, shape: rng.randint(-4095, 4096, shape)),
-    "counts of words": _counts,
-    "one 1 a row": _one_a_row,
-}
-
-
-def operands(kind: str, dtype: str, xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    """Operands of a kind. The imaginary parts of complex ones are the real parts of other steps of k."""
-    a, b = KINDS[kind](xp, rng, m, n, k)
-    if dtype == "float32":
-        return a, b
-    left, right = xp.empty((m, k), dtype), xp.empty((k, n), dtype)
-    left.real, left.imag = a, xp.roll(a, 1, axis=1)
-    right.real, right.imag = b, xp.roll(b, 2, axis=0)
-    return left, right
 
 
 def kernels(dtype: str) -> list[tuple[str, str]]:
@@ -142,11 +62,10 @@ def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
     return not bool(cupy.isnan(plan.run(a, b, c)).any())
 
 
-def measure_accuracy(dtype: str) -> list[dict[str, Any]]:
+def measure_accuracy(dtype: str) -> Iterator[dict[str, Any]]:
     """A row a kind of data and K."""
     import cupy
 
-    rows = []
     (first, scheme), *others = kernels(dtype)
     for kind in KINDS:
         for k in STEPS:
@@ -156,19 +75,16 @@ def measure_accuracy(dtype: str) -> list[dict[str, Any]]:
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
             found = accuracy(a, b, rivals, variant=first, precision=scheme)
             tensor = splits(a, b, first, scheme)
-            rows.append({"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found})
-            print(f"{dtype}, {kind}, K = {k}: {rows[-1]}", file=sys.stderr, flush=True)
-    return rows
+            yield {"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found}
 
 
-def measure_speed(dtype: str, seconds: float) -> list[dict[str, Any]]:
+def measure_speed(dtype: str, seconds: float) -> Iterator[dict[str, Any]]:
     """A row a size and layout: 2MNK operations, of which each of complex numbers is four real ones."""
     import cupy
 
     from tiledmm.bench import timing
     from tiledmm.bench.comparison import operand_sets
 
-    rows = []
     for size in SIZES:
         for layout in LAYOUTS:
             a, b, c = operand_sets(Size(size, size, size), dtype, layout)[0]
@@ -182,9 +98,7 @@ def measure_speed(dtype: str, seconds: float) -> list[dict[str, Any]]:
             for name, sample in samples.items():
                 tflops = 2 * size**3 / sample.seconds / 1e12
                 row[name] = {"tflops": tflops, "ratio": sample.speed_over(samples[BASELINE])}
-            rows.append(row)
-            print(row, file=sys.stderr, flush=True)
-    return rows
+            yield row
 
 
 def measure_loads(seconds: float) -> list[dict[str, Any]]:
@@ -285,16 +199,28 @@ def main() -> int:
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
+    if LEFT_OUT:
+        print(f"{' and '.join(LEFT_OUT)}: left out, as matplotlib's sample data is not installed", file=sys.stderr)
     from rich.console import Console
 
     from tiledmm.bench.machine import this_machine
 
     results: dict[str, Any] = {"machine": asdict(this_machine())}
     tables, broken = [], []
+
+    def kept(name: str, rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+        """All rows, each written as it comes: a run that is cut off leaves what it has measured."""
+        results[name] = found = []
+        for row in rows:
+            found.append(row)
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
+            print(name, row, file=sys.stderr, flush=True)
+        return found
+
     for dtype in filter(kernels, options.dtypes):
         of_type = "" if dtype == "float32" else f"_{dtype}"
-        results[f"speed{of_type}"] = speed = measure_speed(dtype, options.seconds)
-        results[f"accuracy{of_type}"] = errors = measure_accuracy(dtype)
+        speed = kept(f"speed{of_type}", measure_speed(dtype, options.seconds))
+        errors = kept(f"accuracy{of_type}", measure_accuracy(dtype))
         tables += [speed_table(speed, dtype), accuracy_table(errors, dtype)]
         broken += [row for row in errors if not keeps_promise(row)]
     if "float32" in options.dtypes:

@@ -13,7 +13,6 @@ from tiledmm.bench.peers.jax_ import multiply
 #: How XLA may take a product of float32 numbers: what we call it, and what JAX calls it.
 SCHEMES = {
     "tf32x3": "TF32_TF32_F32_X3",
-    "bf16x3": "BF16_BF16_F32_X3",
     "bf16x6": "BF16_BF16_F32_X6",
     "bf16x9": "BF16_BF16_F32_X9",
 }

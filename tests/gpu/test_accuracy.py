@@ -1,11 +1,14 @@
-"""Random data against a wider type, with the bounds that the theory of rounding errors gives."""
+"""Random data against the bounds that the theory of rounding errors gives, and real data against cuBLAS and a chain."""
 
 from __future__ import annotations
 
+import cupy
 import numpy as np
 import pytest
 
 import tiledmm
+from benchmarks.data import REAL, operands
+from benchmarks.shapes import accuracy, keeps_promise
 from tests.gpu.device import SMALLEST, matrix_layout, to_device, to_host
 from tests.strategies import INEXACT, np_dtype
 from tiledmm.ladder import general_variants
@@ -81,3 +84,13 @@ def test_variants_that_sum_in_one_order_agree_to_the_last_bit() -> None:
     ]
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024, 2048), (300, 200, 256), (128, 96, 20_000), (1000, 1, 5000)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("kind", REAL)
+def test_auto_keeps_the_promise_on_real_data(kind: str, dtype: str, shape: tuple[int, int, int]) -> None:
+    a, b = operands(kind, dtype, cupy, cupy.random.RandomState(22), *shape)
+    for left, right in ((a, b), (b.T, a.T)):
+        errors = accuracy(left, right)
+        assert keeps_promise({"errors": errors}), errors
