@@ -2,8 +2,9 @@
 
 The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
 ``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
-where JAX is. Errors are against float64, on data that is easy and data that is not; a float32 chain (the ``coalesced``
-rung) stands beside cuBLAS (the data is in ``benchmarks/data.py``). Exit status 1 if the scheme that is taken unasked breaks the promise of accuracy.
+where JAX is. Errors are against float64, on data that is easy and data that is not (``benchmarks/data.py``); a float32
+chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the promise
+of accuracy.
 """
 
 from __future__ import annotations
