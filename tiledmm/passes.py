@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,12 +71,12 @@ def _schedule(
     before, scratch, packed, problem = _packing_both(specialization, problem, operands)
     names, after = [*packed, "C"], []
     if config.pack_words:
-        for i in range(2):
-            launch, memory = _packing_words(specialization, problem, i)
-            before.append(launch)
-            scratch.append(memory)
-            names[i] = memory.name
-        problem = _in_words(specialization, problem, scratch)
+        copies = [_packing_words(specialization, problem, operand) for operand in range(2)]
+        before, scratch = [copy.launch for copy in copies], [copy.memory for copy in copies]
+        names[:2] = [memory.name for memory in scratch]
+        for copy in copies:
+            problem = copy.in_place_of(problem, kernel.layout)
+        problem = replace(problem, k=copies[0].lines)
     cut = slices_in(config.split_k, problem.k, slice_step(specialization.variant, config))
     slices, _ = cut
     every = tiles_of_c(config, problem) * products(problem) * slices
@@ -116,42 +116,43 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
         return _schedule(replace(unsplit(specialization), condition=""), problem)
     otherwise = _schedule(unsplit(specialization), problem)
     before, scratch, sources, problem = _packing_both(specialization, problem)
-    specialization = specialization.packed
-    kernel = specialization.kernel
-    names, maps, found = [], [], 0
-    strides = [0, 0, 0, 0, *problem.strides[4:]]
-    pieces = replace(problem, layout=kernel.layout, begins=(0, 0, problem.begins[2]))
-    begins, apart = [], []
-    for i, side in enumerate("ab"):
-        rows = (problem.m, problem.n)[i]
-        launch, memory, neighbours = _split(specialization, problem, i, sources[i], found)
-        before.append(launch)
-        scratch.append(memory)
-        names.append(memory.name)
+    copies = [_split(specialization.packed, problem, operand) for operand in range(2)]
+    begins, found = [], 0
+    for rows, copy in zip((problem.m, problem.n), copies, strict=True):
         begins.append(found)
-        _, matrices, lines, _ = memory.shape
-        size = lines * memory.pitch
-        apart.append(matrices * size)
-        if kernel.variant.target:  # pieces are found by maps: A's and B's strides only say how many matrices further
-            box, sizes = in_real_numbers(kernel.config, kernel.compute), (*memory.shape[:3], neighbours)
-            maps.append(map_of_pieces(i, box, memory.element, kernel.layout, sizes, memory.pitch))
-            size = 1
-        else:
-            strides[2 * i : 2 * i + 2] = (memory.pitch, 1) if kernel.layout[i] == "N" else (1, memory.pitch)
-        _, steps = _once(problem, side, size)
-        found += FINDINGS_HEAD + 4 * rows * matrices
+        found += FINDINGS_HEAD + 4 * rows * copy.matrices
         found += -found % 8
-        batch = zip(steps, pieces.batch, strict=True)
-        pieces = replace(pieces, batch=tuple(replace(dimension, **{side: step}) for step, dimension in batch))
-    pieces = replace(pieces, strides=tuple(strides))
-    scratch.append(Scratch(FINDINGS, (found,), found, ELEMENTS["uint8"]))
     findings = begins[0], begins[1]
-    planned = _schedule(specialization, pieces, tuple(maps), (names[0], names[1]))
-    words = np.append(planned.multiplying.words, apart)
+    for source, begin, copy in zip(sources, begins, copies, strict=True):
+        before.append(replace(copy.launch, operands=(source, copy.memory.name), findings=(begin, begin)))
+    planned = _of_copies(specialization.packed, problem, copies)
+    words = np.append(planned.multiplying.words, [copy.plane for copy in copies])
     multiplying = replace(planned.multiplying, findings=findings, words=words)
     launches = [multiplying if each is planned.multiplying else each for each in planned.launches]
     launches += [replace(each, findings=findings) for each in otherwise.launches]
+    scratch += [*(copy.memory for copy in copies), Scratch(FINDINGS, (found,), found, ELEMENTS["uint8"])]
     return Schedule((*before, *launches), (*scratch, *planned.scratch))
+
+
+def _in_bytes(specialization: Specialization, problem: Problem) -> Schedule:
+    """Splits both operands, integers, into bytes, and multiplies these."""
+    copies = [_split_bytes(specialization, problem, operand) for operand in range(2)]
+    planned = _of_copies(specialization, problem, copies)
+    before, scratch = (copy.launch for copy in copies), (copy.memory for copy in copies)
+    return Schedule((*before, *planned.launches), (*scratch, *planned.scratch))
+
+
+def _of_copies(specialization: Specialization, problem: Problem, copies: Sequence[_Copy]) -> Schedule:
+    """The launches of a product whose operands have been split, found by maps or by strides."""
+    kernel = specialization.kernel
+    maps: list[TensorMap] = []
+    for copy in copies:
+        problem = copy.in_place_of(problem, kernel.layout, mapped=bool(kernel.variant.target))
+        if kernel.variant.target:
+            box = in_real_numbers(kernel.config, kernel.compute)
+            sizes = (*copy.memory.shape[:3], copy.neighbours)
+            maps.append(map_of_pieces(copy.operand, box, kernel.a, kernel.layout, sizes, copy.memory.pitch))
+    return _schedule(specialization, problem, tuple(maps), (copies[0].memory.name, copies[1].memory.name))
 
 
 def is_short(problem: Problem, compute: Element) -> bool:
@@ -173,7 +174,7 @@ def splitting(specialization: Specialization, operand: int) -> Specialization:
     """
     compute, scheme = specialization.compute, SCHEMES[specialization.config.scheme]
     piece = scheme.piece_of(compute) if operand else scheme.piece
-    letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
+    letter = _letter(specialization, operand)
     config = split_along_k(compute, scheme.name)
     if letter == "T":
         config = split_across_k(compute, scheme.name, piece.parts)
@@ -181,89 +182,31 @@ def splitting(specialization: Specialization, operand: int) -> Specialization:
     return Specialization(SPLIT, config, stored, compute, compute, piece, f"{letter}N", "finds")
 
 
-def _split(
-    specialization: Specialization, problem: Problem, operand: int, source: str, findings: int
-) -> tuple[Launch, Scratch, int]:
-    """Splits A (0) or B (1), which is that or scratch memory of this name.
-
-    Returns:
-        The launch, the memory that it fills, and how many neighbours there are the operand's: zeros follow.
-    """
+def _split(specialization: Specialization, problem: Problem, operand: int) -> _Copy:
+    """Splits A (0) or B (1)."""
     spec = splitting(specialization, operand)
-    side, piece = "ab"[operand], spec.c
-    rows = (problem.m, problem.n)[operand]
-    row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
-    across, along = rows * piece.parts, problem.k * spec.compute.parts
-    lines, neighbours = (along, across) if spec.layout[0] == "T" else (across, along)
-    step = PACKED_ALIGNMENT // piece.itemsize
-    pitch = tiles(neighbours, step) * step
-    sizes, strides = _once(problem, side, lines * pitch)
-    matrices = math.prod(sizes)
-    plane = matrices * lines * pitch
-    steps = (1, pitch) if spec.layout[0] == "T" else (pitch, 1)
-    copied = Problem(
-        rows, 1, problem.k, (row, col, 0, 0, *steps), _copying(problem, side, sizes, strides), spec.layout, ()
-    )
-    words = problem_words(spec.config, copied, (1, problem.k), plane)
+    rows, steps = _rows(problem, operand)
+    across, along, turned = rows * spec.c.parts, problem.k * spec.compute.parts, spec.layout[0] == "T"
+    lines, neighbours = (along, across) if turned else (across, along)
     # Threads write four neighbours at a time, and blocks all of their rows.
-    width = max(spec.config.bm * piece.parts, spec.config.tn * spec.compute.parts)
-    shape = spec.pieces, matrices, lines, tiles(neighbours, width) * width
-    memory = Scratch(f"pieces of {'AB'[operand]}", shape, pitch, piece)
-    begins = problem.begins[operand] * spec.a.itemsize, 0
-    grid = grid_of(tiles(rows, spec.config.bm) * products(copied))
-    launch = Launch(spec, grid, words, (source, memory.name), begins, findings=(findings, findings))
-    return launch, memory, neighbours
-
-
-def _in_bytes(specialization: Specialization, problem: Problem) -> Schedule:
-    """Splits both operands, integers, into bytes, and multiplies these."""
-    # Bytes are found by maps: A's and B's strides only say how many matrices further.
-    strides = (0, 0, 0, 0, *problem.strides[4:])
-    of_bytes = replace(problem, layout="NT", begins=(0, 0, problem.begins[2]), strides=strides)
-    before, scratch, maps = [], [], []
-    for i, side in enumerate("ab"):
-        launch, memory, mapped = _split_bytes(specialization, problem, i)
-        before.append(launch)
-        scratch.append(memory)
-        maps.append(mapped)
-        _, in_matrices = _once(problem, side, 1)
-        batch = zip(in_matrices, of_bytes.batch, strict=True)
-        of_bytes = replace(of_bytes, batch=tuple(replace(dimension, **{side: step}) for step, dimension in batch))
-    names = scratch[0].name, scratch[1].name
-    planned = _schedule(specialization, of_bytes, (maps[0], maps[1]), names)
-    return Schedule((*before, *planned.launches), (*scratch, *planned.scratch))
+    width = max(spec.config.bm * spec.c.parts, spec.config.tn * spec.compute.parts)
+    filled = tiles(neighbours, width) * width
+    return _copy(spec, problem, operand, "pieces of", (rows, 1, problem.k), steps, (lines, neighbours, filled), turned)
 
 
 def splitting_bytes(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose, into bytes."""
-    compute = specialization.compute
-    letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
+    compute, letter = specialization.compute, _letter(specialization, operand)
     stored = (specialization.a, specialization.b)[operand]
     config = SPLIT_BYTES.configure(0, compute)
     return Specialization(SPLIT_BYTES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N")
 
 
-def _split_bytes(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch, TensorMap]:
-    """Splits A (0) or B (1) into bytes ``(bytes of an element, products, rows of A or columns of B, K)``.
-
-    Returns:
-        The launch, the memory that it fills, and how the copy engine finds the bytes there.
-    """
+def _split_bytes(specialization: Specialization, problem: Problem, operand: int) -> _Copy:
+    """Splits A (0) or B (1) into bytes ``(bytes of an element, products, rows of A or columns of B, K)``."""
     spec = splitting_bytes(specialization, operand)
-    side, rows = "ab"[operand], (problem.m, problem.n)[operand]
-    row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
-    pitch = tiles(problem.k, PACKED_ALIGNMENT) * PACKED_ALIGNMENT
-    sizes, strides = _once(problem, side, rows * pitch)
-    matrices = math.prod(sizes)
-    batch = _copying(problem, side, sizes, strides)
-    copied = Problem(rows, problem.k, 1, (row, col, 0, 0, pitch, 1), batch, spec.layout, ())
-    blocks = tiles(rows, spec.config.bm) * tiles(problem.k, spec.config.bn) * products(copied)
-    memory = Scratch(f"bytes of {'AB'[operand]}", (spec.pieces, matrices, rows, problem.k), pitch, spec.c)
-    words = problem_words(spec.config, copied, (1, 1), matrices * rows * pitch)
-    begins = problem.begins[operand] * spec.a.itemsize, 0
-    launch = Launch(spec, grid_of(blocks), words, ("AB"[operand], memory.name), begins)
-    mapped = map_of_pieces(operand, specialization.config, spec.c, "NT", memory.shape, pitch)
-    return launch, memory, mapped
+    rows, steps = _rows(problem, operand)
+    return _copy(spec, problem, operand, "bytes of", (rows, problem.k, 1), steps, (rows, problem.k, problem.k))
 
 
 def in_slices(specialization: Specialization, slices: int) -> tuple[Specialization, Specialization]:
@@ -297,105 +240,153 @@ def _packing_both(
         The launches, the memory that they fill, what the operands are then, and the problem as it is with these.
     """
     before, scratch, names = [], [], [*operands]
-    for i, packs in enumerate((specialization.config.pack_a, specialization.config.pack_b)):
+    layout = specialization.packed.layout
+    for operand, packs in enumerate((specialization.config.pack_a, specialization.config.pack_b)):
         if packs:
-            launch, memory, problem = _packing(specialization, problem, i)
-            before.append(launch)
-            scratch.append(memory)
-            names[i] = memory.name
+            copy = _packing(specialization, problem, operand)
+            before.append(copy.launch)
+            scratch.append(copy.memory)
+            names[operand] = copy.memory.name
+            problem = copy.in_place_of(problem, layout)
     return before, scratch, names, problem
 
 
-def _packing(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch, Problem]:
-    """Packs A (0) or B (1), or B's transpose.
-
-    Returns:
-        The launch, the memory that it fills, and the problem as it is with that operand.
-    """
+def _packing(specialization: Specialization, problem: Problem, operand: int) -> _Copy:
+    """Packs A (0) or B (1), or B's transpose."""
     spec = packing(specialization, operand)
-    side = "ab"[operand]
-    letter = "N" if operand == 0 else specialization.packed_b
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]
-    if letter == "T":
+    if operand and specialization.packed_b == "T":
         rows, cols, row, col = cols, rows, col, row
-    step = PACKED_ALIGNMENT // spec.c.itemsize
-    pitch = tiles(cols, step) * step
-    sizes, strides = _once(problem, side, rows * pitch)
-    batch = _copying(problem, side, sizes, strides)
-    copied = Problem(rows, cols, 1, (row, col, 0, 0, pitch, 1), batch, spec.layout, ())
-    blocks = tiles(rows, spec.config.bm) * tiles(cols, spec.config.bn) * products(copied)
-    memory = Scratch(f"packed {'AB'[operand]}", (math.prod(sizes), rows, _whole_vectors(cols, spec.c)), pitch, spec.c)
-    begins = problem.begins[operand] * spec.a.itemsize, 0
-    launch = Launch(spec, grid_of(blocks), problem_words(spec.config, copied), ("AB"[operand], memory.name), begins)
-    both = list(problem.strides)
-    both[2 * operand : 2 * operand + 2] = (pitch, 1) if letter == "N" else (1, pitch)
-    layout = f"{letter}{problem.layout[1]}" if operand == 0 else f"{problem.layout[0]}{letter}"
-    batch = tuple(
-        replace(dimension, **{side: stride}) for stride, dimension in zip(strides, problem.batch, strict=True)
-    )
-    a, b, c = problem.begins
-    begins_now = (0, b, c) if operand == 0 else (a, 0, c)
-    return launch, memory, replace(problem, strides=tuple(both), batch=batch, layout=layout, begins=begins_now)
+    matrix = rows, cols, _whole_vectors(cols, spec.c)
+    return _copy(spec, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
 
 
 def packing_words(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that packs A (0) or B (1) to words: of B, its transpose, whose rows run along k."""
     compute = specialization.compute
     words = WORDS[compute.dtype_name]
-    stored = (specialization.a, specialization.b)[operand]
-    letter = specialization.layout[operand] if operand == 0 else specialization.layout[1].translate(TRANSPOSED)
-    return Specialization(
-        PACK_WORDS, PACK_WORDS.configure(words.per_word, words), stored, compute, compute, words, f"{letter}N"
-    )
+    config = PACK_WORDS.configure(words.per_word, words)
+    stored, letter = (specialization.a, specialization.b)[operand], _letter(specialization, operand)
+    return Specialization(PACK_WORDS, config, stored, compute, compute, words, f"{letter}N")
 
 
-def _packing_words(specialization: Specialization, problem: Problem, operand: int) -> tuple[Launch, Scratch]:
+def _packing_words(specialization: Specialization, problem: Problem, operand: int) -> _Copy:
     """Packs A (0) or B (1) to words ``(products, words of k, rows of A or columns of B)``."""
     spec = packing_words(specialization, operand)
-    across = (problem.m, problem.n)[operand]
+    rows, steps = _rows(problem, operand)
     words = tiles(problem.k, spec.c.per_word)
+    matrix = words, rows, _whole_vectors(rows, spec.c)
+    return _copy(spec, problem, operand, "words of", (rows, words, problem.k), steps, matrix, turned=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """An operand in scratch memory: matrices of lines, each once that is broadcast.
+
+    Attributes:
+        operand: A (0) or B (1).
+        launch: What copies it there.
+        memory: ``(matrices, lines, neighbours)``, or so many planes of that.
+        neighbours: The operand's own; others may be written behind them.
+    """
+
+    operand: int
+    launch: Launch
+    memory: Scratch
+    neighbours: int
+
+    @property
+    def lines(self) -> int:
+        """Lines of a matrix."""
+        return self.memory.shape[-2]
+
+    @property
+    def matrices(self) -> int:
+        """Matrices of a plane."""
+        return self.memory.shape[-3]
+
+    @property
+    def plane(self) -> int:
+        """Elements from one plane to the next."""
+        return self.matrices * self.lines * self.memory.pitch
+
+    def in_place_of(self, problem: Problem, layout: str, mapped: bool = False) -> Problem:
+        """The problem with this for its operand.
+
+        Args:
+            problem: As it was copied.
+            layout: Of two letters, of which this operand's says what its lines are: rows (N) or columns (T).
+            mapped: Whether the operand is found by a map: strides only say how many matrices further.
+        """
+        i, pitch = self.operand, self.memory.pitch
+        a, b, c = problem.begins
+        strides, letters = list(problem.strides), list(problem.layout)
+        strides[2 * i : 2 * i + 2] = (0, 0) if mapped else (pitch, 1) if layout[i] == "N" else (1, pitch)
+        letters[i] = layout[i]
+        _, steps = _once(problem, i, 1 if mapped else self.lines * pitch)
+        batch = (replace(each, **{"ab"[i]: step}) for each, step in zip(problem.batch, steps, strict=True))
+        return replace(
+            problem,
+            strides=tuple(strides), batch=tuple(batch),
+            layout="".join(letters), begins=(a, 0, c) if i else (0, b, c),
+        )  # fmt: skip
+
+
+def _copy(
+    spec: Specialization,
+    problem: Problem,
+    operand: int,
+    what: str,
+    sizes: tuple[int, int, int],
+    steps: tuple[int, int],
+    matrix: tuple[int, int, int],
+    turned: bool = False,
+) -> _Copy:
+    """Has a kernel copy A (0) or B (1).
+
+    Args:
+        spec: The kernel.
+        problem: Whose operand.
+        operand: Which.
+        what: The first part of the memory's name.
+        sizes: m, n and k as the kernel is told.
+        steps: Elements from one row to the next, and along a row, as it reads.
+        matrix: Lines of what it writes, neighbours of each, and how many it fills.
+        turned: Whether these lines are columns to it.
+    """
+    lines, neighbours, filled = matrix
     step = PACKED_ALIGNMENT // spec.c.itemsize
-    pitch = tiles(across, step) * step
-    sizes, strides = _once(problem, "ab"[operand], words * pitch)
-    row, col = problem.strides[:2] if operand == 0 else problem.strides[3:1:-1]
-    copied = Problem(
-        across, words, problem.k, (row, col, 0, 0, 1, pitch),
-        _copying(problem, "ab"[operand], sizes, strides), spec.layout, (),
-    )  # fmt: skip
-    blocks = tiles(across, spec.config.bm) * tiles(words, spec.config.bn) * products(copied)
-    shape = math.prod(sizes), words, _whole_vectors(across, spec.c)
-    memory = Scratch(f"words of {'AB'[operand]}", shape, pitch, spec.c)
+    pitch = tiles(neighbours, step) * step
+    once, strides = _once(problem, operand, lines * pitch)
+    rows = zip(once, strides, problem.batch, strict=True)
+    batch = tuple(BatchDimension(size, (each.a, each.b)[operand], 0, stride) for size, stride, each in rows)
+    copied = Problem(*sizes, (*steps, 0, 0, *((1, pitch) if turned else (pitch, 1))), batch, spec.layout, ())
+    planes = (spec.pieces,) if spec.pieces > 1 else ()
+    memory = Scratch(f"{what} {'AB'[operand]}", (*planes, math.prod(once), lines, filled), pitch, spec.c)
+    blocks = tiles(sizes[0], spec.config.bm) * tiles(sizes[1], spec.config.bn) * products(copied)
+    words = problem_words(spec.config, copied, slice_c=math.prod(once) * lines * pitch)
     begins = problem.begins[operand] * spec.a.itemsize, 0
-    told = problem_words(spec.config, copied)
-    return Launch(spec, grid_of(blocks), told, ("AB"[operand], memory.name), begins), memory
+    launch = Launch(spec, grid_of(blocks), words, ("AB"[operand], memory.name), begins)
+    return _Copy(operand, launch, memory, neighbours)
 
 
-def _in_words(specialization: Specialization, problem: Problem, scratch: Sequence[Scratch]) -> Problem:
-    """The problem as the words have it."""
-    a, b = scratch
-    (_, words, _) = a.shape
-    of_a, of_b = (_once(problem, side, words * each.pitch)[1] for side, each in zip("ab", scratch, strict=True))
-    return replace(
-        problem,
-        k=words,
-        strides=(1, a.pitch, b.pitch, 1, *problem.strides[4:]),
-        batch=tuple(replace(dimension, a=i, b=j) for dimension, i, j in zip(problem.batch, of_a, of_b, strict=True)),
-        layout="TN",
-        begins=(0, 0, problem.begins[2]),
-    )
+def _letter(specialization: Specialization, operand: int) -> str:
+    """How A (0) or B's transpose (1) lies."""
+    letter = specialization.layout[operand]
+    return letter.translate(TRANSPOSED) if operand else letter
 
 
-def _once(problem: Problem, side: str, size: int) -> tuple[list[int], list[int]]:
+def _rows(problem: Problem, operand: int) -> tuple[int, tuple[int, int]]:
+    """Rows of A (0) or of B's transpose (1), and the steps from one to the next and along k."""
+    row_a, col_a, row_b, col_b, *_ = problem.strides
+    return (problem.n, (col_b, row_b)) if operand else (problem.m, (row_a, col_a))
+
+
+def _once(problem: Problem, operand: int, size: int) -> tuple[list[int], list[int]]:
     """Sizes and strides of a batch of matrices of so many elements, in which what is broadcast is once."""
-    sizes = [dimension.size if getattr(dimension, side) else 1 for dimension in problem.batch]
+    sizes = [each.size if (each.a, each.b)[operand] else 1 for each in problem.batch]
     return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
-
-
-def _copying(problem: Problem, side: str, sizes: list[int], strides: list[int]) -> tuple[BatchDimension, ...]:
-    """The batch of a launch that copies an operand: A is read, C is written."""
-    rows = zip(sizes, strides, problem.batch, strict=True)
-    return tuple(BatchDimension(size, getattr(dimension, side), 0, stride) for size, stride, dimension in rows)
 
 
 def _whole_vectors(count: int, element: Element) -> int:
