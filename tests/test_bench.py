@@ -449,6 +449,27 @@ def test_markdown_and_rich_show_the_same_cells() -> None:
     assert "<name" not in shown.get()
 
 
+def test_programs_get_figures_in_full() -> None:
+    about = {"m": 2, "dtype": "int8"}
+    first = tables.Table(
+        "one", ("<name", "time (us)", "max error"),
+        (("a", tables.significant(1.23456), tables.error_figure(float("nan"))), ("b", tables.NONE, tables.NONE)),
+        about=about,
+    )  # fmt: skip
+    assert first.records() == [
+        {"m": 2, "dtype": "int8", "name": "a", "time (us)": 1.23456, "max error": None},
+        {"m": 2, "dtype": "int8", "name": "b", "time (us)": None, "max error": None},
+    ]
+    assert first.csv() == "m,dtype,name,time (us),max error\n2,int8,a,1.23456,\n2,int8,b,,\n"
+    second = tables.Table("two", ("<name", "share"), (("c, d", tables.percent(0.125)),))
+    assert tables.csv_text([first, second]).splitlines() == [
+        "table,m,dtype,name,time (us),max error,share",
+        "one,2,int8,a,1.23456,,",
+        "one,2,int8,b,,,",
+        'two,,,"c, d",,,0.125',
+    ]
+
+
 def test_documented_tables() -> None:
     report = sample_report()
     size = report.comparisons[0].size

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 import subprocess
 import sys
@@ -10,12 +13,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+import benchmarks.help
 from tiledmm import cli, inspection
+from tiledmm._version import __version__
+from tiledmm.architectures import TARGETS
 from tiledmm.bench import without_gpu
 from tiledmm.bench.records import Comparison, Machine, Row, from_json
-from tiledmm.errors import MissingDependencyError
+from tiledmm.cli import compare, device
+from tiledmm.cli.failures import told
+from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.inspection import Resources
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +47,7 @@ def fake_compile(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "missing_gpu", lambda: "none in this test")
+    monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +95,7 @@ def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
-    result = invoke("64", "--markdown", "--target", "sm_75")
+    result = invoke("64", "--markdown", "--target", "sm_75", "--variants", "naive")
     assert result.exit_code == 0
     assert re.search(r"^\| naive \| - \| \d+ \| 32 \| 0 \| 0 \| \d+ \| \d+% \|", result.output, re.MULTILINE)
     assert "\n|---|---:|" in result.output
@@ -97,22 +106,42 @@ def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.Mo
         raise MissingDependencyError(f"cuda-core is missing; {inspection.INSTALL}")
 
     monkeypatch.setattr(inspection, "_cuda_core", missing)
-    result = invoke("64")
+    result = invoke("64", "--variants", "naive")
     assert result.exit_code == 0
     assert inspection.INSTALL in result.output
     assert "Compiled for" not in result.output
     assert "Bounds on H100" in result.output
 
 
-def test_no_measurements_to_write(no_gpu: None, tmp_path: Path) -> None:
-    result = invoke("64", "--json", str(tmp_path / "x.json"))
+def test_one_form_at_a_time(no_gpu: None) -> None:
+    result = invoke("64", "--json", "--csv")
     assert result.exit_code == 2
-    assert not (tmp_path / "x.json").exists()
+    assert "exclude each other" in " ".join(result.output.split())
+
+
+def test_what_is_known_without_a_gpu_as_json_and_csv(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch)
+    command = ("4x5x6", "--variants", "naive,tiled", "--target", "sm_75")
+    result = invoke(*command, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["ok"] and "No GPU" in result.stderr
+    (bounds,) = (each["rows"] for each in found["tables"] if each["title"].startswith("Bounds"))
+    assert [row["tile"] for row in bounds] == [None, 32]
+    assert {**bounds[0], "target": "sm_75", "m": 4, "n": 5, "k": 6, "dtype": "float32", "shared (B)": 0} == bounds[0]
+    assert bounds[0]["FLOP/byte"] == pytest.approx(2 * 4 * 5 * 6 / (4 * (2 * 4 * 5 * 6 + 4 * 5)))
+
+    result = invoke(*command, "--csv")
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    compiled = [row for row in rows if row["table"].startswith("Compiled for")]
+    assert {row["target"] for row in compiled} == set(TARGETS)
+    assert all(row["registers"] == "32" and row["TFLOP/s bound"] == "" for row in compiled)
 
 
 def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "CuPy does not import" in str(cli.missing_gpu())
+    assert "CuPy does not import" in str(device.missing_gpu())
 
     class CUDARuntimeError(RuntimeError):
         pass
@@ -122,11 +151,11 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    assert cli.missing_gpu() == "no driver"
+    assert device.missing_gpu() == "no driver"
     runtime.getDeviceCount = lambda: 0
-    assert cli.missing_gpu() == "CUDA finds no device"
+    assert device.missing_gpu() == "CUDA finds no device"
     runtime.getDeviceCount = lambda: 2
-    assert cli.missing_gpu() is None
+    assert device.missing_gpu() is None
 
 
 @pytest.fixture
@@ -141,17 +170,16 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return Comparison(*size, dtype, layout, 1e-5, 1, rows)
 
     strings = {name: name for name in Machine.__annotations__}
-    monkeypatch.setattr(cli, "missing_gpu", lambda: None)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(compare=compare))  # type: ignore[misc]
     monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=lambda: Machine(**strings)))
     return state
 
 
-def test_with_a_gpu_every_product_is_compared(gpu: SimpleNamespace, tmp_path: Path) -> None:
-    file = tmp_path / "results.json"
+def test_with_a_gpu_every_product_is_compared(gpu: SimpleNamespace) -> None:
     result = invoke(
         "64", "8x9x10", "--dtypes", "float32,int8", "--layouts", "NN,TT", "--variants", "naive,tiled",
-        "--tiles", "8,16", "--seconds", "0.1", "--json", str(file),
+        "--tiles", "8,16", "--seconds", "0.1", "--json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     labels = ["naive", "tiled 8", "tiled 16"]
@@ -161,13 +189,16 @@ def test_with_a_gpu_every_product_is_compared(gpu: SimpleNamespace, tmp_path: Pa
         for layout in ("NN", "TT")
         for size in ((64, 64, 64), (8, 9, 10))
     ]
-    assert len(from_json(file.read_text(encoding="utf-8")).comparisons) == 8
-    assert "8 x 9 x 10  int8  TT" in result.output
+    assert len(from_json(result.stdout).comparisons) == 8
+    tables = json.loads(result.stdout)["tables"]
+    assert tables[-1]["title"] == "8 x 9 x 10  int8  TT"
+    assert {"m": 8, "n": 9, "k": 10, "variant": "naive", "time (us)": 1.0}.items() <= tables[-1]["rows"][0].items()
+    assert "gpu, driver" in result.stderr, "the machine, for people"
 
 
 def test_default_sizes(gpu: SimpleNamespace) -> None:
     assert invoke().exit_code == 0
-    assert [size[0] for size, *_ in gpu.asked] == [int(size) for size in cli.DEFAULT_SIZES]
+    assert [size[0] for size, *_ in gpu.asked] == [int(size) for size in compare.DEFAULT_SIZES]
 
 
 def test_a_mismatch_fails(gpu: SimpleNamespace) -> None:
@@ -193,24 +224,72 @@ def test_what_stops_a_comparison_is_named(
 
 def test_no_gpu_can_be_asked_for(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch)
-    result = invoke("64", "--no-gpu")
+    result = invoke("64", "--no-gpu", "--variants", "naive")
     assert result.exit_code == 0
     assert not gpu.asked
     assert "Bounds on" in result.output
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"]])
-def test_help_imports_neither_numpy_nor_cupy(arguments: list[str]) -> None:
-    code = (
-        "import sys\nbefore = set(sys.modules)\nfrom tiledmm.cli import main\n"
-        f"sys.argv = ['tiledmm', *{arguments!r}]\n"
-        "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
-        "heavy = {'numpy', 'cupy', 'jinja2', 'ml_dtypes', 'cuda'} & (set(sys.modules) - before)\n"
-        "assert not heavy, heavy\n"
-    )
+def modules_after(program: str, *words: str) -> set[str]:
+    """The modules that a process has which shows help."""
+    code = f"import sys\nsys.argv = ['x', *{words!r}, '--help']\n{program}\n"
+    code += "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code\n"
+    code += "print(*sys.modules, sep='\\n', file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "compare" in done.stdout
+    assert "Usage:" in done.stdout
+    return set(done.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def empty_application() -> set[str]:
+    """The modules that typer takes by itself to show help."""
+    return modules_after(benchmarks.help.EMPTY)
+
+
+COMMANDS = benchmarks.help.commands()
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_nothing_but_typer(command: str, empty_application: set[str]) -> None:
+    """So it is as quick as an empty application's; ``benchmarks.help`` measures that."""
+    found = modules_after("from tiledmm.cli import main", *filter(None, [command]))
+    others = {name for name in found - empty_application if name.split(".")[0] != "tiledmm"}
+    assert not others
+    ours = {name for name in found if name.split(".")[0] == "tiledmm" and not name.startswith("tiledmm.cli")}
+    assert ours == {"tiledmm", "tiledmm._version"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command: str) -> None:
+    help_text = CliRunner().invoke(cli.app, [command, "--help"]).output
+    assert f"\n     tiledmm {command}" in help_text, "an example"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigError("that there is not"), 2),
+        (MissingDependencyError("that there is not"), 1),
+        (CompilationError("that there is not"), 1),
+        (MemoryError("that there is not"), 1),
+    ],
+)
+def test_errors_are_told_in_a_sentence(error: Exception, status: int) -> None:
+    app = typer.Typer()
+
+    def fail() -> None:
+        raise error
+
+    app.command()(told(fail))
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == status
+    assert "that there is not" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(cli.app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"tiledmm {__version__}\n")
 
 
 def test_the_module_is_the_command() -> None:
@@ -237,18 +316,18 @@ def test_tune_tells_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((shapes, keywords))
         return [Entry("a product", "float32", "warp_tiled", False, {"split_k": 4}, 50.0, 100.0)]
 
-    monkeypatch.setattr(cli, "missing_gpu", lambda: None)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setattr(tuning, "tune", search)
     result = CliRunner().invoke(cli.app, ["tune", "64", "1x2x3", "--layouts", "nt,NN", "--trials", "5"])
     assert result.exit_code == 0, result.output
-    assert "a product: warp_tiled {'split_k': 4}, 50 us, 2 times as fast" in result.output
+    assert re.search(r"a product +warp_tiled +split_k=4 +50.00 +2.00 *\n", result.output)
     ((shapes, keywords),) = asked
     assert [tuple(shape) for shape in shapes] == [(64, 64, 64), (1, 2, 3)]
     assert keywords == {"dtypes": ["float32"], "layouts": ["NT", "NN"], "trials": 5, "seconds": 0.03, "again": False}
 
 
 def test_a_bad_size_to_tune_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "missing_gpu", lambda: None)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
     result = CliRunner().invoke(cli.app, ["tune", "1x2"])
     assert result.exit_code == 2
     assert "MxNxK" in result.output

@@ -165,9 +165,10 @@ def _run(plan: Any, sets: list[Any], i: int) -> None:
 
 
 def _shown(jobs: list[tuple[Size, str, str]], progress: bool) -> Iterable[tuple[Size, str, str]]:
-    """The jobs, with a progress bar."""
+    """The jobs, with a progress bar on stderr."""
     if not progress:
         return jobs
+    from rich.console import Console
     from rich.progress import track
 
-    return track(jobs, description="tuning", transient=True)
+    return track(jobs, description="tuning", transient=True, console=Console(stderr=True))

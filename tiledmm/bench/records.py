@@ -16,7 +16,8 @@ from tiledmm.ladder import find_variant, kernel_variants
 #: The rival that every comparison has: its row's name.
 BASELINE = "cupy.matmul"
 
-_FORMAT = 1
+#: Of a report as JSON.
+REPORT_FORMAT = 1
 
 
 class Size(NamedTuple):
@@ -289,7 +290,12 @@ class Report:
 
 def to_json(report: Report) -> str:
     """A report as JSON text."""
-    text = json.dumps({"format": _FORMAT, **asdict(report)}, indent=1, allow_nan=False)
+    return json_text({"format": REPORT_FORMAT, **asdict(report)})
+
+
+def json_text(data: dict[str, Any]) -> str:
+    """Data as JSON text, indented."""
+    text = json.dumps(data, indent=1, allow_nan=False)
     # The rounds of a row on one line: what one scrolls past.
     return re.sub(r"\[[\d.,\snule-]*\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
@@ -301,8 +307,8 @@ def from_json(text: str) -> Report:
         ConfigError: If it is of another format.
     """
     data: dict[str, Any] = json.loads(text)
-    if data.get("format") != _FORMAT:
-        raise ConfigError(f"these results have format {data.get('format')!r}, not {_FORMAT}: measure again")
+    if data.get("format") != REPORT_FORMAT:
+        raise ConfigError(f"these results have format {data.get('format')!r}, not {REPORT_FORMAT}: measure again")
     comparisons = []
     for item in data["comparisons"]:
         rows = tuple(Row(**{**row, "rounds": tuple(row["rounds"])}) for row in item["rows"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
-from tiledmm.bench.tables import NONE, Table, count, significant
+from tiledmm.bench.tables import NONE, Table, count, error_figure, product_about, significant
 from tiledmm.disassembly import nvdisasm
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
@@ -142,11 +142,12 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
             *notes,
         ),
         bad=frozenset(i for i, row in enumerate(rows) if not row.ok),
+        about={"target": target, **product_about(size, dtype, layout)},
     )  # fmt: skip
 
 
 def _cells(row: Simulated) -> tuple[str, ...]:
-    head = (row.rung.variant, NONE if row.rung.tile is None else str(row.rung.tile))
+    head = (row.rung.variant, count(row.rung.tile))
     if row.report is None or row.verdict is None:
         return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
     report, traffic = row.report, row.report.machine or row.report.source
@@ -160,7 +161,7 @@ def _cells(row: Simulated) -> tuple[str, ...]:
     return (
         *head,
         result,
-        NONE if row.verdict.error is None else f"{row.verdict.error:.1e}" if row.verdict.error else "0",
+        error_figure(row.verdict.error),
         significant(loads.sectors_per_request),
         significant(shared.requests / of_a_warp) if staged else NONE,
         significant(wavefronts / of_a_warp) if staged else NONE,

@@ -1,8 +1,11 @@
-"""Tables of what was found: one form for all, shown on a terminal by rich or written as Markdown."""
+"""Tables of what was found: one form for all, shown on a terminal by rich, or written as Markdown, CSV or JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.bench.records import BASELINE, Comparison, Report, Row, Rung, Size
@@ -13,6 +16,18 @@ if TYPE_CHECKING:
 NONE = "-"
 
 
+class Figure(str):
+    """A cell that shows a value: text for people, which keeps what it was made from for programs."""
+
+    value: Any
+
+    def __new__(cls, text: str, value: Any) -> Figure:
+        """Text, and what it shows."""
+        self = super().__new__(cls, text)
+        self.value = value
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of text.
@@ -20,9 +35,10 @@ class Table:
     Attributes:
         title: What it is about.
         columns: Headings; one that begins with ``"<"`` is aligned to the left, all others to the right.
-        rows: Cells.
+        rows: Cells; those of figures keep their values (see ``Figure``).
         notes: Sentences that belong below it.
         bad: Numbers of the rows that are to stand out because something is wrong in them.
+        about: What the title says of all rows, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
     """
 
     title: str
@@ -30,6 +46,20 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     bad: frozenset[int] = frozenset()
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def records(self) -> list[dict[str, Any]]:
+        """A dictionary a row, by heading, figures in full and None where there is none; ``about`` comes first."""
+        headings = [heading.lstrip("<") for heading in self.columns]
+        return [{**self.about, **dict(zip(headings, map(_value, row), strict=True))} for row in self.rows]
+
+    def csv(self) -> str:
+        """As CSV, figures in full."""
+        return csv_text([self])
+
+    def json(self) -> dict[str, Any]:
+        """What JSON has of it."""
+        return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
     def rich(self) -> RichTable:
         """For a rich console."""
@@ -66,6 +96,24 @@ class Table:
         return "\n".join(lines)
 
 
+def csv_text(tables: Iterable[Table]) -> str:
+    """The rows of tables as one CSV: a column for each heading of any, and where there are several, their titles."""
+    every = list(tables)
+    rows = [{**({"table": each.title} if len(every) > 1 else {}), **row} for each in every for row in each.records()]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _value(cell: str) -> Any:
+    """What a cell shows, for programs."""
+    if isinstance(cell, Figure):
+        return None if cell.value != cell.value else cell.value  # JSON has no NaN
+    return None if cell == NONE else str(cell)
+
+
 def _markdown_row(cells: Any) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -96,13 +144,19 @@ def comparison_table(comparison: Comparison) -> Table:
         rows=tuple(_comparison_cells(row, exact=exact) for row in comparison.rows),
         notes=tuple(notes),
         bad=frozenset(i for i, row in enumerate(comparison.rows) if not row.ok and row.variant != BASELINE),
+        about=product_about(comparison.size, comparison.dtype, comparison.layout),
     )
+
+
+def product_about(size: Size, dtype: str, layout: str) -> dict[str, Any]:
+    """What a table of one product is about."""
+    return {**size._asdict(), "dtype": dtype, "layout": layout}
 
 
 def _comparison_cells(row: Row, *, exact: bool) -> tuple[str, ...]:
     return (
         row.variant,
-        NONE if row.tile is None else str(row.tile),
+        count(row.tile),
         significant(row.microseconds),
         significant(row.tflops),
         significant(row.gbps),
@@ -123,31 +177,36 @@ def _check(row: Row, *, exact: bool) -> str:
 
 
 def _error(row: Row, *, exact: bool) -> str:
-    if row.error is None:
-        return NONE if row.note else "NaN"
-    return percent(row.error) if exact else f"{row.error:.1e}"
+    if row.error is None and row.note:
+        return NONE
+    return percent(row.error) if exact and row.error is not None else error_figure(row.error)
 
 
-def significant(value: float | None, digits: int = 3) -> str:
+def significant(value: float | None, digits: int = 3) -> Figure:
     """A figure to so many significant digits, without exponents: ``0.0123``, ``1.23``, ``12,346``."""
     if value is None:
-        return NONE
+        return Figure(NONE, None)
     if value == 0:
-        return "0"
+        return Figure("0", value)
     exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded figure
-    return f"{value:,.{max(0, digits - 1 - exponent)}f}"
+    return Figure(f"{value:,.{max(0, digits - 1 - exponent)}f}", value)
 
 
-def count(value: int | None) -> str:
+def count(value: int | None) -> Figure:
     """A whole number, with commas."""
-    return NONE if value is None else f"{value:,}"
+    return Figure(NONE if value is None else f"{value:,}", value)
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None) -> Figure:
     """A fraction as a whole percentage; a small one is not shown as none."""
     if value is None:
-        return NONE
-    return "<1%" if 0 < value < 0.01 else f"{value:.0%}"
+        return Figure(NONE, None)
+    return Figure("<1%" if 0 < value < 0.01 else f"{value:.0%}", value)
+
+
+def error_figure(error: float | None) -> Figure:
+    """An error in units of |A| |B|; ``NaN`` where there is a NaN or an infinity."""
+    return Figure("NaN" if error is None else f"{error:.1e}" if error else "0", error)
 
 
 def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
@@ -160,6 +219,7 @@ def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
         rows=tuple(tuple(cells[i] for i in shown) for cells in full.rows),
         notes=full.notes,
         bad=full.bad,
+        about=full.about,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
 from tiledmm.bench.records import Rung, Size, multiplying
-from tiledmm.bench.tables import NONE, Table, count, percent, significant
+from tiledmm.bench.tables import NONE, Figure, Table, count, percent, product_about, significant
 from tiledmm.codegen import Specialization, render, specialize
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.inspection import Resources, compile_for
@@ -136,6 +136,7 @@ def resource_table(kernels: list[Compiled], target: str) -> Table:
         rows=tuple(_resource_cells(kernel) for kernel in shown),
         notes=_errors(shown),
         bad=frozenset(i for i, kernel in enumerate(shown) if not kernel.ok),
+        about={"target": target, **_about(shown)},
     )
 
 
@@ -172,6 +173,7 @@ def matrix_table(kernels: list[Compiled]) -> Table:
         rows=tuple(rows),
         notes=("R registers, S shared memory, W warps an SM holds, B blocks an SM holds.", *_errors(kernels)),
         bad=frozenset(i for i, found in enumerate(by_symbol.values()) if not all(k.ok for k in found.values())),
+        about=_about(kernels),
     )
 
 
@@ -226,6 +228,7 @@ def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
             "<bound by",
         ),
         rows=tuple(rows),
+        about={"target": gpu.arch.name, **product_about(size, spec.compute.dtype_name, spec.layout)},
     )
 
 
@@ -242,10 +245,14 @@ def tile_name(spec: Specialization) -> str:
     config = spec.kernel.config
     for tile in spec.variant.tiles:
         if replace(spec.variant.configure(tile, spec.compute), group=1) == config:
-            return str(tile)
+            return Figure(str(tile), tile)
     return f"{config.bm}x{config.bn}" if spec.variant.tiles else NONE
 
 
 def _kind(kernels: list[Compiled]) -> str:
+    return "  ".join(_about(kernels).values())
+
+
+def _about(kernels: list[Compiled]) -> dict[str, str]:
     spec = kernels[0].spec
-    return f"{spec.compute.dtype_name}  {spec.layout}"
+    return {"dtype": spec.compute.dtype_name, "layout": spec.layout}

@@ -1,0 +1,72 @@
+"""The command ``tiledmm``. A module a command; what is heavy they import when they run, so that help is quick.
+
+Exit status: 0 if all is well; 1 if a kernel is wrong, or something that the command needs is missing; 2 if the command
+cannot be carried out as it was given.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from tiledmm._version import __version__
+from tiledmm.cli import compare, tune
+from tiledmm.cli.device import missing_gpu
+from tiledmm.cli.failures import told
+
+__all__ = ["app", "main", "missing_gpu"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # A value that is a bool already typer takes as it is; to convert any other it imports pydantic, which takes half as
+    # long again as help does.
+    context_settings={"default_map": {"help": False}},
+    rich_markup_mode="rich",
+    epilog="Exit status: 0 all is well, 1 a kernel is wrong or something is missing, 2 the command line is wrong.",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tiledmm {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _tiledmm(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """Hand-written CUDA C matrix multiplication for CuPy, from naive to tuned."""
+
+
+# By what they are for, as help lists them.
+_COMMANDS = {
+    "Measure": (compare.compare, tune.tune),
+}
+
+
+def _help(command: Callable[..., None]) -> str:
+    """A docstring as rich shows it: paragraphs as wide as the terminal, lines that are indented as they are."""
+    text = (inspect.getdoc(command) or "").replace("[", r"\[")
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        "\n".join(f"[cyan]{line}[/]" for line in each.splitlines()) if each.startswith(" ") else each.replace("\n", " ")
+        for each in paragraphs
+    )
+
+
+for _panel, _commands in _COMMANDS.items():
+    for _command in _commands:
+        app.command(help=_help(_command), rich_help_panel=_panel)(told(_command))
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app(prog_name="tiledmm")

@@ -1,0 +1,199 @@
+"""``tiledmm compare``."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiledmm.cli import device
+from tiledmm.cli.arguments import Dtypes, Layouts, Target, layouts_of, names_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+
+if TYPE_CHECKING:
+    from tiledmm.bench.records import Rung, Size
+    from tiledmm.bench.without_gpu import Compiled
+
+DEFAULT_SIZES = ("256", "1024", "4096")
+
+
+def compare(
+    sizes: Annotated[
+        list[str] | None,
+        typer.Argument(help="Products, each N or MxNxK.", show_default=" ".join(DEFAULT_SIZES)),
+    ] = None,
+    variants: Annotated[str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all")] = "",
+    tiles: Annotated[
+        str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
+    ] = "",
+    dtypes: Dtypes = "float32",
+    layouts: Layouts = "NN",
+    seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time each rival.")] = 0.4,
+    no_gpu: Annotated[
+        bool, typer.Option("--no-gpu", help="Show what is known without a GPU, even if there is one.")
+    ] = False,
+    target: Target = "sm_90",
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Compare the kernels with each other and with cupy.matmul.
+
+    Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
+
+    With no GPU: each kernel run on the simulator, checked and counted (products of more than 256^3 are too large: then
+    smaller ones), compiled for every target, and bounded on a reference machine. Exit status 1 if one is wrong, does
+    not compile or spills.
+
+        tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
+        tiledmm compare 512 --json > results.json
+    """
+    from tiledmm.architectures import find_target
+    from tiledmm.bench.records import expand, multiplying
+    from tiledmm.codegen import specialize
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    products = sizes_of(list(sizes or DEFAULT_SIZES))
+    rungs = expand(names_of(variants) or None, "all" if tiles == "all" else tiles_of(tiles) or None)
+    kinds, orders = types_of(dtypes), layouts_of(layouts)
+    for kind in kinds:
+        multiplying(rungs, kind)
+    for layout in orders:
+        specialize("naive", layout=layout)
+    find_target(target)
+    if not kinds or not orders:
+        raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")
+
+    reason = "--no-gpu" if no_gpu else device.missing_gpu()
+    if reason:
+        out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
+        out.end(ok=_without_gpu(out, rungs, products, kinds, orders, target, asked=bool(sizes)))
+    _on_gpu(out, rungs, products, kinds, orders, seconds)
+
+
+def _on_gpu(
+    out: Output, rungs: list[Rung], products: list[Size], kinds: list[str], orders: list[str], seconds: float
+) -> None:
+    from tiledmm.bench.comparison import compare as compare_rivals
+    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.records import REPORT_FORMAT, Report
+    from tiledmm.bench.tables import comparison_table
+
+    machine = this_machine()
+    out.say(f"{machine}\n")
+    comparisons = []
+    stopped = ""
+    for kind, layout, size in itertools.product(kinds, orders, products):
+        steps = itertools.count()
+        try:
+            with progress() as tell:
+                found = compare_rivals(
+                    size,
+                    dtype=kind,
+                    layout=layout,
+                    rungs=rungs,
+                    seconds=seconds,
+                    # Operands are prepared, each rival is checked, then all are timed.
+                    progress=lambda doing, tell=tell, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
+                        f"{of}: {doing}", next(steps), len(rungs) + 3
+                    ),
+                )
+        except (ImportError, MemoryError) as error:  # a CUDA library that CuPy lacks, or a product that is too large
+            stopped = f"{type(error).__name__}: {error}"
+            break
+        comparisons.append(found)
+        out.table(comparison_table(found))
+    report = Report(machine, tuple(comparisons))
+    if stopped:
+        out.say(f"\nStopped: {stopped}")
+    else:
+        out.say(_METHOD)
+    if not report.ok:
+        out.say("\nMISMATCH: at least one kernel gave a wrong result or did not run.")
+    out.end(ok=report.ok and not stopped, format=REPORT_FORMAT, **asdict(report))
+
+
+_METHOD = (
+    "Device time, median of rounds in which the rivals take turns; ratios are medians within rounds. "
+    "TFLOP/s counts 2MNK (complex: 8MNK), GB/s each operand read and C written once. "
+    "Error: largest |C - R| / (|A||B|) against float64."
+)
+
+
+def _without_gpu(
+    out: Output,
+    rungs: list[Rung],
+    products: list[Size],
+    kinds: list[str],
+    orders: list[str],
+    target: str,
+    *,
+    asked: bool,
+) -> bool:
+    from tiledmm.bench import without_gpu
+    from tiledmm.errors import MissingDependencyError
+
+    ok = _simulate(out, rungs, products if asked else [], kinds, orders, target)
+    no_compiler = ""
+    for kind, layout in itertools.product(kinds, orders):
+        specs = without_gpu.specializations(rungs, kind, layout)
+        if not specs:
+            out.say("auto chooses among kernels for a product on a GPU: it has none of its own to show.")
+            return True
+        if not no_compiler:
+            try:
+                kernels = compiled(specs)
+            except MissingDependencyError as error:
+                no_compiler = str(error)
+                out.say(f"Registers, spills and occupancy are not known here: {no_compiler}\n")
+            else:
+                ok = ok and all(kernel.ok for kernel in kernels)
+                if out.for_programs:  # one table a target, all of the same columns
+                    for each in dict.fromkeys(kernel.target for kernel in kernels):
+                        out.table(without_gpu.resource_table(kernels, each))
+                else:
+                    out.table(without_gpu.resource_table(kernels, target))
+                    out.table(without_gpu.matrix_table(kernels))
+        for size in products:
+            out.table(without_gpu.bounds_table(specs, size, target))
+    out.say(without_gpu.BOUNDS_NOTE)
+    if not ok:
+        out.say("\nFAILED: at least one kernel is wrong, does not compile or spills registers.")
+    return ok
+
+
+def _simulate(
+    out: Output,
+    rungs: list[Rung],
+    products: list[Size],
+    kinds: list[str],
+    orders: list[str],
+    target: str,
+) -> bool:
+    """Runs every kernel on the simulator. True if all are right, or if there is nothing to run them with."""
+    from tiledmm.bench import simulated
+    from tiledmm.errors import MissingDependencyError
+
+    ok = True
+    try:
+        for kind, layout, size in itertools.product(kinds, orders, simulated.sizes_to_simulate(products)):
+            with progress() as tell:
+                rows = simulated.simulate_all(rungs, size, dtype=kind, layout=layout, target=target, progress=tell)
+            ok = ok and all(row.ok for row in rows)
+            out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=target))
+    except MissingDependencyError as error:
+        out.say(f"Not simulated: {error}\n")
+    return ok
+
+
+def compiled(specs: list[Any]) -> list[Compiled]:
+    """Kernels compiled for every target, with a progress bar."""
+    from tiledmm.architectures import TARGETS
+    from tiledmm.bench.without_gpu import compile_all
+
+    total = len(specs) * len(TARGETS)
+    finished = itertools.count(1)
+    with progress() as tell:
+        return compile_all(specs, done=lambda: tell(f"compiling {total} kernels", next(finished), total))

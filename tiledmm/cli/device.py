@@ -1,0 +1,20 @@
+"""Whether kernels can run on a GPU here."""
+
+from __future__ import annotations
+
+
+def missing_gpu() -> str | None:
+    """Why no kernel can run here, in a few words; None if one can."""
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy does not import: {first_line(error)}"
+    try:
+        return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return first_line(error)
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without what follows."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,59 @@
+"""``tiledmm tune``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiledmm.cli import device
+from tiledmm.cli.arguments import Dtypes, Layouts, Sizes, layouts_of, sizes_of, types_of
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+
+
+def tune(
+    sizes: Sizes,
+    dtypes: Dtypes = "float32",
+    layouts: Layouts = "NN",
+    trials: Annotated[int, typer.Option(min=1, help="Kernels to time for a product, at most.")] = 32,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for each.")] = 0.03,
+    again: Annotated[bool, typer.Option("--again", help="Measure anew what was measured before.")] = False,
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Search for the fastest kernels of given products on this GPU, for 'auto' to take from then on.
+
+    What was found is kept in a file for this GPU, product by product: a search that was interrupted goes on where it
+    was.
+
+        tiledmm tune 1000 2000x500x64 --layouts NN,NT
+    """
+    from tiledmm import tuning
+    from tiledmm.bench.tables import Figure, Table, significant
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    products = sizes_of(sizes)
+    if reason := device.missing_gpu():
+        raise typer.BadParameter(f"kernels are timed on a GPU, and there is none: {reason}")
+    entries = tuning.tune(
+        products, dtypes=types_of(dtypes), layouts=layouts_of(layouts), trials=trials, seconds=seconds, again=again
+    )
+    out.table(
+        Table(
+            "The fastest kernels found",
+            ("<product", "<variant", "<numbers", "time (us)", "x the model's choice"),
+            tuple(
+                (
+                    entry.product,
+                    entry.variant,
+                    Figure(" ".join(f"{name}={value}" for name, value in entry.numbers.items()) or "-", entry.numbers),
+                    significant(entry.microseconds, 4),
+                    significant(entry.model_microseconds / entry.microseconds),
+                )
+                for entry in entries
+            ),
+            ("Numbers: those in which a kernel differs from the variant's default tile.",),
+        )
+    )
+    out.end(ok=True)
