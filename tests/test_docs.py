@@ -1,0 +1,200 @@
+"""The documents are true: programs run, outputs are what is printed, commands and links exist, the site builds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from docs.tools import programs
+from tests.conftest import missing_gpu, missing_simulator
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENTS = {
+    path.relative_to(ROOT).as_posix(): list(programs.blocks(path.read_text(encoding="utf-8")))
+    for path in programs.documents()
+    if path.exists()
+}
+
+
+def run(*command: str) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+
+
+# Programs
+
+
+def with_programs(*, gpu: bool) -> list[str]:
+    """Documents in which something is run."""
+    return [
+        path
+        for path, blocks in DOCUMENTS.items()
+        if any((block.is_program or (block.commands and block.place)) and block.gpu == gpu for block in blocks)
+    ]
+
+
+@pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
+@pytest.mark.parametrize("path", with_programs(gpu=False))
+def test_programs_run_and_print_what_is_shown(path: str) -> None:
+    run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", path)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(reason := missing_gpu()), reason=str(reason))
+@pytest.mark.parametrize("path", with_programs(gpu=True))
+def test_programs_run_on_a_gpu(path: str) -> None:
+    run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", "--gpu", path)
+
+
+def test_a_program_that_fails_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError):
+        programs.run(page, gpu=False)
+
+
+def test_what_is_printed_is_written(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    shows = "\n\n<!-- output -->\nold\n<!-- /output -->\n\n"
+    text = f"```python\nprint(1)\n```{shows}```python\n1 / 0\n```{shows}"
+    page.write_text(text, encoding="utf-8")
+    assert programs.main(["--check", str(page)]) == 1
+    assert page.read_text(encoding="utf-8") == text
+    assert programs.main([str(page)]) == 0
+    shown = [block for block in programs.blocks(page.read_text(encoding="utf-8")) if block.language == "text"]
+    assert "```text\n1\n```" in page.read_text(encoding="utf-8")
+    assert "ZeroDivisionError: division by zero" in page.read_text(encoding="utf-8")
+    assert not shown, "an output is no block of its own"
+    assert programs.main(["--check", str(page)]) == 0
+
+
+# Commands
+
+
+def commands() -> Iterator[object]:
+    for path, blocks in DOCUMENTS.items():
+        for block in blocks:
+            for words in block.commands:
+                yield pytest.param(words, id=f"{path}:{block.line}-{shlex.join(words)}")
+
+
+def check_install(arguments: list[str]) -> None:
+    """Every tiledmm requirement names extras that exist."""
+    words = iter(arguments)
+    for word in words:
+        if word == "-e":
+            continue
+        match = re.fullmatch(r"(?:tiledmm|\.)(?:\[(?P<extras>[\w,-]+)\])?", word)
+        assert match or word.startswith("-"), f"pip install {word}: not this project"
+        if match and match["extras"]:
+            assert set(match["extras"].split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def check_make(arguments: list[str]) -> None:
+    """The targets exist. What they do is run elsewhere, or is this very run."""
+    if not shutil.which("make"):
+        pytest.skip("make is not installed")
+    run("make", "--dry-run", *arguments)
+
+
+def check_command_line(arguments: list[str]) -> None:
+    """The command exists, and takes these arguments; it is not run."""
+    import typer.main
+
+    from tiledmm.cli import app
+
+    group = typer.main.get_command(app)
+    with group.make_context("tiledmm", arguments, resilient_parsing=False) as context:
+        name, command, rest = group.resolve_command(context, context._protected_args + context.args)
+        command.make_context(name, rest, parent=context)
+
+
+def check_module(arguments: list[str]) -> None:
+    """``python -m`` names a module of the repository, and ``python`` a file."""
+    match arguments:
+        case ["-m", name, *_]:
+            assert find_spec(name), name
+        case [path, *_]:
+            assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_command(words: list[str]) -> None:
+    while re.fullmatch(r"\w+=\S*", words[0]):
+        words = words[1:]
+    if "|" in words:
+        words = words[: words.index("|")]
+    if ">" in words:
+        words = words[: words.index(">")]
+    match words:
+        case ["make", *arguments]:
+            check_make(arguments)
+        case ["pip", "install", *arguments] | ["python", "-m", "pip", "install", *arguments]:
+            check_install(arguments)
+        case ["tiledmm", *arguments]:
+            check_command_line(arguments)
+        case ["python", *arguments]:
+            check_module(arguments)
+        case ["pytest", *arguments]:
+            run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", *arguments)
+        case ["git", "clone", *_] | ["cd", _]:
+            pass
+        case _:
+            pytest.fail(f"no way is known to check {shlex.join(words)!r}: teach this test one")
+
+
+def test_console_script_is_the_module() -> None:
+    assert PROJECT["scripts"] == {"tiledmm": "tiledmm.cli:main"}
+    for entry in importlib.metadata.entry_points(group="console_scripts", name="tiledmm"):
+        assert entry.value == PROJECT["scripts"]["tiledmm"]
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings_handlers.python")
+    folder = tmp_path_factory.mktemp("site")
+    run(sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder))
+    return folder
+
+
+def test_the_site_builds_without_a_warning(site: Path) -> None:
+    assert (site / "index.html").exists()
+
+
+def test_nothing_comes_from_elsewhere(site: Path) -> None:
+    """A page asks no other server for anything; links that a reader may follow are something else."""
+    outside = re.compile(
+        r"<(?:script|img|iframe|source|video)[^>]+src=\"?(?:https?:)?//|<link[^>]+href=\"?(?:https?:)?//"
+    )
+    for page in site.glob("**/*.html"):
+        found = outside.search(page.read_text(encoding="utf-8"))
+        assert not found, f"{page.relative_to(site)}: {found and found[0]}"
+
+
+def test_every_marker_was_expanded(site: Path) -> None:
+    for page in site.glob("**/*.html"):
+        if not page.is_relative_to(site / "source"):
+            found = re.search(r"<!-- (?:code|drawing): .*? -->", page.read_text(encoding="utf-8"))
+            assert not found, f"{page.relative_to(site)}: {found and found[0]}"
