@@ -9,18 +9,15 @@ and of what they ask of L1 and shared memory: none of them depends on caches or 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.nsight import profile
+from benchmarks import nsight
 from tiledmm.bench.tables import NONE, Table
-from tiledmm.cli import missing_gpu
 from tiledmm.codegen import specialize
 
 RESULTS = Path(__file__).parent / "results" / "agreement.json"
@@ -150,44 +147,35 @@ def agreement_table(kernels: list[dict[str, Any]]) -> Table:
     )
 
 
-def main() -> int:
-    """Counts, prints the table, writes the results; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="the results")
-    parser.add_argument("--simulate", action="store_true", help="add the simulator's counts to the results")
-    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.simulate:
-        from rich.console import Console
-
-        results = json.loads(options.out.read_text())
-        for case, kernel in zip(CASES, results["kernels"], strict=True):
-            if case.symbol != kernel["symbol"]:
-                print(f"the results are of {kernel['symbol']}, not {case.symbol}: count anew", file=sys.stderr)
-                return 1
-            kernel["simulated"] = simulated(case)
-        options.out.write_text(json.dumps(results, indent=1) + "\n")
-        Console(width=None if sys.stdout.isatty() else 250).print(agreement_table(results["kernels"]).rich())
-        return 0
-    if reason := missing_gpu():
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return 1
-    if options.launch:
-        launch_all()
-        return 0
-    from tiledmm.bench.machine import this_machine
-
-    try:
-        counted = profile("benchmarks.agreement", METRICS, [case.symbol for case in CASES])
-    except (RuntimeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
+def count_all() -> dict[str, Any]:
+    """Nsight Compute's counts of every case."""
+    counted = nsight.counts("benchmarks.agreement", METRICS, [case.symbol for case in CASES])
     kernels = [
         case._asdict() | {"symbol": row["symbol"], "counted": {name: row[name] for name in METRICS}, "simulated": {}}
         for case, row in zip(CASES, counted, strict=True)
     ]
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "kernels": kernels}, indent=1) + "\n")
+    return {"kernels": kernels}
+
+
+def simulate_all(path: Path) -> int:
+    """Adds the simulator's counts to the results, and shows the table; returns the exit status."""
+    results = json.loads(path.read_text())
+    for case, kernel in zip(CASES, results["kernels"], strict=True):
+        if case.symbol != kernel["symbol"]:
+            print(f"the results are of {kernel['symbol']}, not {case.symbol}: count anew", file=sys.stderr)
+            return 1
+        kernel["simulated"] = simulated(case)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    nsight.show(agreement_table(results["kernels"]), 250)
     return 0
+
+
+def main() -> int:
+    """Counts and writes the results, or adds the simulator's; returns the exit status."""
+    parser = nsight.arguments(__doc__, RESULTS)
+    parser.add_argument("--simulate", action="store_true", help="add the simulator's counts to the results")
+    options = parser.parse_args()
+    return simulate_all(options.out) if options.simulate else nsight.run(options, launch_all, count_all)
 
 
 if __name__ == "__main__":

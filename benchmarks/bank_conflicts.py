@@ -8,15 +8,12 @@ are not zero on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and per
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from benchmarks.nsight import profile
+from benchmarks import nsight
 from tiledmm.bench.tables import Table, significant
-from tiledmm.cli import missing_gpu
 from tiledmm.codegen import specialize
 
 RESULTS = Path(__file__).parent / "results" / "bank_conflicts.json"
@@ -50,19 +47,19 @@ def launch_all() -> None:
     cupy.cuda.runtime.deviceSynchronize()
 
 
-def count_all() -> list[dict[str, int | str]]:
+def count_all() -> list[dict[str, Any]]:
     """Counts for every case, in order.
 
     Raises:
-        RuntimeError, ValueError: As ``nsight.profile``.
+        ProfilingError: As ``nsight.counts``.
     """
     symbols = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
-    counted = profile("benchmarks.bank_conflicts", METRICS, symbols)
+    counted = nsight.counts("benchmarks.bank_conflicts", METRICS, symbols)
     keys = ("variant", "tile", "layout")
     return [dict(zip(keys, case, strict=True)) | row for case, row in zip(CASES, counted, strict=True)]
 
 
-def conflicts_table(counted: list[dict[str, int | str]]) -> Table:
+def conflicts_table(counted: list[dict[str, Any]]) -> Table:
     """A row a kernel and layout: instructions and wavefronts for one multiply-add of a warp."""
     multiply_adds = SIZE**3 / 32
     rows = []
@@ -84,30 +81,16 @@ def conflicts_table(counted: list[dict[str, int | str]]) -> Table:
     return Table(title, ("<variant", "tile", "<layout", *headings), tuple(rows))
 
 
+def count_and_show() -> dict[str, Any]:
+    """What is written."""
+    counted = count_all()
+    nsight.show(conflicts_table(counted))
+    return {"kernels": counted}
+
+
 def main() -> int:
     """Profiles, prints the table, writes the results; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return 1
-    if options.launch:
-        launch_all()
-        return 0
-    from rich.console import Console
-
-    from tiledmm.bench.machine import this_machine
-
-    try:
-        counted = count_all()
-    except (RuntimeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "kernels": counted}, indent=1) + "\n")
-    Console(width=None if sys.stdout.isatty() else 160).print(conflicts_table(counted).rich())
-    return 0
+    return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_and_show)
 
 
 if __name__ == "__main__":

@@ -7,23 +7,19 @@ by Nsight Compute, in how many cycles an instruction was issued, and how many of
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.nsight import profile
+from benchmarks import nsight
 from benchmarks.shapes import multiply_on_registers
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.bench.tables import Table, significant
-from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "ceiling.json"
 
@@ -157,35 +153,21 @@ def issue_table(counted: Sequence[dict[str, Any]]) -> Table:
     return Table("Issue slots", headings, tuple(cells))
 
 
+def measure_all(seconds: float) -> dict[str, Any]:
+    """Measures and counts, and shows the tables."""
+    rows = measure(seconds)
+    nsight.show(ceiling_table(rows))
+    counted = nsight.counts("benchmarks.ceiling", METRICS, kernels="gemm|^tiledmm")
+    nsight.show(issue_table(counted))
+    return {"loads": rows, "kernels": counted}
+
+
 def main() -> int:
     """Measures, profiles, prints the tables, writes the results; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser = nsight.arguments(__doc__, RESULTS)
     parser.add_argument("--seconds", type=float, default=3.0, help="time for each rival and product")
-    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    if options.launch:
-        launch_all()
-        return 0
-    from rich.console import Console
-
-    from tiledmm.bench.machine import this_machine
-
-    rows = measure(options.seconds)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(ceiling_table(rows).rich())
-    try:
-        counted = profile("benchmarks.ceiling", METRICS, kernels="gemm|^tiledmm")
-    except (RuntimeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    console.print(issue_table(counted).rich())
-    results = {"machine": asdict(this_machine()), "loads": rows, "kernels": counted}
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return nsight.run(options, launch_all, lambda: measure_all(options.seconds))
 
 
 if __name__ == "__main__":

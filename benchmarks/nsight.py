@@ -1,41 +1,27 @@
-"""Runs a benchmark under Nsight Compute and reads its counters."""
+"""What benchmarks under Nsight Compute have in common: ncu runs them again, to launch what it is to count."""
 
 from __future__ import annotations
 
-import csv
-import io
-import shutil
-import subprocess
+import argparse
+import json
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+from tiledmm.bench.tables import Table
+from tiledmm.cli import missing_gpu
+from tiledmm.errors import ProfilingError
+from tiledmm.profile import ncu
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
-def parse(output: str, metrics: Mapping[str, str]) -> list[dict[str, int | str]]:
-    """What ``ncu --csv --page raw`` printed: for each kernel its name, and its counts by the names of ``metrics``.
-
-    Raises:
-        ValueError: If a metric is missing or is no number.
-    """
-    lines = output.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
-    counted: list[dict[str, int | str]] = []
-    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
-        if not row["ID"].isdigit():  # the row of units, or what ncu says after the table
-            continue
-        found: dict[str, int | str] = {"symbol": row["Kernel Name"]}
-        for name, metric in metrics.items():
-            text = (row.get(metric) or "").replace(",", "")
-            if not text.isdigit():
-                raise ValueError(f"ncu gave {text!r} for {metric} of {row['Kernel Name']}")
-            found[name] = int(text)
-        counted.append(found)
-    return counted
-
-
-def profile(
+def counts(
     module: str, metrics: Mapping[str, str], symbols: Sequence[str] | None = None, kernels: str = "^tiledmm"
-) -> list[dict[str, int | str]]:
+) -> list[dict[str, Any]]:
     """Counts of the kernels that ``python -m module --launch`` launches.
 
     Args:
@@ -44,36 +30,70 @@ def profile(
         symbols: The kernels that it launches, in order; None if their names are not known.
         kernels: What the names have that count, a regular expression.
 
+    Returns:
+        For each kernel its name (``"symbol"``), and its counts by the names of ``metrics``.
+
     Raises:
-        RuntimeError: If ncu is missing, may not read the counters, or saw other kernels than were expected.
-        ValueError: If it did not give a count for every metric.
+        ProfilingError: If ncu is missing, may not read the counters, saw other kernels than were expected, or did not
+            give a count for every metric.
     """
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise RuntimeError("ncu (Nsight Compute) is not on PATH; it comes with the CUDA toolkit")
-    command = [
-        ncu,
-        "--csv",
-        "--page",
-        "raw",
-        "--metrics",
-        ",".join(metrics.values()),
-        "--kernel-name",
-        f"regex:{kernels}",
-    ]
-    command += [sys.executable, "-m", module, "--launch"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
-    said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}".strip()
-    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:  # whatever the exit status
-        raise RuntimeError(
-            "ncu may not read the GPU's performance counters: run this as an administrator, or have the driver's "
-            f"module loaded with NVreg_RestrictProfilingToAdminUsers=0. It said:\n{said}"
-        )
-    if done.returncode:
-        raise RuntimeError(f"ncu failed with exit status {done.returncode}:\n{said}")
-    counted = parse(done.stdout, metrics)
-    if not counted:
-        raise RuntimeError(f"ncu profiled no kernel:\n{said}")
-    if symbols is not None and [row["symbol"] for row in counted] != list(symbols):
-        raise RuntimeError(f"ncu saw {[row['symbol'] for row in counted]}, not {list(symbols)}")
-    return counted
+    program = (sys.executable, "-m", module, "--launch")
+    command = ncu.Command(program, tuple(metrics.values()), options=("--kernel-name", f"regex:{kernels}"))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "counts.ncu-rep")
+        ncu.profile(command, report, folder=ROOT)
+        launches = ncu.raw_page(report)
+    if not launches:
+        raise ProfilingError("ncu profiled no kernel")
+    if symbols is not None and [each.name for each in launches] != list(symbols):
+        raise ProfilingError(f"ncu saw {[each.name for each in launches]}, not {list(symbols)}")
+    for each in launches:
+        for metric in metrics.values():
+            if (found := each.values.get(metric)) is None or not found.is_integer():
+                raise ProfilingError(f"ncu gave {found} for {metric} of {each.name}")
+    return [{"symbol": each.name} | {n: int(each.values[m]) for n, m in metrics.items()} for each in launches]
+
+
+def arguments(about: str | None, results: Path) -> argparse.ArgumentParser:
+    """The command line of a benchmark.
+
+    Args:
+        about: What it is, for ``--help``.
+        results: Where the results go, if not elsewhere.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=results, help="where the results go")
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: Callable[[], dict[str, Any]]) -> int:
+    """Counts, and writes the results and the machine; or launches, where ncu watches. Returns the exit status.
+
+    Args:
+        options: What ``arguments`` found.
+        launch_all: Launches every kernel once.
+        count_all: Counts them, shows what there is to see, and returns what is to be written.
+    """
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    if options.launch:
+        launch_all()
+        return 0
+    from tiledmm.bench.machine import this_machine
+
+    try:
+        found = count_all()
+    except ProfilingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    options.out.write_text(json.dumps({"machine": asdict(this_machine())} | found, indent=1) + "\n")
+    return 0
+
+
+def show(table: Table, width: int = 160) -> None:
+    """Prints a table, so wide where no terminal says how wide it is."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else width).print(table.rich())

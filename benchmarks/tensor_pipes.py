@@ -7,18 +7,14 @@ tensor cores work, in how many a scheduler issues, and what is read from the L2 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.nsight import profile
+from benchmarks import nsight
 from tiledmm.bench.records import Size
 from tiledmm.bench.tables import Table, significant
-from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "tensor_pipes.json"
 SIZE = 4096
@@ -95,31 +91,16 @@ def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
     return Table(f"Tensor cores, {SIZE} x {SIZE} x {SIZE}", headings, tuple(cells))
 
 
+def count_all() -> dict[str, Any]:
+    """Counts, and shows the table."""
+    counted = nsight.counts("benchmarks.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
+    nsight.show(pipes_table(counted))
+    return {"kernels": counted}
+
+
 def main() -> int:
     """Profiles, prints the table, writes the results; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if reason := missing_gpu():
-        print(f"this needs a GPU: {reason}", file=sys.stderr)
-        return 1
-    if options.launch:
-        launch_all()
-        return 0
-    from rich.console import Console
-
-    from tiledmm.bench.machine import this_machine
-
-    try:
-        counted = profile("benchmarks.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
-    except (RuntimeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    Console(width=None if sys.stdout.isatty() else 160).print(pipes_table(counted).rich())
-    results = {"machine": asdict(this_machine()), "kernels": counted}
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_all)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from typing import Any
 from benchmarks.access_kernels import REPEATS, launch
 from benchmarks.access_patterns import accesses
 from tiledmm.cli import missing_gpu
+from tiledmm.profile import ncu
 
 RESULTS = Path(__file__).parent / "results" / "wavefronts.json"
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,29 +106,17 @@ SECTIONS = ("SourceCounters", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_
 
 def parse(output: str, metrics: Sequence[str]) -> list[tuple[str, list[float | None]]]:
     """What ``ncu --csv --page raw`` printed: each kernel's name and counts, None where there is no number."""
-    lines = output.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
-    found = []
-    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
-        if (row["ID"] or "").isdigit():  # not the row of units, or what ncu says after the table
-            name = (row.get("Kernel Name") or "").partition("(")[0].strip()
-            found.append((name, [_number(row.get(metric)) for metric in metrics]))
-    return found
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float((text or "").replace(",", ""))
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else number
+    return [
+        (launch.name.partition("(")[0].strip(), [launch.values.get(metric) for metric in metrics])
+        for launch in ncu.parse_raw(output)
+    ]
 
 
 class Profiler:
     """Runs ncu on accesses, and knows what that takes."""
 
     def __init__(self, budget_s: float) -> None:
-        self.ncu = shutil.which("ncu") or "ncu"
+        self.ncu = ncu.find_ncu() or "ncu"
         self.deadline = time.monotonic() + budget_s
         self.listed: set[str] = set()
         self.notes: list[str] = []
@@ -184,7 +172,7 @@ class Profiler:
         rows = list(csv.reader(io.StringIO("\n".join(line for line in lines[start:] if line.startswith('"')))))
         texts = [f"sections {', '.join(SECTIONS)} of {cases}"]
         for column in zip(*rows, strict=False):
-            if any(_number(cell) != 0 for cell in column[2:]):
+            if any(ncu.number(cell) != 0 for cell in column[2:]):
                 texts.append(" ; ".join(cell[:100] for cell in column))
         with path.open("a", encoding="utf-8") as file:
             file.write("\n\n" + "\n".join(texts if len(rows) > 2 else [*texts, output[-1500:]]) + "\n")
@@ -349,7 +337,7 @@ def main() -> int:
     if reason := missing_gpu():
         print(f"no GPU: {reason}", file=sys.stderr)
         return 1
-    if shutil.which("ncu") is None:
+    if ncu.find_ncu() is None:
         print("ncu (Nsight Compute) is not on PATH; it comes with the CUDA toolkit", file=sys.stderr)
         return 1
     from tiledmm.bench.machine import this_machine

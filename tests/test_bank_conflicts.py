@@ -1,88 +1,77 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import bank_conflicts, nsight
 from benchmarks.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
-from benchmarks.nsight import parse
+from tests.profile.fake_ncu import install, raw_page
+from tiledmm.bench.records import Machine
 from tiledmm.codegen import specialize
-
-HEADER = ["ID", "Process ID", "Kernel Name", *METRICS.values()]
-
-
-def ncu_output(*kernels: list[str]) -> str:
-    units = ["", "", "", *("inst" for _ in METRICS)]
-    lines = [",".join(f'"{cell}"' for cell in row) for row in (HEADER, units, *kernels)]
-    return "==PROF== Connected to process 7\n==PROF== Profiling\n" + "\n".join(lines) + "\n"
+from tiledmm.errors import ProfilingError
 
 
-def test_counts_are_read_from_what_ncu_prints():
-    output = ncu_output(["0", "7", "tiledmm_x", "4,194,304", "8,388,608", "10", "20", "8,388,628", "4,194,314"])
-    assert parse(output, METRICS) == [
-        {
-            "symbol": "tiledmm_x",
-            "loads": 4_194_304,
-            "load_wavefronts": 8_388_608,
-            "stores": 10,
-            "store_wavefronts": 20,
-            "wavefronts": 8_388_628,
-            "ideal_wavefronts": 4_194_314,
-        }
-    ]
+def launches(**changes):
+    """What ncu prints of every case."""
+    counts = {metric: f"{i:,}" for i, metric in enumerate(METRICS.values(), start=1_000_000)} | changes
+    return raw_page(*((specialize(name, tile=tile, layout=layout).symbol, counts) for name, tile, layout in CASES))
 
 
-def test_a_metric_that_ncu_does_not_have_is_an_error():
-    with pytest.raises(ValueError, match="smsp__sass_inst_executed_op_shared_ld"):
-        parse(ncu_output(["0", "7", "tiledmm_x", "(!) n/a", "1", "1", "1", "1", "1"]), METRICS)
+def test_counts_are_read_from_what_ncu_prints(monkeypatch, tmp_path):
+    fake = install(monkeypatch, tmp_path)
+    fake.answer(raw=launches())
+    rows = count_all()
+    assert [(row["variant"], row["tile"], row["layout"]) for row in rows] == CASES
+    assert [rows[0][name] for name in METRICS] == list(range(1_000_000, 1_000_000 + len(METRICS)))
+    assert fake.calls[0][-2:] == ["benchmarks.bank_conflicts", "--launch"]
 
 
-def test_output_without_a_table_has_no_kernels():
-    assert parse("==PROF== nothing\n", METRICS) == []
-
-
-def test_what_ncu_says_after_the_table_is_no_kernel():
-    output = ncu_output(["0", "7", "tiledmm_x", *["1"] * 6], ["1", "7", "tiledmm_y", *["2"] * 6])
-    assert [row["symbol"] for row in parse(output + "==WARNING== a remark\n", METRICS)] == ["tiledmm_x", "tiledmm_y"]
-
-
-@pytest.mark.parametrize("status", [0, 1])
-@pytest.mark.parametrize(
-    ("stdout", "message"),
-    [
-        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "may not read"),
-        ("==WARNING== No kernels were profiled.\n", "no kernel|exit status 1"),
-        (ncu_output(["0", "7", "another", *["1"] * 6]), "saw .*another|exit status 1"),
-    ],
-)
-def test_failures_of_ncu_say_what_is_wrong(monkeypatch, stdout, message, status):
-    monkeypatch.setattr(nsight.shutil, "which", lambda name: name)
-    done = subprocess.CompletedProcess([], status, stdout, "")
-    monkeypatch.setattr(nsight.subprocess, "run", lambda *args, **keywords: done)
-    with pytest.raises(RuntimeError, match=message):
+@pytest.mark.parametrize("text", ["(!) n/a", "", "0.5"])
+def test_a_metric_that_ncu_does_not_have_is_an_error(monkeypatch, tmp_path, text):
+    install(monkeypatch, tmp_path).answer(raw=launches(**{METRICS["loads"]: text}))
+    with pytest.raises(ProfilingError, match="smsp__sass_inst_executed_op_shared_ld"):
         count_all()
 
 
-def test_without_ncu_there_is_nothing_to_profile_with(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(RuntimeError, match="not on PATH"):
+@pytest.mark.parametrize(("raw", "message"), [("", "no kernel"), (raw_page(("another", {"x": 1})), "saw .*another")])
+def test_other_kernels_than_were_launched(monkeypatch, tmp_path, raw, message):
+    install(monkeypatch, tmp_path).answer(raw=raw)
+    with pytest.raises(ProfilingError, match=message):
         count_all()
 
 
-def test_counts_that_cannot_be_read_end_in_a_message(monkeypatch, capsys):
-    def profile():
-        raise ValueError("ncu gave 'n/a'")
+def benchmark(monkeypatch, *arguments):
+    """The exit status of the command."""
+    monkeypatch.setattr(nsight, "missing_gpu", lambda: None)
+    machine = SimpleNamespace(this_machine=lambda: Machine(*[""] * len(fields(Machine))))
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", machine)
+    monkeypatch.setattr(sys, "argv", ["bank_conflicts", *arguments])
+    return bank_conflicts.main()
 
-    monkeypatch.setattr(bank_conflicts, "missing_gpu", lambda: None)
-    monkeypatch.setattr(bank_conflicts, "count_all", profile)
-    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=None))
-    monkeypatch.setattr(sys, "argv", ["bank_conflicts"])
-    assert bank_conflicts.main() == 1
-    assert "n/a" in capsys.readouterr().err
+
+def test_results_are_written_and_shown(monkeypatch, tmp_path, capsys):
+    install(monkeypatch, tmp_path).answer(raw=launches())
+    out = tmp_path / "results.json"
+    assert benchmark(monkeypatch, "--out", str(out)) == 0
+    assert len(json.loads(out.read_text())["kernels"]) == len(CASES)
+    assert "double_buffered" in capsys.readouterr().out
+
+
+def test_counts_that_cannot_be_read_end_in_a_message(monkeypatch, tmp_path, capsys):
+    install(monkeypatch, tmp_path).answer(output="==ERROR== ERR_NVGPUCTRPERM", status=1, writes=False)
+    out = tmp_path / "results.json"
+    assert benchmark(monkeypatch, "--out", str(out)) == 1
+    assert "may not read" in capsys.readouterr().err and not out.exists()
+
+
+def test_where_ncu_watches_kernels_are_launched(monkeypatch):
+    launched = []
+    monkeypatch.setattr(bank_conflicts, "launch_all", lambda: launched.append(1))
+    assert benchmark(monkeypatch, "--launch") == 0 and launched == [1]
 
 
 def ways(words):

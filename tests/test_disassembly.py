@@ -7,7 +7,7 @@ import pytest
 from tiledmm import disassembly, errors
 from tiledmm.architectures import TARGETS
 from tiledmm.codegen import render, specialize
-from tiledmm.disassembly import Access, disassemble, parse
+from tiledmm.disassembly import Access, Instruction, disassemble, parse
 
 TEXT = """
 .text.kernel:
@@ -48,6 +48,7 @@ def test_what_nvdisasm_prints():
         ("load", "generic", 1, (570,), 0x19E0),
     ]
     assert code.opcodes["FFMA"] == 2 and code.opcodes["LDS"] == 3
+    assert len(code.instructions) == 13 and code.instructions[0x19F0] == Instruction("FFMA", (570,))
 
 
 def test_bank_conflicts():
@@ -69,7 +70,7 @@ def test_bank_conflicts():
 
 
 def test_nothing_at_all():
-    assert parse([]) == disassembly.MachineCode((), {})
+    assert parse([]) == disassembly.MachineCode((), {}, {})
 
 
 @pytest.fixture

@@ -40,6 +40,11 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
         yield _whole_file(folder, name) or _written(folder, name, _machine_code(source, symbol, options))
 
 
+def machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
+    """A kernel's machine code, kept nowhere. Arguments and errors are ``cubin_file``'s."""
+    return _machine_code(source, symbol, (*options, *_CUPYS_OPTIONS))
+
+
 def _whole_file(folder: str, name: str) -> Path | None:
     """A file of this name is named after what is in it, too: one that was cut off or changed is as none."""
     for path in Path(folder).glob(f"{name}-*.cubin"):

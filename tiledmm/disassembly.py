@@ -53,12 +53,26 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction.
+
+    Attributes:
+        opcode: Its name without modifiers.
+        lines: The source line it stands in, then the lines at which the functions it was inlined from were called.
+    """
+
+    opcode: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MachineCode:
     """A kernel in machine code.
 
     Attributes:
         accesses: Its instructions that access memory, in order. Those that are never carried out are left out.
         opcodes: How many there are of each instruction, by its name without modifiers.
+        instructions: All of them, by their place in the function.
         bank_conflicts: How many float32 multiply-adds (FFMA) read three registers of one bank, of two that there are,
             each for itself: that takes a cycle more. An operand that the instruction before kept (``.reuse``) is not
             read. Source: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018).
@@ -66,6 +80,7 @@ class MachineCode:
 
     accesses: tuple[Access, ...]
     opcodes: dict[str, int]
+    instructions: dict[int, Instruction]
     bank_conflicts: int = 0
 
 
@@ -82,13 +97,22 @@ def disassemble(source: str, symbol: str, target: str) -> MachineCode:
         MissingDependencyError: If NVRTC or nvdisasm is not installed; the message has the command to install it.
         CompilationError: If the source does not compile.
     """
-    cubin = compile_for(source, symbol, target, lineinfo=True).cubin
+    return disassemble_cubin(compile_for(source, symbol, target, lineinfo=True).cubin)
+
+
+def disassemble_cubin(cubin: bytes) -> MachineCode:
+    """Takes machine code of one kernel apart; lines are those that it has (``-lineinfo``).
+
+    Raises:
+        MissingDependencyError: If nvdisasm is not installed; the message has the command to install it.
+        CompilationError: If it cannot read the code.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "kernel.cubin"
         file.write_bytes(cubin)
         done = subprocess.run([str(nvdisasm()), "-c", "-gi", str(file)], capture_output=True, text=True)
     if done.returncode:
-        raise CompilationError(f"nvdisasm cannot read what NVRTC made for {target}: {done.stderr.strip()[:1000]}")
+        raise CompilationError(f"nvdisasm cannot read what NVRTC made: {done.stderr.strip()[:1000]}")
     return parse(done.stdout.splitlines())
 
 
@@ -96,6 +120,7 @@ def parse(lines: Iterable[str]) -> MachineCode:
     """What ``nvdisasm -c -gi`` printed of one kernel."""
     accesses: list[Access] = []
     opcodes: dict[str, int] = {}
+    instructions: dict[int, Instruction] = {}
     chain: list[int] = []
     conflicts = 0
     kept: dict[int, int] = {}  # registers that the instruction before kept, by the operand's place
@@ -112,14 +137,16 @@ def parse(lines: Iterable[str]) -> MachineCode:
         fresh = True
         name, *modifiers = match["opcode"].split(".")
         opcodes[name] = opcodes.get(name, 0) + 1
+        offset = int(match["offset"], 16)
+        instructions[offset] = Instruction(name, tuple(chain))
         registers = [_REGISTER.match(operand.strip()) for operand in match["operands"].split(",")[1:]]
         read = {int(each[1]) for place, each in enumerate(registers) if each and kept.get(place) != int(each[1])}
         conflicts += name == "FFMA" and len(read) == 3 and len({register % 2 for register in read}) == 1
         kept = {place: int(each[1]) for place, each in enumerate(registers) if each and each[2]}
         if name in _KINDS and not (match["guard"] or "").startswith("@!PT"):
             width = next((_BYTES[modifier] for modifier in modifiers if modifier in _BYTES), 4)
-            accesses.append(Access(_KINDS[name], _SPACES[name], width, tuple(chain), int(match["offset"], 16)))
-    return MachineCode(tuple(accesses), opcodes, conflicts)
+            accesses.append(Access(_KINDS[name], _SPACES[name], width, tuple(chain), offset))
+    return MachineCode(tuple(accesses), opcodes, instructions, conflicts)
 
 
 @functools.lru_cache(maxsize=1)

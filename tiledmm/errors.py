@@ -15,6 +15,7 @@ Each derives from the builtin that NumPy (and, where it differs, CuPy) raises fo
     ├── DeviceError             RuntimeError           no GPU, the wrong GPU, or one that is too old
     ├── CompilationError        RuntimeError           a kernel that does not compile
     ├── SimulationError         RuntimeError           a kernel that the simulator found something wrong with
+    ├── ProfilingError          RuntimeError           Nsight Compute is missing, or could not do its work
     └── MissingDependencyError  ImportError            an optional package that is needed now
 """
 
@@ -69,6 +70,10 @@ class CompilationError(TiledmmError, RuntimeError):
 
 class SimulationError(TiledmmError, RuntimeError):
     """A kernel that the simulator found something wrong with; the message names lines, blocks and threads."""
+
+
+class ProfilingError(TiledmmError, RuntimeError):
+    """Nsight Compute is not installed, may not read the counters, or profiled something else; the message says why."""
 
 
 class MissingDependencyError(TiledmmError, ImportError):

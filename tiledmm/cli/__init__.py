@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, tune
+from tiledmm.cli import compare, profile, tune
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -48,7 +48,7 @@ def _tiledmm(
 
 # By what they are for, as help lists them.
 _COMMANDS = {
-    "Measure": (compare.compare, tune.tune),
+    "Measure": (compare.compare, profile.profile, tune.tune),
 }
 
 

@@ -1,0 +1,66 @@
+"""Writes down what ncu prints, for tests of what reads it: ``python -m tests.profile.record --out FOLDER``, on a GPU.
+
+``raw.csv`` and ``source.csv`` are of two small kernels, and belong into ``tests/profile/recorded/``. The other files
+are to be looked at: ``shown.txt``, what ``tiledmm profile`` shows of more variants, and ``ncu.txt``, what ncu says of
+itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tiledmm.bench.records import Rung, Size
+from tiledmm.errors import ProfilingError
+from tiledmm.profile import ncu
+from tiledmm.profile.collection import command_of
+
+#: Where the recorded pages are kept.
+FOLDER = Path(__file__).parent / "recorded"
+
+#: What is recorded: bank conflicts of ``tiled``, none of ``tiled_padded``, which was counted before
+#: (``benchmarks/results/bank_conflicts.json``).
+RUNGS, SIZE, LAYOUT = (Rung("tiled", 32), Rung("tiled_padded", 32)), Size(512, 512, 512), "NT"
+
+_SHOWN = (
+    ("tiled", "tiled_padded", "warp_tiled", "auto", "cublas", "--size", "2048", "--layout", "NT"),
+    ("naive", "coalesced", "double_buffered", "--size", "1024"),
+    ("wgmma", "tensor_core", "cublas", "--size", "4096", "--dtype", "float16"),
+    ("tiled", "--size", "512", "--json"),
+    ("tiled", "--size", "512", "--csv"),
+)
+
+
+def main() -> None:
+    """Records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where the files go")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    found = ncu.find_ncu()
+    if found is None:
+        sys.exit("ncu is not installed here")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True).stdout
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder, "recorded.ncu-rep")
+            command = ncu.profile(command_of(RUNGS, SIZE, "float32", LAYOUT), report)
+            said += f"\nasked for, and had: {command_of(RUNGS, SIZE, 'float32', LAYOUT) == command}\n"
+            (out / "raw.csv").write_text(ncu.page(report, *ncu.RAW), encoding="utf-8")
+            (out / "source.csv").write_text(ncu.page(report, *ncu.SOURCE), encoding="utf-8")
+    except ProfilingError as error:
+        said += f"\n{error}\n"
+    (out / "ncu.txt").write_text(said, encoding="utf-8")
+    with (out / "shown.txt").open("w", encoding="utf-8") as file:
+        for words in _SHOWN:
+            print(f"\n$ tiledmm profile {' '.join(words)}", file=file, flush=True)
+            line = [sys.executable, "-m", "tiledmm", "profile", *words]
+            status = subprocess.run(line, stdout=file, stderr=subprocess.STDOUT).returncode
+            print(f"exit status {status}", file=file, flush=True)
+
+
+if __name__ == "__main__":
+    main()

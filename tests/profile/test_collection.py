@@ -1,0 +1,125 @@
+"""From variants to profiles, with an ncu that is made up and kernels that are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.profile.fake_ncu import install, raw_page, source_page
+from tiledmm.bench.records import Rung, Size
+from tiledmm.codegen import Specialization, specialize
+from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
+from tiledmm.operands import Array
+from tiledmm.profile import collection, target
+from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
+from tiledmm.profile.records import METRICS
+
+SIZE = Size(512, 256, 128)
+TILED, PADDED = (specialize(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
+RUNGS = (Rung("tiled", 32), Rung("cublas"))
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Specialization]]:
+    """What each variant launches; their machine code is not asked for."""
+    kernels: dict[str, list[Specialization]] = {"tiled": [TILED], "cublas": []}
+
+    def no_lines(specialization: Specialization, target: str) -> None:
+        raise MissingDependencyError("no nvdisasm in this test")
+
+    monkeypatch.setattr(collection, "launched", lambda rung, *product: kernels[rung.variant])
+    monkeypatch.setattr(collection, "machine_code_with_lines", no_lines)
+    monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")
+    return kernels
+
+
+def test_the_command_says_what_is_run() -> None:
+    line = command_of([*RUNGS, Rung("auto")], SIZE, "float16", "NT").line("ncu", "x.ncu-rep")
+    i = line.index("tiledmm.profile.target")
+    assert line[i - 1] == "-m" and line[i + 1 :] == ["512x256x128", "float16", "NT", "tiled:32", "cublas", "auto"]
+    assert line[line.index("--profile-from-start") + 1] == "off"
+    assert line[line.index("--metrics") + 1].split(",") == list(METRICS.values())
+    assert [target.parse_rung(word) for word in line[i + 4 :]] == [*RUNGS, Rung("auto")]
+
+
+def test_a_product_by_two_variants(
+    known: dict[str, list[Specialization]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = install(monkeypatch, tmp_path)
+    time = METRICS["nanoseconds"]
+    fake.answer(
+        raw=raw_page((TILED.symbol, {time: 9000}), ("void split(int)", {time: 10}), ("nvjet", {time: 4000})),
+        source=source_page((TILED.symbol, [("EXIT ;", {})]), ("split", []), ("nvjet", [])),
+    )
+    kept = tmp_path / "kept.ncu-rep"
+    found = collect(RUNGS, SIZE, "float32", "NT", report=kept)
+    assert kept.read_text() == "a report" and str(kept) in found.command
+    tiled, cublas = found.profiles
+    assert (tiled.label, tiled.kernel, tiled.nanoseconds, tiled.others) == ("tiled 32", TILED.symbol, 9000, {})
+    assert tiled.note.startswith("no source lines") and tiled.lines == ()
+    assert (cublas.kernel, cublas.nanoseconds, cublas.others) == ("nvjet", 4000, {"void split(int)": 10})
+    assert cublas.note == ""
+
+
+def test_nothing_is_kept_of_a_run_that_failed(
+    known: dict[str, list[Specialization]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = install(monkeypatch, tmp_path)
+    fake.answer(output="==ERROR== ERR_NVGPUCTRPERM", status=1, writes=False)
+    kept = tmp_path / "kept.ncu-rep"
+    kept.write_text("of before")
+    with pytest.raises(ProfilingError, match="may not read"):
+        collect(RUNGS, SIZE, report=kept)
+    assert kept.read_text() == "of before"
+
+
+@pytest.mark.parametrize(
+    ("expected", "names", "counts"),
+    [
+        ([[TILED], [PADDED, TILED]], [TILED, PADDED, TILED], [1, 2]),
+        ([[], [TILED]], ["nvjet", "splitk", TILED], [2, 1]),
+        ([[TILED], []], [TILED, "nvjet"], [1, 1]),
+    ],
+)
+def test_launches_are_shared_out(
+    expected: list[list[Specialization]], names: list[Specialization | str], counts: list[int]
+) -> None:
+    assert shares(expected, [each if isinstance(each, str) else each.symbol for each in names]) == counts
+
+
+@pytest.mark.parametrize(
+    ("expected", "names"),
+    [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"]), ([[]], [TILED.symbol])],
+)
+def test_launches_that_were_not_expected(expected: list[list[Specialization]], names: list[str]) -> None:
+    with pytest.raises(ProfilingError, match="ncu saw"):
+        shares(expected, names)
+
+
+@pytest.mark.parametrize(("letter", "strides"), [("N", (20, 4)), ("T", (4, 12)), ("G", (40, 8))])
+def test_operands_without_data(letter: str, strides: tuple[int, int]) -> None:
+    np = pytest.importorskip("numpy")
+    assert collection._laid_out((3, 5), np.dtype("f4"), letter) == Array((3, 5), strides, np.dtype("f4"))
+
+
+def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where B's transpose is read, conflicts are where the source has them. Needs CuPy, NVRTC and nvdisasm."""
+    pytest.importorskip("cupy")
+    try:
+        code, source = machine_code_with_lines(TILED, "sm_90")
+    except (MissingDependencyError, CompilationError, RuntimeError, OSError) as error:
+        pytest.skip(str(error))
+    load = next(i for i, text in enumerate(source.splitlines(), start=1) if "frag_b[j] = Bs[" in text)
+    instructions = [
+        (f"{each.opcode}.X R1, [R2] ;", {"stall_mio": 5 if load in each.lines else 0, "stall_selected": 1})
+        for each in code.instructions.values()
+    ]
+    fake = install(monkeypatch, tmp_path)
+    fake.answer(raw=raw_page((TILED.symbol, {})), source=source_page((TILED.symbol, instructions)))
+    monkeypatch.setattr(collection, "launched", lambda rung, *product: [TILED])
+    monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")
+    (found,) = collect(RUNGS[:1], SIZE, "float32", "NT").profiles
+    assert found.note == ""
+    (line,) = found.lines
+    assert (line.number, line.share, set(line.waits)) == (load, 1, {"mio_throttle"})

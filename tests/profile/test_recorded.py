@@ -1,0 +1,46 @@
+"""What ncu printed on a GPU (``tests/profile/record.py``) is read as it was meant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.bank_conflicts import RESULTS
+from tests.profile.record import FOLDER, RUNGS
+from tiledmm.codegen import specialize
+from tiledmm.profile.ncu import parse_raw, parse_source
+from tiledmm.profile.records import reduced
+from tiledmm.profile.words import words
+
+pytestmark = pytest.mark.skipif(not (FOLDER / "raw.csv").exists(), reason="nothing was recorded yet")
+
+SYMBOLS = [specialize(rung.variant, tile=rung.tile, layout="NT").symbol for rung in RUNGS]
+
+
+def test_every_metric_is_there_and_the_conflicts_are_those_counted_before() -> None:
+    launches = parse_raw((FOLDER / "raw.csv").read_text(encoding="utf-8"))
+    assert [each.name for each in launches] == SYMBOLS
+    counted = {row["symbol"]: row for row in json.loads(RESULTS.read_text())["kernels"]}
+    for launch in launches:
+        found, before = reduced("x", launch), counted[launch.name]
+        assert found.missing == ()
+        assert found.shared_wavefronts == before["wavefronts"]
+        assert found.ideal_shared_wavefronts == before["ideal_wavefronts"]
+        for name in ("sm_throughput", "memory_throughput", "dram_throughput", "issued", "occupancy", "l2_hit_rate"):
+            assert 0 < getattr(found, name) <= 1.01, name
+        assert sum(found.waits.values()) > 100
+        assert 2 <= len(words(found)) <= 5
+
+
+def test_instructions_add_up_to_their_kernel() -> None:
+    launches = parse_raw((FOLDER / "raw.csv").read_text(encoding="utf-8"))
+    for launch, counted in zip(
+        launches, parse_source((FOLDER / "source.csv").read_text(encoding="utf-8")), strict=True
+    ):
+        assert counted.name == launch.name
+        assert [place for place, *_ in counted.rows] == [16 * i for i in range(len(counted.rows))]
+        numbers = [each for *_, each in counted.rows]
+        assert sum(each.get("L1 Wavefronts Shared", 0) for each in numbers) == reduced("x", launch).shared_wavefronts
+        barrier = sum(each.get("stall_barrier", 0) for each in numbers)
+        assert barrier == reduced("x", launch).waits.get("barrier", 0)

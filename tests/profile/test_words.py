@@ -1,0 +1,85 @@
+"""What a profile is in words: the limit by its number, then what costs most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tiledmm.profile.records import Line, Profile
+from tiledmm.profile.words import words
+
+IDLE = Profile(
+    "x", "tiledmm_x", sm_throughput=0.4, memory_throughput=0.4, dram_throughput=0.1, shared_throughput=0.3,
+    tensor_active=0.0, issued=0.4, shared_wavefronts=100, ideal_shared_wavefronts=100, global_sectors=100,
+    ideal_global_sectors=100, occupancy=0.9, possible_occupancy=1.0, waits={"long_scoreboard": 60, "selected": 40},
+)  # fmt: skip
+
+
+def test_nothing_is_near_its_peak() -> None:
+    limit, waits = words(IDLE)
+    assert limit.startswith("Bound by latency") and "the SMs at 40%" in limit and "the schedulers at 40%" in limit
+    assert waits == "Warps wait 60% of their time for data from global memory (long scoreboard)."
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ({"dram_throughput": 0.85, "memory_throughput": 0.85}, "Bound by memory: it works at 85% of its peak."),
+        ({"tensor_active": 0.9, "issued": 0.3}, "Bound by the tensor cores: they work in 90%"),
+        ({"shared_throughput": 0.95, "memory_throughput": 0.95}, "Bound by shared memory: it serves 95%"),
+        ({"issued": 0.87, "sm_throughput": 0.87}, "Bound by the issue of instructions: a scheduler issues one in 87%"),
+        ({"memory_throughput": 0.9}, "Bound by the way to memory: the busiest of caches and buses works at 90%"),
+        ({"sm_throughput": 0.9}, "Bound by an arithmetic pipe: the busiest part of an SM works at 90%"),
+    ],
+)
+def test_what_is_busiest_comes_first(figures: dict[str, float], expected: str) -> None:
+    assert words(replace(IDLE, **figures))[0].startswith(expected)  # type: ignore[arg-type]
+
+
+def test_bank_conflicts() -> None:
+    found = words(replace(IDLE, shared_wavefronts=3200, ideal_shared_wavefronts=800))
+    assert "Bank conflicts take 75% of shared memory's wavefronts: 3,200, where 800 would do." in found
+    assert not any("conflicts" in each for each in words(replace(IDLE, shared_wavefronts=105)))
+
+
+def test_accesses_that_are_not_coalesced() -> None:
+    found = words(replace(IDLE, global_sectors=800, load_sectors=640, load_requests=20))
+    assert "Accesses to global memory touch 8 times the sectors that they need (32 a load)." in found
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("mio_throttle", "in the queue to shared memory (MIO throttle)"),
+        ("barrier", "for others at a barrier"),
+        ("short_scoreboard", "for data from shared memory (short scoreboard)"),
+        ("something_new", "for something_new"),
+    ],
+)
+def test_what_warps_wait_for(reason: str, expected: str) -> None:
+    found = words(replace(IDLE, waits={reason: 50, "selected": 30, "wait": 15, "barrier_": 5}))
+    (sentence,) = [each for each in found if each.startswith("Warps wait")]
+    assert "50% of their time for" in sentence and expected in sentence
+    assert "15%" in sentence and "barrier_" not in sentence
+
+
+def test_the_worst_line() -> None:
+    line = Line(7, "__syncthreads();", {"barrier": 60}, 0.6)
+    assert words(replace(IDLE, lines=(line,)))[-1] == "60% of all waiting is at line 7: __syncthreads();"
+    assert len(words(replace(IDLE, lines=(replace(line, share=0.05),)))) == 2
+
+
+def test_few_warps() -> None:
+    held = replace(IDLE, occupancy=0.12, possible_occupancy=0.125, registers=229, registers_limit=1, shared_limit=5)
+    assert words(held)[-1] == "An SM holds 12% of the warps that it can, limited by 229 registers a thread."
+    assert "blocks are few" in words(replace(held, possible_occupancy=0.5))[-1]
+    assert words(replace(held, registers_limit=None, shared_limit=None))[-1].endswith("that it can.")
+
+
+def test_five_sentences_at_most_and_none_of_nothing() -> None:
+    worst = replace(
+        IDLE, shared_wavefronts=3200, global_sectors=800, occupancy=0.1, lines=(Line(1, "x", {"wait": 1}, 1.0),)
+    )
+    assert len(words(worst)) == 5
+    assert words(Profile("x", "k")) == []

@@ -1,0 +1,85 @@
+"""``tiledmm profile``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiledmm.cli import device
+from tiledmm.cli.arguments import names_of, sizes_of, tiles_of
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+
+if TYPE_CHECKING:
+    from tiledmm.bench.records import Rung
+
+
+def profile(
+    variants: Annotated[list[str], typer.Argument(help="Variants; 'auto' and 'cublas', too.", show_default=False)],
+    size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
+    tiles: Annotated[
+        str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
+    ] = "",
+    dtype: Annotated[str, typer.Option(help="Element type; tf32, too.")] = "float32",
+    layout: Annotated[
+        str, typer.Option(help="How A and B lie in memory: N rows contiguous, T columns, G neither.")
+    ] = "NN",
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Also keep what ncu wrote, for Nsight Compute's own window.", metavar="FILE.ncu-rep"),
+    ] = None,
+    print_command: Annotated[
+        bool, typer.Option("--print-command", help="Print the command line of ncu, and run nothing.")
+    ] = False,
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Show what limits kernels, by Nsight Compute: in numbers, in words and by source line.
+
+    Takes one product by each variant under ncu, which needs a GPU and permission for its counters. Clocks are left as
+    they are, caches are cold.
+
+        tiledmm profile tiled tiled_padded auto cublas --size 2048 --layout NT
+    """
+    import shlex
+
+    from tiledmm.bench.records import multiplying
+    from tiledmm.codegen import specialize
+    from tiledmm.profile.collection import collect, command_of
+    from tiledmm.profile.ncu import find_ncu
+    from tiledmm.profile.tables import lines_table, profiles_table
+    from tiledmm.profile.words import words
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    (product,) = sizes_of([size])
+    pair = layout.upper()
+    specialize("naive", layout=pair)
+    rungs = multiplying(_rungs(variants, tiles), dtype)
+    if print_command:
+        ncu = find_ncu() or "ncu"
+        typer.echo(shlex.join(command_of(rungs, product, dtype, pair).line(ncu, str(report or "profile.ncu-rep"))))
+        return
+    if reason := device.missing_gpu():
+        raise typer.BadParameter(f"ncu counts on a GPU, and there is none: {reason}; --print-command needs none")
+    found = collect(rungs, product, dtype, pair, report=report)
+    out.table(profiles_table(found.profiles, f"{product}  {dtype}  {pair}"))
+    for each in found.profiles:
+        out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in words(each)), ""]))
+        if each.lines:
+            out.table(lines_table(each))
+    typer.echo(shlex.join(found.command), err=out.for_programs)  # not wrapped: it is there to be copied
+    profiles = [{**asdict(each), "words": words(each)} for each in found.profiles]
+    out.end(ok=True, command=list(found.command), profiles=profiles)
+
+
+def _rungs(variants: list[str], tiles: str) -> list[Rung]:
+    """What is profiled, in ladder order; cuBLAS last."""
+    from tiledmm.bench.records import Rung, expand
+    from tiledmm.profile.target import CUBLAS
+
+    names = [name for text in variants for name in names_of(text)]
+    rungs = expand([name for name in names if name != CUBLAS], "all" if tiles == "all" else tiles_of(tiles) or None)
+    return rungs + ([Rung(CUBLAS)] if CUBLAS in names else [])

@@ -1,0 +1,194 @@
+"""From variants and a product to profiles: what is launched, under ncu, and what it wrote put together."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiledmm.bench.records import Rung, Size
+from tiledmm.codegen import Specialization, render
+from tiledmm.disassembly import MachineCode, disassemble_cubin
+from tiledmm.elements import compute_element
+from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
+from tiledmm.operands import Array, resolve
+from tiledmm.passes import schedule
+from tiledmm.profile import ncu
+from tiledmm.profile.records import METRICS, SECTION, Profile, reduced, with_lines
+from tiledmm.profile.target import CUBLAS, arguments
+from tiledmm.selection import kernel_of, precision_of, select
+
+#: How launches are picked, and that ncu leaves clocks as they are: at its own, memory would seem faster than it is.
+OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
+
+_OURS = "tiledmm_"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Profiles of several variants on one product.
+
+    Attributes:
+        command: The command line that ncu was run with.
+        profiles: A variant each.
+    """
+
+    command: tuple[str, ...]
+    profiles: tuple[Profile, ...]
+
+
+def command_of(rungs: Sequence[Rung], size: Size, dtype: str, layout: str) -> ncu.Command:
+    """What ncu is told for a product, by each of some variants."""
+    program = (sys.executable, "-m", "tiledmm.profile.target", *arguments(size, dtype, layout, rungs))
+    return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
+
+
+def collect(
+    rungs: Sequence[Rung], size: Size, dtype: str = "float32", layout: str = "NN", *, report: Path | None = None
+) -> Collection:
+    """Profiles variants on one product, on the current device.
+
+    Args:
+        rungs: Variants; ``"auto"`` and ``"cublas"``, too.
+        size: m, n, k.
+        dtype: Type of the operands and the result, by NumPy's name, or ``"tf32"``.
+        layout: How A and B lie in memory, see ``tiledmm.source``.
+        report: Where to keep what ncu wrote, for Nsight Compute's own window to show.
+
+    Raises:
+        ProfilingError: If ncu is missing, may not read the counters, or profiled something else.
+        TiledmmError: As ``tiledmm.matmul``, if a variant does not go with the product or the device.
+    """
+    every = [launched(rung, size, dtype, layout) for rung in rungs]  # before anything runs: mistakes are told at once
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "profile.ncu-rep")
+        command = ncu.profile(command_of(rungs, size, dtype, layout), file)
+        if report is not None:
+            shutil.copyfile(file, report)
+        launches, counted = ncu.raw_page(file), ncu.source_page(file)
+    if [each.name for each in counted] != [each.name for each in launches]:
+        counted = [ncu.Instructions(each.name, ()) for each in launches]
+    taken = iter(zip(launches, counted, strict=True))
+    profiles = []
+    for rung, specializations, count in zip(rungs, every, shares(every, [each.name for each in launches]), strict=True):
+        found = [next(taken) for _ in range(count)]
+        profiles.append(_profile(rung, specializations, found))
+    line = command.line(ncu.find_ncu() or "ncu", str(report or "profile.ncu-rep"))
+    return Collection(tuple(line), tuple(profiles))
+
+
+def launched(rung: Rung, size: Size, dtype: str, layout: str) -> list[Specialization]:
+    """The kernels that are launched for a product, in order; none that are known for ``"cublas"``.
+
+    Raises:
+        TiledmmError: As ``tiledmm.matmul``.
+    """
+    if rung.variant == CUBLAS:
+        return []
+    from tiledmm.compilation import raw_kernel
+    from tiledmm.launch import device_model
+    from tiledmm.tuned import table_of
+
+    kind = compute_element(dtype)
+    shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)
+    a, b, c = (_laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
+    model = device_model()
+    wanted = kernel_of(resolve(a, b, c), rung.variant, rung.tile, None, precision_of(kind), model)
+    choice = select(**wanted, table=table_of(model.gpu.name), model=model)
+    found = [
+        launch.specialization
+        for part in choice.parts
+        for launch in schedule(part.specialization, part.product.problem).launches
+    ]
+    for specialization in found:
+        raw_kernel(specialization)
+    return found
+
+
+def _laid_out(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
+    """What ``operand_sets`` makes, without its data."""
+    (rows, cols), step = shape, dtype.itemsize
+    strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
+    return Array(shape, strides[letter], dtype)
+
+
+def _profile(
+    rung: Rung, specializations: Sequence[Specialization], found: Sequence[tuple[ncu.Launch, ncu.Instructions]]
+) -> Profile:
+    """Of a variant's launches, the one that takes longest; the others by name and time."""
+    every = [reduced(rung.label, launch) for launch, _ in found]
+    longest = max(range(len(every)), key=lambda i: every[i].nanoseconds or 0.0)
+    others: dict[str, float] = {}
+    for i, each in enumerate(every):
+        if i != longest:
+            others[each.kernel] = others.get(each.kernel, 0.0) + (each.nanoseconds or 0.0)
+    profile, counted = replace(every[longest], others=others), found[longest][1]
+    if not specializations:
+        return profile
+    if not counted.rows:
+        return replace(profile, note="no source lines: this ncu counted nothing by instruction")
+    try:
+        code, source = machine_code_with_lines(specializations[longest], _target(specializations[longest]))
+    except (MissingDependencyError, CompilationError) as error:
+        return replace(profile, note=f"no source lines: {error}")
+    return with_lines(profile, counted, code, source)
+
+
+def machine_code_with_lines(specialization: Specialization, target: str) -> tuple[MachineCode, str]:
+    """What a kernel is compiled to when it runs, with line information, which changes none of it; and its source.
+
+    Raises:
+        MissingDependencyError: If there is no nvdisasm.
+        CompilationError: If it cannot read the code.
+    """
+    from tiledmm.compilation import COMPILE_OPTIONS
+    from tiledmm.cubins import machine_code
+
+    source = render(specialization)
+    options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")
+    return disassemble_cubin(machine_code(source, specialization.symbol, options)), source
+
+
+def _target(specialization: Specialization) -> str:
+    """What it is compiled for on the current device."""
+    import cupy
+
+    return specialization.variant.target or f"sm_{cupy.cuda.Device().compute_capability}"
+
+
+def shares(expected: Sequence[Sequence[Specialization]], names: Sequence[str]) -> list[int]:
+    """How many of the launches that ncu saw each variant made.
+
+    Args:
+        expected: The kernels of each variant, none where they are not known.
+        names: What ncu saw, in order.
+
+    Raises:
+        ProfilingError: If that is not what was launched.
+    """
+    found, begin = [], 0
+    for kernels in expected:
+        symbols = [each.symbol for each in kernels]
+        seen = names[begin : begin + len(symbols)]
+        if not symbols:
+            seen = list(_until_ours(names[begin:]))
+        if not seen or (symbols and list(seen) != symbols):
+            raise ProfilingError(f"ncu saw {list(names[begin:])}, where {symbols or ['a kernel of cuBLAS']} came next")
+        found.append(len(seen))
+        begin += len(seen)
+    if begin != len(names):
+        raise ProfilingError(f"ncu saw {list(names[begin:])} behind what was launched")
+    return found
+
+
+def _until_ours(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name.startswith(_OURS):
+            return
+        yield name

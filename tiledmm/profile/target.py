@@ -1,0 +1,59 @@
+"""The program that Nsight Compute watches: ``python -m tiledmm.profile.target SIZE TYPE LAYOUT VARIANT[:TILE]...``.
+
+Each product is taken once, to compile its kernels and to allocate, and once more between ``cudaProfilerStart`` and
+``cudaProfilerStop``: with ``--profile-from-start off`` ncu sees the launches of that one alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from tiledmm.bench.records import Rung, Size, parse_size
+
+#: What ``cupy.matmul`` is called here, as variants are.
+CUBLAS = "cublas"
+
+
+def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[Rung]) -> list[str]:
+    """The command line after ``-m tiledmm.profile.target``."""
+    names = [rung.variant if rung.tile is None else f"{rung.variant}:{rung.tile}" for rung in rungs]
+    return ["x".join(map(str, size)), dtype, layout, *names]
+
+
+def parse_rung(text: str) -> Rung:
+    """A variant with or without a tile, as it stands in the command line."""
+    name, _, tile = text.partition(":")
+    return Rung(name, int(tile) if tile else None)
+
+
+def main(words: Sequence[str]) -> None:
+    """Takes the products."""
+    import cupy
+
+    from tiledmm import matmul
+    from tiledmm.bench.comparison import cupy_takes, operand_sets
+    from tiledmm.elements import compute_element
+    from tiledmm.launch import cupy_matmul
+    from tiledmm.selection import precision_of
+
+    size, dtype, layout, *names = words
+    kind = compute_element(dtype)
+    a, b, c = operand_sets(parse_size(size), dtype, layout)[0]
+    runtime = cupy.cuda.runtime
+    for rung in map(parse_rung, names):
+        for watched in (False, True):
+            runtime.deviceSynchronize()
+            if watched:
+                runtime.profilerStart()
+            if rung.variant == CUBLAS:
+                with cupy_takes(kind):
+                    cupy_matmul(a, b, out=c)
+            else:
+                matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision_of(kind))
+            runtime.deviceSynchronize()
+        runtime.profilerStop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
