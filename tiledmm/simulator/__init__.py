@@ -23,6 +23,7 @@ import numpy as np
 from tiledmm.selection import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
+from tiledmm.simulator.requests import Request
 from tiledmm.simulator.simulate import Event, Settings, simulate
 from tiledmm.simulator.tracing import Trace, trace
 
@@ -34,6 +35,7 @@ __all__ = [
     "Lane",
     "LineCounts",
     "Report",
+    "Request",
     "SharedTraffic",
     "Trace",
     "Traffic",

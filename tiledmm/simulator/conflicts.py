@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.banks import ideal_wavefronts, wavefronts
+from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
 from tiledmm.simulator.simulate import Event
 from tiledmm.simulator.tracing import trace
-
-_BANKS = 32
-_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +60,7 @@ class BankAccess:
     @property
     def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
         """For each bank that is hit: each word asked of it, and the lanes that ask for it."""
-        found: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for lane in self.lanes:
-            for word in range(lane.address // _WORD_BYTES, -(-(lane.address + self.bytes) // _WORD_BYTES)):
-                found[word % _BANKS][word].append(lane.lane)
-        return {bank: {word: tuple(who) for word, who in sorted(found[bank].items())} for bank in sorted(found)}
+        return words_by_bank(((lane.lane, lane.address) for lane in self.lanes), self.bytes)
 
 
 def explain_conflicts(
@@ -108,7 +102,7 @@ def explain_conflicts(
     for event in recorded.events:
         x, y, z = event.thread
         number = x + width * (y + height * z)
-        if event.space == "shared" and number < _BANKS:
+        if event.space == "shared" and number < WARP:
             lanes[event.line, event.kind, event.array][number].append(event)
     widths = {}
     if machine:
@@ -130,7 +124,7 @@ def _access(
     size = next(iter(first.values())).bytes
     while size < machine_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
         size *= 2
-    addresses = [first[lane].address if lane in first else None for lane in range(_BANKS)]
+    addresses = [first[lane].address if lane in first else None for lane in range(WARP)]
     return BankAccess(
         line=line,
         text=text.strip(),
@@ -156,4 +150,4 @@ def _reaches(events: Iterable[Event], size: int) -> bool:
 
 
 def _banks_of(address: int, size: int) -> Iterable[int]:
-    return (word % _BANKS for word in range(address // _WORD_BYTES, -(-(address + size) // _WORD_BYTES)))
+    return (word % BANKS for word in range(address // WORD_BYTES, -(-(address + size) // WORD_BYTES)))

@@ -18,7 +18,7 @@ import numpy as np
 from tiledmm.simulator import toolchain
 
 SPACES = ("shared", "global")
-KINDS = ("load", "store", "copy")
+KINDS = ("load", "store", "copy", "arithmetic", "barrier")
 ORDERS = ("forward", "reverse", "random")
 
 #: In place of who wrote something: all blocks may read and write it at any time (``native/interface.h``).
@@ -86,7 +86,7 @@ class RawSite(Structure):
 
 
 class RawEvent(Structure):
-    """One access of one thread."""
+    """One access or operation of one thread, or a barrier of the block."""
 
     _fields_ = [
         ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
@@ -185,6 +185,7 @@ def execute(
     order: str = "forward",
     seed: int = 0,
     traced_block: int | None = None,
+    traced_arithmetic: bool = False,
     max_steps: int = 0,
     describe: Callable[[int, str], tuple[int, int, int]] | None = None,
     workers: int | None = None,
@@ -201,6 +202,7 @@ def execute(
         checks, counts: What to look at; the library must be instrumented for either.
         order, seed: In which order threads run between two barriers.
         traced_block: The block whose accesses are recorded one by one.
+        traced_arithmetic: Whether its floating-point operations are, too.
         max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
         describe: Group, and widest machine access in shared and in global memory, of a place in the code.
         workers: Cores to use; None for all.
@@ -227,7 +229,7 @@ def execute(
         checks=checks,
         counts=counts or traced_block is not None,
         order=ORDERS.index(order),
-        trace=traced_block is not None,
+        trace=0 if traced_block is None else 1 + traced_arithmetic,
         seed=seed,
         traced_block=traced_block or 0,
         max_steps=max_steps,

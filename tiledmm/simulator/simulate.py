@@ -44,6 +44,7 @@ class Settings:
         workers: Cores to use; None for all.
         progress: Called now and then with the blocks done and their number.
         traced_block: The block whose accesses are recorded one by one, or None.
+        traced_arithmetic: Whether its floating-point operations are, too.
         max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
     """
 
@@ -56,6 +57,7 @@ class Settings:
     workers: int | None = None
     progress: Callable[[int, int], None] | None = None
     traced_block: int | None = None
+    traced_arithmetic: bool = False
     max_steps: int = 0
 
     def __post_init__(self) -> None:
@@ -70,13 +72,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One access of one thread.
+    """One access of one thread, or one floating-point operation.
 
     Attributes:
         step: Barriers of the block that came before it.
         thread: (x, y, z).
-        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory).
-        space: ``"shared"`` or ``"global"``.
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory); or ``"arithmetic"``,
+            which has neither array nor element nor bytes.
+        space: ``"shared"``, ``"global"`` or ``"registers"``.
         array: ``"A"``, ``"B"`` and ``"C"`` in global memory; in shared memory, the name that it has in the source.
         element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
         bytes: What is moved.
@@ -97,11 +100,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A simulated call: its result, what it did, and the recorded accesses."""
+    """A simulated call: its result, what it did, and what was recorded: accesses, and the line of each barrier."""
 
     result: np.ndarray[Any, Any]
     report: Report
-    events: tuple[Event, ...]
+    events: tuple[Event, ...] = ()
+    barriers: tuple[int, ...] = ()
 
 
 def simulate(
@@ -207,7 +211,7 @@ class _Run:
             _Placed("C", result, spans[2]),
         ]
         if product.problem.is_empty:
-            return Simulation(result, self._report([], placed), ())
+            return Simulation(result, self._report([], placed))
         for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(_Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
@@ -223,13 +227,12 @@ class _Run:
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
-            events: tuple[Event, ...] = ()
-            if self.settings.traced_block is not None:
-                events = tuple(self.kernels[self.main].events(outcomes[0][self.main], placed))
+            kernel, outcome = self.kernels[self.main], outcomes[0][self.main]
+            events, barriers = tuple(kernel.events(outcome, placed)), kernel.barriers(outcome)
             result[...] = placed[2].view()
         finally:
             memory.release()
-        return Simulation(result, report, events)
+        return Simulation(result, report, events, barriers)
 
     def _launch(self, kernel: _Kernel, placed: list[_Placed], offsets: tuple[int, int, int]) -> machine.Outcome:
         starts = dict(zip("ABC", offsets, strict=True))
@@ -327,6 +330,7 @@ class _Kernel:
             order=settings.order,
             seed=settings.seed,
             traced_block=settings.traced_block,
+            traced_arithmetic=settings.traced_arithmetic,
             max_steps=settings.max_steps,
             describe=self._describe() if settings.machine else None,
             workers=settings.workers,
@@ -372,25 +376,34 @@ class _Kernel:
         """What the threads of the traced block did, in the order in which they did it here."""
         width, height = self.spec.block
         lines = self.lines.of(event.pc for event in outcome.events)
-        indices = {each.name: each.indices() for each in placed}
+        shared = list(zip((array.name for array in self.debug.shared_arrays()), self._shared_offsets, strict=True))
+        indices = {each.name: each.indices() for each in placed} if outcome.events else {}
+
+        @functools.cache  # threads come to the same places again and again
+        def find(space: str, address: int, size: int) -> tuple[str, tuple[int, ...]]:
+            if space == "shared":
+                name, begin = next((name, at) for name, (at, extent) in shared if at <= address < at + extent)
+                return name, ((address - begin) // size,)
+            operand = next(each for each in placed if each.begin <= address < each.begin + each.bytes)
+            flat = indices[operand.name][(address - operand.begin) // operand.itemsize]
+            return operand.name, tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
+
         for raw in outcome.events:
+            kind, space = machine.KINDS[raw.kind], machine.SPACES[raw.space]
+            if kind == "barrier":
+                continue
             thread = (raw.thread % width, raw.thread // width % height, raw.thread // (width * height))
-            if machine.SPACES[raw.space] == "shared":
-                name, begin = next(
-                    (array.name, offset)
-                    for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
-                    if offset <= raw.address < offset + size
-                )
-                element: tuple[int, ...] = ((raw.address - begin) // raw.bytes,)
-            else:
-                operand = next(each for each in placed if each.begin <= raw.address < each.begin + each.bytes)
-                name = operand.name
-                flat = indices[name][(raw.address - operand.begin) // operand.itemsize]
-                element = tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
-            yield Event(
-                raw.step, thread, machine.KINDS[raw.kind], machine.SPACES[raw.space], name, element, raw.bytes,
-                raw.address, lines[raw.pc],
-            )  # fmt: skip
+            if kind == "arithmetic":
+                yield Event(raw.step, thread, kind, "registers", "", (), 0, 0, lines[raw.pc])
+                continue
+            name, element = find(space, raw.address, raw.bytes)
+            yield Event(raw.step, thread, kind, space, name, element, raw.bytes, raw.address, lines[raw.pc])
+
+    def barriers(self, outcome: machine.Outcome) -> tuple[int, ...]:
+        """The line of each barrier that the traced block came to."""
+        places = [raw.pc for raw in outcome.events if machine.KINDS[raw.kind] == "barrier"]
+        lines = self.lines.of(places)
+        return tuple(lines[place] for place in places)
 
     @property
     def _shared_offsets(self) -> list[tuple[int, int]]:

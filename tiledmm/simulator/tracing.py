@@ -1,4 +1,4 @@
-"""What each thread of a block touched, access by access: for drawings and animations."""
+"""What each thread of a block touched, access by access, and each warp: for drawings and animations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from tiledmm.codegen import Specialization, specialize
 from tiledmm.selection import precision_of
+from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.simulate import Event, Settings, simulate
 
 
@@ -25,6 +26,7 @@ class Trace:
         traced_block: Number of the block.
         text: The kernel's source.
         events: Its accesses. Those of a thread stand in the order in which it makes them.
+        barriers: The source line of each barrier that it came to: the first ends step 0, and so on.
     """
 
     symbol: str
@@ -34,12 +36,25 @@ class Trace:
     traced_block: int
     text: str
     events: tuple[Event, ...]
+    barriers: tuple[int, ...]
 
     def steps(self) -> Iterator[tuple[int, tuple[Event, ...]]]:
         """What happened before the first barrier, between the first and the second, and so on."""
         last = max((event.step for event in self.events), default=-1)
         for step in range(last + 1):
             yield step, tuple(event for event in self.events if event.step == step)
+
+    def requests(self, warp: int = 0) -> tuple[Request, ...]:
+        """What one warp of the block did, access by access, its lanes put side by side.
+
+        Example:
+            >>> recorded = trace("tiled", tile=32, layout="NT")
+            >>> [(request.array, request.units) for request in recorded.requests() if request.kind == "load"][2:4]
+            [('As', 1), ('Bs', 32)]
+        """
+        width, height, _ = self.block
+        numbered = ((x + width * (y + height * z), event) for event in self.events for x, y, z in [event.thread])
+        return requests((number % WARP, event) for number, event in numbered if number // WARP == warp)
 
     def json(self) -> str:
         """All of it, as JSON."""
@@ -54,6 +69,7 @@ def trace(
     layout: str = "NN",
     sizes: tuple[int, int, int] | None = None,
     block: int = 0,
+    arithmetic: bool = False,
     target: str = "sm_90",
 ) -> Trace:
     """Runs a kernel on a small product and records what one block does.
@@ -63,6 +79,7 @@ def trace(
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
         sizes: m, n, k; as many as one block computes in two steps along K, if None.
         block: Number of the block to record.
+        arithmetic: Whether its floating-point operations are recorded, too.
         target: The GPU to be.
 
     Example:
@@ -85,11 +102,11 @@ def trace(
         tile=tile,
         precision=precision_of(spec.compute),
         source=None,
-        settings=Settings(counts=False, target=target, traced_block=block, workers=1),
+        settings=Settings(counts=False, target=target, traced_block=block, traced_arithmetic=arithmetic, workers=1),
     )
     report = done.report
     report.check()
-    return Trace(report.symbol, (m, n, k), report.grid, report.block, block, report.text, done.events)
+    return Trace(report.symbol, (m, n, k), report.grid, report.block, block, report.text, done.events, done.barriers)
 
 
 def _one_block(spec: Specialization) -> tuple[int, int, int]:

@@ -169,6 +169,7 @@ void Joiner::finish(Worker& w) {
 }
 
 void count_request(Worker& w, const Request& r) {
+    if (!w.run->sites[r.site].bytes) return;   // arithmetic, in a trace
     count_source(w, r);
     if (w.run->launch.describe) w.joiner.take(w, r);
 }
@@ -203,15 +204,15 @@ void flush(Worker& w, unsigned warp) {
     Run& run = *w.run;
     const unsigned first = warp * WARP;
     const unsigned lanes = run.threads - first < WARP ? run.threads - first : WARP;
-    if (run.launch.trace && w.block_number == run.launch.traced_block) {
+    if (is_traced(w, ACCESSES)) {
         for (unsigned lane = 0; lane < lanes; ++lane)
             for (unsigned i = 0; i < w.logged[lane]; ++i) {
                 const uint64_t entry = lane_log(w, lane)[i];
                 const Site& site = run.sites[entry >> 1 & 0x3fff];
                 const uintptr_t address = entry >> 16;
-                const bool shared = (entry & 1) == SHARED;
+                const bool shared = site.bytes && (entry & 1) == SHARED;
                 w.trace.push_back({site.pc, shared ? address - w.shared_base : address, w.barriers - w.barriers_before, first + lane, site.bytes,
-                                   site.kind, static_cast<uint32_t>(entry & 1)});
+                                   site.bytes ? site.kind : ARITHMETIC, static_cast<uint32_t>(entry & 1)});
             }
     }
     bool alike = true;

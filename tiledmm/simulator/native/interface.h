@@ -4,7 +4,8 @@
 #include <cstdint>
 
 enum Space : uint32_t { SHARED, GLOBAL };
-enum Kind : uint32_t { LOAD, STORE, COPY };   // COPY: cp.async, from global to shared memory
+enum Kind : uint32_t { LOAD, STORE, COPY, ARITHMETIC, BARRIER };   // COPY: cp.async, from global to shared memory; the last two in a trace alone
+enum Traced : uint32_t { NOTHING, ACCESSES, AND_ARITHMETIC };
 enum Order : uint32_t { FORWARD, REVERSE, RANDOM };
 
 enum FindingKind : uint32_t {
@@ -74,7 +75,7 @@ struct SiteCounts {
     Counts source[2], machine[2];   // by space
 };
 
-struct TraceEvent {
+struct TraceEvent {   // arithmetic and a block's barriers have no address, and a barrier no thread
     uint64_t pc, address, step;
     uint32_t thread, bytes, kind, space;
 };

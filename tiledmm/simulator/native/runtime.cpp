@@ -172,6 +172,8 @@ void run_block(Worker& w, uint64_t number) {
             w.current = nullptr;
         }
         // A GPU lets those that wait go on once the others have ended.
+        if (is_traced(w, ACCESSES))
+            w.trace.push_back({reinterpret_cast<uint64_t>(waits->barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
         ++w.barriers;
         if (run.launch.counts) ++w.counts[find_site(run, waits->barrier, 0, LOAD)].barriers;
         ++w.epoch;
@@ -331,7 +333,10 @@ unsigned tiledmm_shared_offset(const void* shared) {
 
 void tiledmm_count_flops(unsigned operations) {
     Worker& w = *worker;
-    if (w.run->launch.counts) w.counts[find_site(*w.run, CALLER, 0, LOAD)].flops += operations;
+    if (!w.run->launch.counts) return;
+    const unsigned site = find_site(*w.run, CALLER, 0, LOAD);
+    w.counts[site].flops += operations;
+    if (is_traced(w, AND_ARITHMETIC)) record(w, 0, site, SHARED);
 }
 
 // ---- what Python calls ----

@@ -164,5 +164,10 @@ struct Run {
     Site sites[SITES];
 };
 
+// Whether what the current block does is recorded, in so much detail.
+ALWAYS_INLINE bool is_traced(const Worker& w, Traced detail) {
+    return w.run->launch.trace >= detail && w.block_number == w.run->launch.traced_block;
+}
+
 // Small enough for the static storage that a dynamically loaded library may have.
 __attribute__((tls_model("initial-exec"))) thread_local Worker* worker = nullptr;

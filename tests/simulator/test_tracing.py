@@ -1,0 +1,87 @@
+"""Traces by warp: requests, barriers and arithmetic. Traces by thread are in test_reports.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tiledmm import simulator
+from tiledmm.simulator import trace
+from tiledmm.simulator.requests import requests
+from tiledmm.simulator.simulate import Event
+
+
+def text_of(recorded, line):
+    return recorded.text.splitlines()[line - 1]
+
+
+def test_what_a_warp_does_in_order():
+    recorded = trace("tiled", tile=8, arithmetic=True)
+    done = [(each.step, each.kind, each.array) for each in recorded.requests(1)]
+    copies = [("load", "A"), ("store", "As"), ("load", "B"), ("store", "Bs")]
+    products = [("load", "As"), ("load", "Bs"), ("arithmetic", "")] * 8
+    steps = [*((0, *each) for each in copies), *((1, *each) for each in products)]
+    steps += [*((2, *each) for each in copies), *((3, *each) for each in products), (4, "store", "C")]
+    assert done == steps
+    assert all(each.lanes == tuple(range(32)) for each in recorded.requests(1))
+    assert "multiply_add" in text_of(recorded, next(x.line for x in recorded.requests() if x.kind == "arithmetic"))
+
+
+def test_arithmetic_is_recorded_when_asked_for():
+    assert {event.kind for event in trace("tiled", tile=8).events} == {"load", "store"}
+    events = [event for event in trace("tiled", tile=8, arithmetic=True).events if event.kind == "arithmetic"]
+    assert len(events) == 8 * 8 * 16  # a multiply-add for each element of the block and step of k
+    assert {(x.space, x.array, x.element, x.bytes, x.address) for x in events} == {("registers", "", (), 0, 0)}
+
+
+def test_lines_of_barriers():
+    recorded = trace("tiled", tile=8)
+    assert [text_of(recorded, line).split()[0] for line in recorded.barriers] == ["__syncthreads();"] * 4
+    first, second, *_ = recorded.barriers
+    assert recorded.barriers == (first, second) * 2 and first < second
+    assert trace("naive").barriers == ()
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("variant", "tile"), [("tiled", 16), ("tiled_padded", 16), ("double_buffered", 8)])
+def test_requests_are_those_that_a_report_counts(variant, tile, layout):
+    recorded = trace(variant, tile=tile, layout=layout)
+    m, n, k = recorded.sizes
+    assert recorded.grid == (1, 1, 1)
+    warps = recorded.block[0] * recorded.block[1] // 32
+    found = [request for warp in range(warps) for request in recorded.requests(warp)]
+    a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    a, b = (np.asfortranarray(x) if letter == "T" else x for x, letter in zip((a, b), layout, strict=True))
+    counted = simulator.run(a, b, variant=variant, tile=tile)[1].source
+    for space in ("shared", "global"):
+        for kind in ("load", "store", "copy"):
+            its = [each for each in found if (each.space, each.kind) == (space, kind)]
+            name = f"{space}_{kind}" if kind != "copy" else {"shared": "copy_store", "global": "copy_load"}[space]
+            traffic = getattr(counted, name)
+            assert len(its) == traffic.requests
+            assert sum(len(each.lanes) for each in its) == traffic.lanes
+            units = (traffic.sectors, traffic.ideal_sectors) if space == "global" else None
+            units = units or (traffic.wavefronts, traffic.ideal_wavefronts)
+            assert (sum(each.units for each in its), sum(each.ideal_units for each in its)) == units
+
+
+def test_words_that_lie_in_one_bank():
+    loads = [each for each in trace("tiled", tile=32, layout="NT").requests() if each.kind == "load"]
+    broadcast = next(each for each in loads if each.array == "As")
+    assert (broadcast.units, broadcast.banks) == (1, {0: {broadcast.addresses[0] // 4: tuple(range(32))}})
+    conflict = next(each for each in loads if each.array == "Bs")
+    ((bank, words),) = conflict.banks.items()
+    assert (bank, len(words), conflict.units, conflict.ideal_units) == (0, 32, 32, 1)
+    assert next(each for each in loads if each.array == "A").banks == {}
+
+
+def event(line, lane, address, step=0):
+    return lane, Event(step, (lane, 0, 0), "load", "shared", "As", (address // 4,), 4, address, line)
+
+
+def test_lanes_that_take_different_ways():
+    ways = [*(event(10, lane, 4 * lane) for lane in (1, 2)), *(event(20, lane, 0) for lane in (0, 1, 2))]
+    found = requests(ways)
+    assert [(each.line, each.lanes) for each in found] == [(10, (1, 2)), (20, (0, 1, 2))]
+    assert requests([*ways, event(5, 0, 0, step=1)])[-1].line == 5
+    assert requests([]) == ()
