@@ -449,6 +449,23 @@ def test_markdown_and_rich_show_the_same_cells() -> None:
     assert "<name" not in shown.get()
 
 
+def test_a_narrow_terminal_cuts_no_figure() -> None:
+    from rich.console import Console
+
+    rows = (("a kernel", "8", "123,456", "registers and warps"), ("b", "16", "7", "blocks"))
+    table = tables.Table("title", ("<name", "tile", "a long heading", "<limited by"), rows, ("a note.",))
+    assert table.fitted(80) == [table]
+    for width in (50, 34, 27):
+        console = Console(width=width)
+        with console.capture() as shown:
+            for part in table.fitted(width):
+                console.print(part.rich(width))
+        text = shown.get()
+        assert "…" not in text
+        assert all(word in text for word in ("title", "a kernel", "123,456", "registers", "a note.", "heading")), text
+    assert [part.columns for part in table.fitted(27)] == [table.columns[:3], (*table.columns[:2], table.columns[3])]
+
+
 def test_programs_get_figures_in_full() -> None:
     about = {"m": 2, "dtype": "int8"}
     first = tables.Table(

@@ -107,13 +107,23 @@ def disassemble_cubin(cubin: bytes) -> MachineCode:
         MissingDependencyError: If nvdisasm is not installed; the message has the command to install it.
         CompilationError: If it cannot read the code.
     """
+    return parse(_listing(cubin, "-gi").splitlines())
+
+
+def sass(source: str, symbol: str, target: str) -> str:
+    """A kernel's machine code as text, an instruction a line. Arguments and errors are those of ``disassemble``."""
+    return _listing(compile_for(source, symbol, target).cubin)
+
+
+def _listing(cubin: bytes, *options: str) -> str:
+    """What nvdisasm prints of machine code."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "kernel.cubin"
         file.write_bytes(cubin)
-        done = subprocess.run([str(nvdisasm()), "-c", "-gi", str(file)], capture_output=True, text=True)
+        done = subprocess.run([str(nvdisasm()), "-c", *options, str(file)], capture_output=True, text=True)
     if done.returncode:
         raise CompilationError(f"nvdisasm cannot read what NVRTC made: {done.stderr.strip()[:1000]}")
-    return parse(done.stdout.splitlines())
+    return done.stdout
 
 
 def parse(lines: Iterable[str]) -> MachineCode:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 
 INSTALL = 'pip install "tiledmm[inspect]"'
+
+# cuda-core renames its modules while it is imported: another thread that imports it meanwhile does not find them.
+_importing = threading.Lock()
 
 _CONTEXT_LINES = 2
 _SHOWN_ERRORS = 10
@@ -94,6 +98,24 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = "c++17", li
         MissingDependencyError: If cuda-core or NVRTC is not installed; the message has the command to
             install it.
     """
+    _, cubin, log = _compile(source, symbol, target, std, lineinfo=lineinfo)
+    return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
+
+
+def ptx_of(source: str, symbol: str, target: str, *, std: str = "c++17") -> str:
+    """The PTX of CUDA C, as ptxas gets it. Arguments and errors are those of ``compile_for``."""
+    program, _, _ = _compile(source, symbol, target, std)
+    from cuda.bindings import nvrtc
+
+    # NVRTC has it beside the machine code; cuda-core compiles PTX only where there is a driver.
+    _, size = nvrtc.nvrtcGetPTXSize(program.handle)
+    ptx = bytes(size)
+    nvrtc.nvrtcGetPTX(program.handle, ptx)
+    return _clean(ptx.decode())
+
+
+def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool = False) -> tuple[Any, bytes, str]:
+    """NVRTC's program, the machine code that it makes, and what it and ptxas say."""
     program, options, not_found = _cuda_core()
     log = io.StringIO()
     try:
@@ -107,7 +129,8 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = "c++17", li
             ptxas_options="-v",
             no_cache=True,  # a cubin out of NVRTC's own cache comes without ptxas' report
         )
-        cubin = program(source, "c++", settings).compile("cubin", logs=log).code
+        compiler = program(source, "c++", settings)
+        cubin = compiler.compile("cubin", logs=log).code
     except not_found as error:
         raise MissingDependencyError(f"NVRTC is not installed; get it with: {INSTALL}") from error
     except Exception as error:
@@ -118,8 +141,7 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = "c++17", li
             reason = _clean(str(error)).partition("compilation log:")[2].strip()
             raise ConfigError(f"NVRTC takes no target {target!r} with std {std!r}: {reason}") from None
         raise
-    text = _clean(log.getvalue())
-    return Resources(target, **_read_report(text, symbol), cubin=bytes(cubin), log=text)
+    return compiler, bytes(cubin), _clean(log.getvalue())
 
 
 def format_compile_error(source: str, log: str) -> str:
@@ -145,8 +167,9 @@ def format_compile_error(source: str, log: str) -> str:
 
 def _cuda_core() -> tuple[Any, Any, type[Exception]]:
     try:
-        from cuda.core import Program, ProgramOptions
-        from cuda.pathfinder import DynamicLibNotFoundError
+        with _importing:
+            from cuda.core import Program, ProgramOptions
+            from cuda.pathfinder import DynamicLibNotFoundError
     except ImportError as error:
         raise MissingDependencyError(
             f"compiling without a GPU needs the package cuda-core; get it with: {INSTALL}"

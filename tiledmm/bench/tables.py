@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.bench.records import BASELINE, Comparison, Report, Row, Rung, Size
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 NONE = "-"
+
+# Blanks that a terminal has for each column of a table.
+_BETWEEN = 2
+
+# What is longer, such as a path, may be broken over lines.
+_LONG_WORD = 24
 
 
 class Figure(str):
@@ -61,28 +67,79 @@ class Table:
         """What JSON has of it."""
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
-    def rich(self) -> RichTable:
-        """For a rich console."""
+    def rich(self, width: int | None = None) -> RichTable:
+        """For a rich console.
+
+        Args:
+            width: What there is room for. Where that is less than the table, headings wrap, and cells of columns on the
+                left side of words but the first; figures stay whole.
+        """
         from rich import box
         from rich.markup import escape
         from rich.table import Table as RichTable
 
         table = RichTable(
-            title=escape(self.title),
+            title=escape(self.title) or None,
             caption=escape("\n".join(self.notes)) or None,
             title_justify="left",
             caption_justify="left",
             title_style="bold",
             caption_style="dim",
             box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
             pad_edge=False,
         )
-        for heading in self.columns:
+        for heading, wide in zip(self.columns, self._widths(width), strict=True):
             left = heading.startswith("<")
-            table.add_column(escape(heading.lstrip("<")), justify="left" if left else "right", no_wrap=left)
+            table.add_column(
+                escape(heading.lstrip("<")), justify="left" if left else "right", width=wide, overflow="fold"
+            )
         for i, row in enumerate(self.rows):
             table.add_row(*map(escape, row), style="bold red" if i in self.bad else None)
         return table
+
+    def fitted(self, width: int) -> list[Table]:
+        """The table, or where it is wider than that, several with some of its columns each; all begin with its first.
+
+        The title stands above the first, the notes below the last.
+        """
+        first = 2 if self.columns[1:2] == ("tile",) else 1
+        needed = [least + _BETWEEN for least, _ in map(self._needs, range(len(self.columns)))]
+        parts: list[list[int]] = [[]]
+        for i in range(first, len(self.columns)):
+            if parts[-1] and sum(needed[:first]) + sum(needed[j] for j in (*parts[-1], i)) > width:
+                parts.append([])
+            parts[-1].append(i)
+        chosen = [[*range(first), *part] for part in parts]
+        return [
+            replace(
+                self,
+                title="" if number else self.title,
+                columns=tuple(self.columns[i] for i in columns),
+                rows=tuple(tuple(row[i] for i in columns) for row in self.rows),
+                notes=() if number < len(chosen) - 1 else self.notes,
+            )
+            for number, columns in enumerate(chosen)
+        ]
+
+    def _needs(self, i: int) -> tuple[int, int]:
+        """Characters that a column needs at least, and what it asks for."""
+        heading, cells = self.columns[i].lstrip("<"), [row[i] for row in self.rows]
+        wraps = self.columns[i].startswith("<") and i > 0
+        pieces = [word[:_LONG_WORD] for cell in cells for word in cell.split()] if wraps else cells
+        return max(map(len, (*heading.split(), *pieces)), default=0), max(map(len, (heading, *cells)))
+
+    def _widths(self, room: int | None) -> list[int]:
+        """Characters that columns get, those on the left first where there is not enough for all."""
+        needs = [self._needs(i) for i in range(len(self.columns))]
+        taken = sum(least + _BETWEEN for least, _ in needs)
+        left = sum(most for _, most in needs) if room is None else max(0, room - taken)
+        widths = []
+        for least, most in needs:
+            more = min(left, most - least)
+            widths.append(least + more)
+            left -= more
+        return widths
 
     def markdown(self, *, title: bool = True) -> str:
         """As GitHub-flavoured Markdown, without a line end."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
 from tiledmm.bench.records import Rung, Size, multiplying
@@ -16,6 +17,7 @@ from tiledmm.inspection import Resources, compile_for
 from tiledmm.roofline import roofline
 
 _LETTERS = {"warps": "W", "blocks": "B", "registers": "R", "shared memory": "S"}
+_LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM holds."
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +173,61 @@ def matrix_table(kernels: list[Compiled]) -> Table:
         title=f"On every target: registers, occupancy and what limits it  {_kind(kernels)}",
         columns=("<variant", "tile", *targets),
         rows=tuple(rows),
-        notes=("R registers, S shared memory, W warps an SM holds, B blocks an SM holds.", *_errors(kernels)),
+        notes=(_LEGEND, *_errors(kernels)),
         bad=frozenset(i for i, found in enumerate(by_symbol.values()) if not all(k.ok for k in found.values())),
         about=_about(kernels),
     )
+
+
+def details_table(kernels: list[Compiled], size: Size) -> Table:
+    """Kernels of one variant, each with what it costs on its target, and what bounds a product there."""
+    targets = dict.fromkeys(kernel.target for kernel in kernels)
+    only = "" if len(targets) > 1 else next(iter(targets))
+    spec = kernels[0].spec
+    rows = []
+    for kernel in kernels:
+        bounds = roofline(kernel.spec, REFERENCE_GPUS[kernel.target], *size)
+        _, *costs = _resource_cells(kernel)
+        rows.append(
+            (
+                *([] if only else [kernel.target]),
+                *costs,
+                significant(bounds.intensity),
+                significant(bounds.bound / 1e12),
+                bounds.limited_by,
+            )
+        )
+    return Table(
+        title=f"{spec.variant.name}  {_kind(kernels)}  {size}" + (f"  on {_machine(only)}" if only else ""),
+        columns=(
+            *([] if only else ["<target"]),
+            "tile", "threads", "registers", "shared (B)", "spilled (B)", "blocks/SM", "occupancy", "<limited by",
+            "FLOP/byte", "TFLOP/s bound", "<bound by",
+        ),
+        rows=tuple(rows),
+        notes=_errors(kernels),
+        bad=frozenset(i for i, kernel in enumerate(kernels) if not kernel.ok),
+        about={"variant": spec.variant.name, **_product(size, spec), **({"target": only} if only else {})},
+    )  # fmt: skip
+
+
+def targets_table(kernels: list[Compiled]) -> Table:
+    """Kernels of one variant on every target: a row a target, a column a tile."""
+    tiles = list(dict.fromkeys(tile_name(kernel.spec) for kernel in kernels))
+    by_place = {(kernel.target, tile_name(kernel.spec)): kernel for kernel in kernels}
+    targets = list(dict.fromkeys(kernel.target for kernel in kernels))
+    return Table(
+        title=f"{kernels[0].spec.variant.name}  {_kind(kernels)}  on every target: registers, occupancy, its limit",
+        columns=("<target", *(f"tile {tile}" if tile != NONE else "any size" for tile in tiles)),
+        rows=tuple((_machine(target), *(_matrix_cell(by_place.get((target, t))) for t in tiles)) for target in targets),
+        notes=(_LEGEND, *_errors(kernels)),
+        bad=frozenset(i for i, target in enumerate(targets) if not all(k.ok for k in kernels if k.target == target)),
+        about=_about(kernels),
+    )
+
+
+def _machine(target: str) -> str:
+    return f"{target}, {REFERENCE_GPUS[target].name}"
 
 
 def _matrix_cell(kernel: Compiled | None) -> str:
@@ -228,7 +281,7 @@ def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
             "<bound by",
         ),
         rows=tuple(rows),
-        about={"target": gpu.arch.name, **product_about(size, spec.compute.dtype_name, spec.layout)},
+        about={"target": gpu.arch.name, **_product(size, spec)},
     )
 
 
@@ -251,6 +304,10 @@ def tile_name(spec: Specialization) -> str:
 
 def _kind(kernels: list[Compiled]) -> str:
     return "  ".join(_about(kernels).values())
+
+
+def _product(size: Size, spec: Specialization) -> dict[str, Any]:
+    return product_about(size, spec.compute.dtype_name, spec.layout)
 
 
 def _about(kernels: list[Compiled]) -> dict[str, str]:

@@ -6,14 +6,14 @@ cannot be carried out as it was given.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from inspect import getdoc
 from typing import Annotated
 
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, profile, tune
+from tiledmm.cli import compare, doctor, inspect, profile, source, tune
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -47,14 +47,16 @@ def _tiledmm(
 
 
 # By what they are for, as help lists them.
-_COMMANDS = {
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Measure": (compare.compare, profile.profile, tune.tune),
+    "Set up": (doctor.doctor,),
+    "Read": (source.source, inspect.inspect),
 }
 
 
 def _help(command: Callable[..., None]) -> str:
     """A docstring as rich shows it: paragraphs as wide as the terminal, lines that are indented as they are."""
-    text = (inspect.getdoc(command) or "").replace("[", r"\[")
+    text = (getdoc(command) or "").replace("[", r"\[")
     paragraphs = text.split("\n\n")
     return "\n\n".join(
         "\n".join(f"[cyan]{line}[/]" for line in each.splitlines()) if each.startswith(" ") else each.replace("\n", " ")

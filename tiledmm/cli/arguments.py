@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Size
+    from tiledmm.codegen import Specialization
 
 Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZES...")]
 Dtypes = Annotated[str, typer.Option(help="Element types, with commas, or 'all'; tf32, too.")]
@@ -16,6 +17,17 @@ Layouts = Annotated[
 ]
 
 Target = Annotated[str, typer.Option(help="Without a GPU: the target shown in detail.")]
+
+Variant = Annotated[str, typer.Argument(help="A rung of the ladder: naive, coalesced, tiled, ...", show_default=False)]
+Tile = Annotated[int | None, typer.Option(help="Its tile size.", show_default="the variant's own")]
+Dtype = Annotated[str | None, typer.Option(help="Element type.", show_default="float32, or the variant's own")]
+Layout = Annotated[str, typer.Option(help="How A and B lie in memory: N rows contiguous, T columns, G neither.")]
+Numbers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config", metavar="K=V", help="A number of the kernel's in place of the tile's, such as bk=16; repeatable."
+    ),
+]
 
 
 def sizes_of(texts: list[str]) -> list[Size]:
@@ -48,3 +60,27 @@ def tiles_of(text: str) -> list[int]:
 def names_of(text: str) -> list[str]:
     """What stands between commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def kernel_of(
+    variant: str, tile: int | None, dtype: str | None, layout: str, numbers: list[str] | None = None
+) -> Specialization:
+    """The kernel that is named so."""
+    from tiledmm.codegen import specialize
+
+    if variant == "auto":
+        raise typer.BadParameter("'auto' chooses among kernels for each product, and has none of its own: name one")
+    return specialize(variant, tile=tile, dtype=dtype, layout=layout.upper(), config=numbers_of(numbers)).kernel
+
+
+def numbers_of(texts: list[str] | None) -> dict[str, int]:
+    """Numbers of a kernel, each written as name=value."""
+    found = {}
+    for text in texts or []:
+        for pair in names_of(text):
+            name, _, value = pair.partition("=")
+            try:
+                found[name.strip()] = int(value)
+            except ValueError:
+                raise typer.BadParameter(f"a number is a name and a whole number, like bk=16; got {pair!r}") from None
+    return found

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Dtypes, Layouts, Target, layouts_of, names_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Rung, Size
-    from tiledmm.bench.without_gpu import Compiled
 
 DEFAULT_SIZES = ("256", "1024", "4096")
 
@@ -132,6 +132,7 @@ def _without_gpu(
     *,
     asked: bool,
 ) -> bool:
+    from tiledmm.architectures import TARGETS
     from tiledmm.bench import without_gpu
     from tiledmm.errors import MissingDependencyError
 
@@ -144,7 +145,7 @@ def _without_gpu(
             return True
         if not no_compiler:
             try:
-                kernels = compiled(specs)
+                kernels = compiled(specs, TARGETS)
             except MissingDependencyError as error:
                 no_compiler = str(error)
                 out.say(f"Registers, spills and occupancy are not known here: {no_compiler}\n")
@@ -186,14 +187,3 @@ def _simulate(
     except MissingDependencyError as error:
         out.say(f"Not simulated: {error}\n")
     return ok
-
-
-def compiled(specs: list[Any]) -> list[Compiled]:
-    """Kernels compiled for every target, with a progress bar."""
-    from tiledmm.architectures import TARGETS
-    from tiledmm.bench.without_gpu import compile_all
-
-    total = len(specs) * len(TARGETS)
-    finished = itertools.count(1)
-    with progress() as tell:
-        return compile_all(specs, done=lambda: tell(f"compiling {total} kernels", next(finished), total))

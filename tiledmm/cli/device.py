@@ -7,7 +7,7 @@ def missing_gpu() -> str | None:
     """Why no kernel can run here, in a few words; None if one can."""
     try:
         import cupy
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # a package, or a library of one
         return f"CuPy does not import: {first_line(error)}"
     try:
         return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -58,7 +59,10 @@ class Output:
         elif self.markdown:
             self._console.print(table.markdown() + "\n", markup=False, highlight=False, soft_wrap=True)
         else:
-            self._console.print(table.rich())
+            for part in replace(table, notes=()).fitted(self._console.width):
+                self._console.print(part.rich(self._console.width))
+            if table.notes:
+                self._console.print("\n".join(table.notes) + "\n", style="dim", markup=False, highlight=False)
 
     def end(self, *, ok: bool, **known: Any) -> NoReturn:
         """Prints the document, if one was asked for, and leaves with an exit status.

@@ -1,0 +1,175 @@
+"""``tiledmm doctor``, on machines that are broken in many ways."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tiledmm import cli
+from tiledmm.cli import checks
+from tiledmm.cli.checks import BROKEN, MISSING, UNKNOWN, WORKS, Check
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["doctor", *arguments])
+
+
+def raising(error: Exception) -> Callable[[], str]:
+    def look() -> str:
+        raise error
+
+    return look
+
+
+def works() -> str:
+    return "1.2.3"
+
+
+@pytest.mark.parametrize(
+    ("look", "state", "found"),
+    [
+        (works, WORKS, "1.2.3"),
+        (raising(checks.NotThere("not installed")), MISSING, "not installed"),
+        (raising(checks.NotKnown("not known without it")), UNKNOWN, "not known without it"),
+        (raising(ImportError("libx.so\nand more")), BROKEN, "ImportError: libx.so"),
+        (raising(OSError()), BROKEN, "OSError: OSError"),
+        (raising(type("CUDARuntimeError", (RuntimeError,), {})("no driver")), BROKEN, "CUDARuntimeError: no driver"),
+    ],
+)
+def test_a_check_never_raises(look: Callable[[], str], state: str, found: str) -> None:
+    check = checks.carry_out("GPU", "it", look, "mend it")
+    assert check == Check("GPU", "it", state, found, "mend it" if state in (MISSING, BROKEN) else "")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cpu", "status", "verdict"),
+    [
+        (works, works, 0, "on the GPU and the simulator."),
+        (raising(OSError("x")), works, 0, "on the simulator."),
+        (works, raising(checks.NotThere("x")), 0, "on the GPU."),
+        (raising(OSError("x")), raising(OSError("y")), 1, "nowhere here."),
+    ],
+)
+def test_a_product_that_runs_anywhere_will_do(
+    gpu: Callable[[], str], cpu: Callable[[], str], status: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [("GPU", checks.ON_GPU, gpu, "see above"), ("simulator", checks.ON_CPU, cpu, "pip install x")]
+    monkeypatch.setattr(checks, "jobs", lambda: iter(jobs))
+    result = invoke()
+    assert result.exit_code == status
+    assert verdict in result.output
+    assert ("pip install x" in result.output) == (cpu is not works)
+
+
+def test_programs_get_the_advice_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [
+        ("GPU", "a", works, "x"),
+        ("GPU", checks.ON_CPU, works, "x"),
+        ("profile", "b", raising(OSError("no")), "mend"),
+    ]
+    monkeypatch.setattr(checks, "jobs", lambda: iter(jobs))
+    rows = list(csv.DictReader(io.StringIO(invoke("--csv").stdout)))
+    assert [(row["for"], row["what"], row["state"]) for row in rows] == [
+        ("GPU", "a", WORKS), ("GPU", checks.ON_CPU, WORKS), ("profile", "b", BROKEN),
+    ]  # fmt: skip
+    assert rows[2]["what to do"] == "mend"
+    assert json.loads(invoke("--json").stdout)["ok"] is True
+
+
+@pytest.mark.parametrize("broken", ["absent", "library", "driver"])
+def test_it_survives_a_broken_cupy(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every check of the real list comes to an end."""
+
+    class CUDARuntimeError(RuntimeError):
+        pass
+
+    class Broken(SimpleNamespace):
+        def __getattr__(self, name: str) -> Any:
+            raise OSError("libcudart.so: cannot open shared object file")
+
+    def failing() -> int:
+        raise CUDARuntimeError("cudaErrorInsufficientDriver")
+
+    cupy: Any = {
+        "absent": None,
+        "library": Broken(),
+        "driver": SimpleNamespace(
+            __version__="14", cuda=SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=failing))
+        ),
+    }[broken]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
+    monkeypatch.setattr(checks, "_simulator_product", works)
+    monkeypatch.setattr(checks, "_cuda_core", works)
+    result = invoke("--json")
+    assert result.exit_code == 0, result.output
+    (table,) = json.loads(result.stdout)["tables"]
+    states = {row["what"]: row["state"] for row in table["rows"]}
+    assert states["NVIDIA driver"] == WORKS
+    assert states["devices"] != WORKS
+    assert states[checks.ON_GPU] == UNKNOWN
+    advice = {row["what"]: row["what to do"] for row in table["rows"]}
+    assert broken == "driver" or advice["CuPy"] == 'pip install "tiledmm[cuda13]"'
+
+
+def test_two_cupys_are_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [SimpleNamespace(metadata={"Name": name}) for name in ("cupy-cuda12x", "cupy_cuda13x", "cupy-cuda13x")]
+    monkeypatch.setattr(checks.importlib.metadata, "distributions", lambda: names)
+    with pytest.raises(RuntimeError, match="cupy-cuda12x and cupy-cuda13x overwrite each other"):
+        checks._cupy()
+
+
+def test_without_a_driver_the_advice_is_for_cuda_12(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.ctypes, "CDLL", lambda name: raising(OSError(name))())
+    with pytest.raises(checks.NotThere):
+        checks._driver()
+    assert checks._cuda_extra() == "cuda12"
+
+
+def test_folders(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_bytes(bytes(2**20))
+    assert checks._folder(tmp_path / "there") == f"1 files, 1.0 MiB, {tmp_path / 'there'}"
+    assert checks._folder(tmp_path / "not" / "yet") == f"empty, {tmp_path / 'not' / 'yet'}"
+    with pytest.raises(OSError):
+        checks._folder(tmp_path / "there" / "file" / "below")
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "found"),
+    [
+        ("__version__ = '2.1'\nclass cuda:\n    is_available = lambda: False", WORKS, "2.1, without a GPU"),
+        ("raise OSError('libtorch.so')", BROKEN, "RuntimeError: OSError: libtorch.so"),
+        ("import os\nos._exit(7)", BROKEN, "RuntimeError: exit status 7"),
+    ],
+)
+def test_peers_are_imported_elsewhere(
+    text: str, state: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check = checks.carry_out("peers", "torch", lambda: checks._peer("torch", "m.cuda.is_available()"), "")
+    assert (check.state, check.found) == (state, found)
+    assert "torch" not in sys.modules
+
+
+def test_tools_are_found_in_a_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    with pytest.raises(checks.NotThere):
+        checks._tool("ncu-of-this-test")
+    tool = tmp_path / "bin" / "ncu-of-this-test"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho Version 2025.3.1.0 of it\n", encoding="utf-8")
+    tool.chmod(0o755)
+    assert checks._tool("ncu-of-this-test") == f"2025.3.1.0, {tool}"

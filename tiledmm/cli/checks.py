@@ -1,0 +1,325 @@
+"""What ``tiledmm doctor`` looks at. A check never raises: an installation may be broken in any way."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiledmm.cli.device import first_line
+
+WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
+
+#: What a product that runs is shown by: in these two lists, the last check of each.
+ON_GPU, ON_CPU = "a product on the GPU", "a product on the simulator"
+
+_TOOLKIT = "the CUDA toolkit, https://developer.nvidia.com/cuda-downloads"
+_SECONDS_FOR_A_PEER = 120
+
+# Other libraries that multiply matrices, and how each tells whether it has a GPU.
+_PEERS = {"torch": "m.cuda.is_available()", "jax": "m.default_backend() == 'gpu'", "triton": "None"}
+
+
+class NotThere(Exception):
+    """Something that is not installed, as opposed to something that does not work."""
+
+
+class NotKnown(Exception):
+    """Something that cannot be looked at without something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        part: What it is for: ``"GPU"``.
+        name: What it is.
+        state: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
+        found: A version, a path, or what is wrong.
+        advice: What to do if it does not work; empty if there is nothing to do.
+    """
+
+    part: str
+    name: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+# What looks at one thing: it returns what it found, raises NotThere or NotKnown, or any other error if that is broken.
+_Look = Callable[[], str]
+
+
+def jobs() -> Iterator[tuple[str, str, _Look, str]]:
+    """All checks, not carried out yet: part, name, what looks, and what to do if it does not work."""
+    extra = f'pip install "tiledmm[{_cuda_extra()}]"'
+    driver = "https://www.nvidia.com/drivers (the simulator needs none)"
+    yield "tiledmm", "Python", _python, ""
+    yield "GPU", "NVIDIA driver", _driver, driver
+    yield "GPU", "CuPy", _cupy, extra
+    yield "GPU", "devices", _devices, extra
+    yield "GPU", "CUDA runtime", _runtime, extra
+    yield "GPU", "NVRTC", _nvrtc, extra
+    yield "GPU", "cuBLAS", _cublas, extra
+    yield "GPU", ON_GPU, _gpu_product, "see what is BROKEN or missing above"
+    yield "simulator", "C++ compiler", _compiler, 'pip install "tiledmm[simulate]"'
+    yield "simulator", ON_CPU, _simulator_product, "see the compiler above, and the caches below"
+    yield "inspect", "NVRTC without a GPU", _cuda_core, 'pip install "tiledmm[inspect]"'
+    yield "inspect", "disassembler", _disassembler, 'pip install "tiledmm[inspect]"'
+    yield "profile", "ncu", lambda: _tool("ncu"), _TOOLKIT
+    yield "profile", "compute-sanitizer", lambda: _tool("compute-sanitizer"), _TOOLKIT
+    for name, folder, variable in _caches():
+        advice = f"set {variable} to a folder of your own that you can write to"
+        yield "caches", name, functools.partial(_folder, folder), advice
+    for name, on_gpu in _PEERS.items():
+        yield "peers", name, functools.partial(_peer, name, on_gpu), f"pip install {name}"
+
+
+def carry_out(part: str, name: str, look: _Look, advice: str) -> Check:
+    """Looks, and says what came of it."""
+    try:
+        return Check(part, name, WORKS, look())
+    except NotThere as error:
+        return Check(part, name, MISSING, str(error), advice)
+    except NotKnown as error:
+        return Check(part, name, UNKNOWN, str(error))
+    except Exception as error:  # whatever a broken installation raises
+        return Check(part, name, BROKEN, f"{type(error).__name__}: {first_line(error)}", advice)
+
+
+def _python() -> str:
+    import numpy as np
+
+    from tiledmm._version import __version__
+
+    where = f"{platform.system()} {platform.machine()}"
+    return f"tiledmm {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {where}"
+
+
+def _driver_version() -> int:
+    """The newest CUDA that the driver knows, as CUDA numbers it: 12040 is 12.4."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError as error:
+        raise NotThere("there is none: libcuda is not found") from error
+    version = ctypes.c_int()
+    if status := driver.cuDriverGetVersion(ctypes.byref(version)):
+        raise RuntimeError(f"cuDriverGetVersion returns {status}")
+    return version.value
+
+
+def _driver() -> str:
+    return f"for CUDA up to {_cuda_version(_driver_version())}"
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _cuda_extra() -> str:
+    """The extra with a CuPy that the driver can run; that of CUDA 12 where there is no driver to ask."""
+    try:
+        return "cuda13" if _driver_version() >= 13000 else "cuda12"
+    except Exception:
+        return "cuda12"
+
+
+def _cupy() -> str:
+    names = {str(each.metadata["Name"]).lower() for each in importlib.metadata.distributions()}
+    installed = sorted(name for name in names if re.fullmatch(r"cupy|cupy-(cuda|rocm).*", name))
+    if len(installed) > 1:
+        raise RuntimeError(
+            f"{' and '.join(installed)} overwrite each other: pip uninstall all but one, then reinstall that"
+        )
+    if not installed and importlib.util.find_spec("cupy") is None:
+        raise NotThere("not installed")
+    import cupy
+
+    return f"{cupy.__version__}" + (f" ({installed[0]})" if installed else "")
+
+
+def _present_cupy() -> Any:
+    try:
+        import cupy
+    except Exception as error:
+        raise NotKnown("without CuPy") from error
+    return cupy
+
+
+def _device() -> Any:
+    """CuPy, if there is a device for it."""
+    try:
+        _devices()
+    except Exception as error:
+        raise NotKnown("without a device") from error
+    return _present_cupy()
+
+
+def _devices() -> str:
+    try:
+        _driver()
+    except NotThere as error:
+        raise NotKnown("without a driver") from error
+    runtime = _present_cupy().cuda.runtime
+    found = []
+    for device in range(runtime.getDeviceCount()):
+        each = runtime.getDeviceProperties(device)
+        memory = each["totalGlobalMem"] / 2**30
+        found.append(f"{each['name'].decode()}, compute capability {each['major']}.{each['minor']}, {memory:.0f} GiB")
+    if not found:
+        raise NotThere("CUDA finds no device")
+    return "; ".join(found)
+
+
+def _runtime() -> str:
+    return _cuda_version(_present_cupy().cuda.runtime.runtimeGetVersion())
+
+
+def _nvrtc() -> str:
+    _present_cupy()
+    from cupy.cuda import nvrtc
+
+    return ".".join(map(str, nvrtc.getVersion()))
+
+
+def _cublas() -> str:
+    _device()
+    from cupy.cuda import cublas, device
+
+    number = cublas.getVersion(device.get_cublas_handle())
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+
+
+def _gpu_product() -> str:
+    import numpy as np
+
+    cupy = _device()
+    import tiledmm
+
+    a, b = _operands()
+    _compare(cupy.asnumpy(tiledmm.matmul(cupy.asarray(a), cupy.asarray(b), variant="tiled")), np.matmul(a, b))
+    return "right"
+
+
+def _simulator_product() -> str:
+    import numpy as np
+
+    from tiledmm import simulator
+    from tiledmm.errors import MissingDependencyError
+
+    a, b = _operands()
+    try:
+        c = simulator.matmul(a, b, variant="tiled", tile=8)
+    except MissingDependencyError as error:
+        raise NotKnown("without a compiler") from error
+    _compare(c, np.matmul(a, b))
+    return "right"
+
+
+def _operands() -> tuple[Any, Any]:
+    """Small whole numbers: their product is exact."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    return rng.integers(-4, 5, (19, 23)).astype(np.float32), rng.integers(-4, 5, (23, 29)).astype(np.float32)
+
+
+def _compare(found: Any, right: Any) -> None:
+    if not (found == right).all():
+        raise ArithmeticError("the result is wrong")
+
+
+def _compiler() -> str:
+    from tiledmm.errors import MissingDependencyError
+    from tiledmm.simulator import toolchain
+
+    try:
+        return toolchain.compiler_version().splitlines()[0]
+    except MissingDependencyError as error:
+        raise NotThere(str(error)) from error
+
+
+def _cuda_core() -> str:
+    from tiledmm.architectures import TARGETS
+    from tiledmm.errors import ConfigError, MissingDependencyError
+    from tiledmm.inspection import compile_for
+
+    known = []
+    for target in TARGETS:
+        try:
+            compile_for('extern "C" __global__ void nothing() {}', "nothing", target)
+            known.append(target)
+        except ConfigError:  # a target that is newer than this NVRTC
+            continue
+        except MissingDependencyError as error:
+            raise NotThere("not installed") from error
+    return f"compiles for {', '.join(known)}"
+
+
+def _disassembler() -> str:
+    from tiledmm.disassembly import nvdisasm
+    from tiledmm.errors import MissingDependencyError
+
+    try:
+        return str(nvdisasm())
+    except MissingDependencyError as error:
+        raise NotThere("not installed") from error
+
+
+def _tool(name: str) -> str:
+    folders = [str(Path(os.environ[each], "bin")) for each in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(each)]
+    path = shutil.which(name) or shutil.which(name, path=os.pathsep.join([*folders, "/usr/local/cuda/bin"]))
+    if path is None:
+        raise NotThere("neither on PATH nor in a CUDA toolkit")
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise RuntimeError(f"{path} --version: {done.stderr.strip() or done.stdout.strip()}")
+    version = re.search(r"[Vv]ersion (\S+)", done.stdout)
+    return f"{version[1]}, {path}" if version else path
+
+
+def _caches() -> Iterator[tuple[str, Path, str]]:
+    """What is kept, where, and the variable that names another place."""
+    import platformdirs
+
+    cupys = os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"
+    own = Path(os.environ.get("TILEDMM_CACHE_DIR") or platformdirs.user_cache_path("tiledmm"))
+    yield "compiled kernels", Path(cupys), "CUPY_CACHE_DIR"
+    yield "simulated kernels", own / "simulator", "TILEDMM_CACHE_DIR"
+    yield "tuned tables", own / "tuned", "TILEDMM_CACHE_DIR"
+
+
+def _folder(path: Path) -> str:
+    """What is in a cache; raises if nothing more can be written to it."""
+    there = next(each for each in (path, *path.parents) if each.exists())
+    with tempfile.NamedTemporaryFile(dir=there):
+        pass
+    if there != path:
+        return f"empty, {path}"
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    return f"{len(sizes):,} files, {sum(sizes) / 2**20:,.1f} MiB, {path}"
+
+
+def _peer(name: str, device: str) -> str:
+    """Imported by a process of its own: one that is broken may take it along."""
+    if importlib.util.find_spec(name) is None:
+        raise NotThere("not installed")
+    code = f"import {name} as m; print(m.__version__, {device})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_SECONDS_FOR_A_PEER)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+    version, _, on_gpu = done.stdout.strip().splitlines()[-1].partition(" ")
+    return version + {"True": ", with the GPU", "False": ", without a GPU"}.get(on_gpu, "")

@@ -1,0 +1,68 @@
+"""``tiledmm doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+
+if TYPE_CHECKING:
+    from tiledmm.cli.checks import Check
+
+
+def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
+    """What works here, what does not, and what to do about it.
+
+    A small product is run on the GPU and on the simulator: the exit status is 0 if one of them is right, 1 if none is.
+    Everything else is for a purpose of its own, and may be missing.
+
+        tiledmm doctor
+        tiledmm doctor --markdown    (for a bug report)
+    """
+    from tiledmm.bench.tables import Figure, Table
+    from tiledmm.cli import checks
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    jobs = list(checks.jobs())
+    found = []
+    with progress() as tell:
+        for i, job in enumerate(jobs):
+            tell(f"looking at {job[1]}", i, len(jobs))
+            found.append(checks.carry_out(*job))
+    parts = [each.part for each in found]
+    out.table(
+        Table(
+            "What works here",
+            ("<for", "<what", "<state", "<found", *(["<what to do"] if out.for_programs else [])),
+            tuple(
+                (
+                    Figure("" if parts[:i][-1:] == [each.part] else each.part, each.part),
+                    each.name,
+                    each.state,
+                    each.found,
+                    *([Figure(each.advice, each.advice or None)] if out.for_programs else []),
+                )
+                for i, each in enumerate(found)
+            ),
+            bad=frozenset(i for i, each in enumerate(found) if each.state == checks.BROKEN),
+        )
+    )
+    for line in _advice(found):
+        out.say(line)
+    works = {each.name for each in found if each.state == checks.WORKS}
+    where = [name for name, check in (("the GPU", checks.ON_GPU), ("the simulator", checks.ON_CPU)) if check in works]
+    out.say(f"Products run here on {' and '.join(where)}." if where else "Products run nowhere here.")
+    out.end(ok=bool(where))
+
+
+def _advice(found: list[Check]) -> Iterator[str]:
+    """What to do, once for all that it helps."""
+    helps: dict[str, list[str]] = {}
+    for each in found:
+        if each.advice and not each.advice.startswith("see "):
+            helps.setdefault(each.advice, []).append(each.name)
+    if helps:
+        yield "What to do, for those that you want:"
+        yield from (f"  {', '.join(names)}: {advice}" for advice, names in helps.items())
+        yield ""

@@ -1,0 +1,73 @@
+"""``tiledmm inspect``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiledmm.cli.arguments import Dtype, Layout, Numbers, Variant, kernel_of, sizes_of
+from tiledmm.cli.compiling import compiled
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+
+if TYPE_CHECKING:
+    from tiledmm.bench.without_gpu import Compiled
+
+_DEFAULT_TARGET = "sm_90"
+
+
+def inspect(
+    variant: Variant,
+    tile: Annotated[int | None, typer.Option(help="One tile size.", show_default="all it has")] = None,
+    dtype: Dtype = None,
+    layout: Layout = "NN",
+    config: Numbers = None,
+    target: Annotated[
+        str, typer.Option(help="One target, such as sm_80.", show_default=f"{_DEFAULT_TARGET} in detail, and all")
+    ] = "",
+    size: Annotated[str, typer.Option(help="The product that is bounded: N or MxNxK.")] = "4096",
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """What a kernel costs: registers, shared memory, spills, occupancy and what limits it. Needs no GPU.
+
+    And what bounds it on a target's reference machine: FLOP/byte is its arithmetic intensity, by what it asks of global
+    memory; the bound is the lowest of three roofs, multiply-adds, memory and on-chip loads. Nothing is run, and nothing
+    here was measured. The exit status is 1 if a kernel does not compile or spills.
+
+        tiledmm inspect tiled
+        tiledmm inspect warp_tiled --tile 128 --target sm_80
+        tiledmm inspect register_tiled --config tm=4 --csv
+    """
+    from tiledmm.architectures import TARGETS, find_target
+    from tiledmm.bench import without_gpu
+    from tiledmm.errors import ConfigError
+    from tiledmm.ladder import find_variant
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    specs = [kernel_of(variant, tile, dtype, layout, config)]
+    if tile is None and not config:
+        specs = [kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,)]
+    (product,) = sizes_of([size])
+    targets = [find_target(target).name] if target else list(TARGETS)
+    kernels = compiled(specs, targets)
+    if not kernels:
+        major, minor = specs[0].variant.least_capability(specs[0].compute)
+        raise ConfigError(f"variant {variant!r} needs compute capability {major}.{minor}, which {target} has not")
+    if out.for_programs:
+        out.table(without_gpu.details_table(kernels, product))
+    else:
+        shown = _in_detail(kernels, target)
+        out.table(without_gpu.details_table(shown, product))
+        if len(targets) > 1:
+            out.table(without_gpu.targets_table(kernels))
+        out.say(without_gpu.BOUNDS_NOTE)
+    out.end(ok=all(kernel.ok for kernel in kernels))
+
+
+def _in_detail(kernels: list[Compiled], target: str) -> list[Compiled]:
+    """Those of one target: the default, or where the variant is not for it, the first."""
+    has = dict.fromkeys(kernel.target for kernel in kernels)
+    wanted = target or (_DEFAULT_TARGET if _DEFAULT_TARGET in has else next(iter(has)))
+    return [kernel for kernel in kernels if kernel.target == wanted]

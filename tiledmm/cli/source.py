@@ -1,0 +1,110 @@
+"""``tiledmm source``."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiledmm.cli.arguments import Dtype, Layout, Numbers, Tile, Variant, kernel_of
+from tiledmm.cli.output import console
+
+if TYPE_CHECKING:
+    from tiledmm.codegen import Specialization
+
+# Lines around a change: enough to see the loop that it stands in.
+_CONTEXT = 4
+
+
+def source(
+    variant: Variant,
+    tile: Tile = None,
+    dtype: Dtype = None,
+    layout: Layout = "NN",
+    config: Numbers = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Only the kernel's own page, without the headers before it.")
+    ] = False,
+    diff: Annotated[
+        str,
+        typer.Option(
+            metavar="OTHER[:TILE]", help="What changes from another variant, or another tile.", show_default=False
+        ),
+    ] = "",
+    ptx: Annotated[bool, typer.Option("--ptx", help="What NVRTC makes of it.")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="The machine code that ptxas makes of that.")] = False,
+    target: Annotated[str, typer.Option(help="For --ptx and --sass: the target.")] = "sm_90",
+) -> None:
+    """Print the CUDA C of a kernel: complete in itself, as NVRTC gets it.
+
+    Needs no GPU. With --diff, what one rung changes of another; with --ptx or --sass, what the compiler makes of it.
+
+        tiledmm source tiled --tile 16 --page
+        tiledmm source tiled_padded --diff tiled
+        tiledmm source warp_tiled --tile 256 --diff warp_tiled:128
+        tiledmm source vectorized --sass --target sm_80 | grep LDS
+    """
+    if ptx + sass + bool(diff) > 1:
+        raise typer.BadParameter("--diff, --ptx and --sass exclude each other: name one of them")
+    if page and (ptx or sass):
+        raise typer.BadParameter("--page is a part of the CUDA C: leave --ptx and --sass out, or --page")
+    spec = kernel_of(variant, tile, dtype, layout, config)
+    if ptx or sass:
+        _show(_compiled(spec, target, machine_code=sass), "ptx" if ptx else "")
+    elif diff:
+        _show(_changes(_other(diff, tile, dtype, layout), spec, page), "diff")
+    else:
+        _show(_text(spec, page), "cuda")
+
+
+def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
+    from tiledmm import disassembly, inspection
+    from tiledmm.architectures import find_target
+    from tiledmm.codegen import render
+    from tiledmm.errors import ConfigError
+
+    if not spec.variant.runs_on(find_target(target).capability, spec.compute):
+        major, minor = spec.variant.least_capability(spec.compute)
+        needed = f"{major}.{minor}" if spec.variant.target else f"{major}.{minor} or newer"
+        raise ConfigError(f"variant {spec.variant.name!r} is for compute capability {needed}, which {target} has not")
+    compiler = disassembly.sass if machine_code else inspection.ptx_of
+    return compiler(render(spec), spec.symbol, spec.variant.target or target)
+
+
+def _other(text: str, tile: int | None, dtype: str | None, layout: str) -> Specialization:
+    """What a kernel is compared with: of the same tile, unless another is named or it has no such tile."""
+    from tiledmm.ladder import find_variant
+
+    name, _, size = text.partition(":")
+    if size and not size.isdecimal():
+        raise typer.BadParameter(f"another kernel is a variant, or a variant and a tile like tiled:16; got {text!r}")
+    same = tile if tile in find_variant(name).tiles else None
+    return kernel_of(name, int(size) if size else same, dtype, layout)
+
+
+def _changes(before: Specialization, after: Specialization, page: bool) -> str:
+    old, new = (_text(spec, page).splitlines() for spec in (before, after))
+    lines = difflib.unified_diff(old, new, before.symbol, after.symbol, n=_CONTEXT, lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _text(spec: Specialization, page: bool) -> str:
+    from tiledmm.codegen import render
+    from tiledmm.simulator.lines import first_line_of_page
+
+    text = render(spec)
+    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :]) if page else text
+
+
+def _show(text: str, language: str) -> None:
+    """Coloured on a terminal; elsewhere as it is."""
+    screen: Any = console()
+    if not screen.is_terminal or not language:
+        typer.echo(text, nl=False)
+        return
+    from rich.syntax import Syntax
+
+    shown = Syntax(text, language, theme="ansi_dark", background_color="default").highlight(text)
+    shown.rstrip()
+    screen.print(shown, soft_wrap=True)
