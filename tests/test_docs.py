@@ -46,7 +46,7 @@ def with_programs(*, gpu: bool) -> list[str]:
     return [
         path
         for path, blocks in DOCUMENTS.items()
-        if any((block.is_program or (block.commands and block.place)) and block.gpu == gpu for block in blocks)
+        if any((each.needs == "gpu") == gpu for each in blocks if each.is_program or (each.commands and each.place))
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_program_that_fails_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", encoding="utf-8")
     with pytest.raises(AssertionError):
-        programs.run(page, gpu=False)
+        programs.run(page)
 
 
 def test_what_is_printed_is_written(tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
     python -m docs.tools.programs            # writes what stands between <!-- output --> and <!-- /output -->
     python -m docs.tools.programs --check    # writes nothing; exit status 1 if something would change
 
-The Python blocks of a document are one program, run from top to bottom in a folder of its own. ``<!-- gpu -->`` on the
-line before a block says that it needs a GPU: where there is none it is left out. What a block prints, or the error that
-it ends with, belongs between the markers below it, if there are any; there a command's output belongs, too.
+The Python blocks of a document are one program, run from top to bottom in a folder of its own. What a block prints, or
+the error that it ends with, belongs between the markers below it, if there are any; there a command's output belongs, too.
 ``<!-- output: markdown -->`` is for tables.
+
+``<!-- gpu -->`` on the line before a block says that it needs a GPU, ``<!-- inspect -->`` that it needs what the extra
+``inspect`` brings: where there is none, the block is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import os
 import re
@@ -28,10 +31,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
+# What the extra `inspect` brings.
+_NVRTC = (12, 9)
+
 _PYTHON, _SHELL = ("python",), ("sh", "bash", "shell", "console")
 
 _BLOCK = re.compile(
-    r"^(?P<gpu><!-- gpu -->\n+)?(?P<indent> *)```(?P<language>\w+)\n(?P<body>.*?)^(?P=indent)```\n"
+    r"^(?:<!-- (?P<needs>gpu|inspect) -->\n+)?(?P<indent> *)```(?P<language>\w+)\n(?P<body>.*?)^(?P=indent)```\n"
     r"(?:\n*(?P<open><!-- output(?:: (?P<form>\w+))? -->)\n(?P<shown>.*?)^<!-- /output -->\n)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -45,7 +51,7 @@ class Block:
         line: Where its text begins.
         language: What the fence says.
         text: The text.
-        gpu: Whether it is marked as for a GPU.
+        needs: ``"gpu"``, ``"inspect"`` or empty: what it is marked as for.
         place: Where what it prints stands in the document; None if that is not shown.
         form: ``"text"`` or ``"markdown"``.
     """
@@ -53,7 +59,7 @@ class Block:
     line: int
     language: str
     text: str
-    gpu: bool
+    needs: str
     place: tuple[int, int] | None
     form: str
 
@@ -78,7 +84,7 @@ def blocks(text: str) -> Iterator[Block]:
         place = found.span("shown") if found["open"] else None
         line = text.count("\n", 0, found.start("body")) + 1
         body, form = textwrap.dedent(found["body"]), found["form"] or "text"
-        yield Block(line, found["language"], body, bool(found["gpu"]), place, form)
+        yield Block(line, found["language"], body, found["needs"] or "", place, form)
 
 
 def documents(root: Path = ROOT) -> list[Path]:
@@ -86,8 +92,12 @@ def documents(root: Path = ROOT) -> list[Path]:
     return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("**/*.md"))]
 
 
-def run(path: Path, *, gpu: bool) -> str:
+def run(path: Path, *, gpu: bool = False) -> str:
     """Runs a document's programs, and the commands whose output it shows; returns it with what they print.
+
+    Args:
+        path: The document.
+        gpu: Whether what needs a GPU is run, too.
 
     Raises:
         AssertionError: If one fails that is not shown to, or a command with an output is not ``tiledmm``.
@@ -98,7 +108,7 @@ def run(path: Path, *, gpu: bool) -> str:
     with tempfile.TemporaryDirectory() as folder, _inside(folder):
         for block in blocks(text):
             where = f"{path}:{block.line}"
-            if block.gpu and not gpu:
+            if (block.needs == "gpu" and not gpu) or (block.needs == "inspect" and not _can_inspect()):
                 continue
             if block.is_program:
                 printed = _printed_by(block, names, where)
@@ -111,6 +121,20 @@ def run(path: Path, *, gpu: bool) -> str:
                 parts += [text[position:begin], _shown(printed, block.form)]
                 position = end
     return "".join([*parts, text[position:]])
+
+
+@functools.cache
+def _can_inspect() -> bool:
+    """Whether kernels are compiled as they were for what is shown: the next compiler counts other registers."""
+    try:
+        from cuda.bindings import nvrtc
+
+        from tiledmm.disassembly import nvdisasm
+
+        nvdisasm()
+        return tuple(nvrtc.nvrtcVersion()[1:]) == _NVRTC
+    except (ImportError, RuntimeError):
+        return False
 
 
 @contextlib.contextmanager
@@ -143,7 +167,7 @@ def _printed_by_command(words: list[str], where: str) -> str:
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", *words],
-        env=os.environ | {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""},  # the same where there is a GPU
+        env=os.environ | {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "110"},  # the same anywhere
         capture_output=True,
         text=True,
     )

@@ -13,6 +13,7 @@ from tiledmm.ladder import general_variants
 from tiledmm.roofline import wavefronts_per_multiply_add
 
 KERNELS = json.loads(counts.RESULTS.read_text(encoding="utf-8"))["kernels"]
+QUICK = ("tiled", "register_tiled", "dot_products", "tiny")
 ONE_OF_EACH = {row["variant"]: row for row in KERNELS if row["layout"] == "NT"}
 
 
@@ -20,7 +21,13 @@ def test_every_rung_was_counted():
     assert list(dict.fromkeys(row["variant"] for row in KERNELS)) == [row.name for row in general_variants()]
 
 
-@pytest.mark.parametrize("row", ONE_OF_EACH.values(), ids=lambda row: row["symbol"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=() if name in QUICK else pytest.mark.full, id=row["symbol"])
+        for name, row in ONE_OF_EACH.items()
+    ],
+)
 def test_the_counts_are_the_simulators(row):
     try:
         found = counts.counted(row["variant"], row["tile"], row["layout"])
@@ -32,9 +39,7 @@ def test_the_counts_are_the_simulators(row):
         assert found[name] == expected, f"{name}: python -m benchmarks.counts counts anew"
 
 
-@pytest.mark.parametrize("row", KERNELS, ids=lambda row: row["symbol"])
+@pytest.mark.parametrize("row", [row for row in KERNELS if row["shared loads"]], ids=lambda row: row["symbol"])
 def test_the_roofline_works_out_what_is_counted(row):
-    if not row["shared loads"]:
-        pytest.skip("nothing is read from shared memory")
     spec = specialize(row["variant"], tile=row["tile"], layout=row["layout"])
     assert wavefronts_per_multiply_add(spec, 256, 256, 256) == pytest.approx(row["load wavefronts"])
