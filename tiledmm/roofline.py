@@ -39,6 +39,7 @@ class Roofline:
         flops: 2 * m * n * k.
         requested_bytes: What the kernel's blocks (or threads, where nothing is shared) ask of global memory;
             caches answer part of it.
+        requested_elements: Elements of A and B in that.
         compulsory_bytes: Each operand read once, and C written once.
         wavefronts: Of on-chip loads in the inner loop, for each multiply-add of a warp.
         fma_bound, memory_bound, load_bound: The three ceilings.
@@ -47,6 +48,7 @@ class Roofline:
     gpu: Gpu
     flops: int
     requested_bytes: int
+    requested_elements: int
     compulsory_bytes: int
     wavefronts: float
     fma_bound: float
@@ -57,6 +59,11 @@ class Roofline:
     def intensity(self) -> float:
         """FLOP per byte that the kernel requests."""
         return self.flops / self.requested_bytes
+
+    @property
+    def reuse(self) -> float:
+        """Times that an element fetched from global memory is multiplied: both factors of a multiply-add count."""
+        return self.flops / self.requested_elements
 
     @property
     def compulsory_intensity(self) -> float:
@@ -112,6 +119,7 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         gpu=gpu,
         flops=flops,
         requested_bytes=a_bytes * reads_a + b_bytes * reads_b + c_bytes,
+        requested_elements=m * k * reads_a + k * n * reads_b,
         compulsory_bytes=compulsory,
         wavefronts=per_multiply_add,
         fma_bound=_peak(spec, gpu),

@@ -4,7 +4,7 @@
     python -m docs.tools.programs --check    # writes nothing; exit status 1 if something would change
 
 The Python blocks of a document are one program, run from top to bottom in a folder of its own. What a block prints, or
-the error that it ends with, belongs between the markers below it, if there are any; there a command's output belongs, too.
+the error that it ends with, belongs between the markers below it, if there are any; a command's output, too.
 ``<!-- output: markdown -->`` is for tables.
 
 ``<!-- gpu -->`` on the line before a block says that it needs a GPU, ``<!-- inspect -->`` that it needs what the extra

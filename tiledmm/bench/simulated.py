@@ -12,7 +12,7 @@ from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
 from tiledmm.bench.tables import NONE, Table, count, error_figure, product_about, significant
 from tiledmm.disassembly import nvdisasm
-from tiledmm.elements import compute_element
+from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.inspection import compile_for
 from tiledmm.ladder import find_variant
@@ -84,11 +84,7 @@ def simulate_all(
     """
     machine = _can_disassemble()
     compute = compute_element(dtype)
-    rng = np.random.default_rng(0)
-    a, b = (
-        _lay_out(random_matrix(rng, *shape, compute.dtype, size.k), letter)
-        for shape, letter in zip(((size.m, size.k), (size.k, size.n)), layout, strict=True)
-    )
+    a, b = operands(size, compute, layout)
     expected = reference(a, b, compute)
     found = []
     for rung in multiplying(rungs, dtype):
@@ -106,6 +102,14 @@ def simulate_all(
         else:
             found.append(Simulated(rung, report, judge(c, expected)))
     return found
+
+
+def operands(size: Size, compute: Element, layout: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Random matrices A and B, the same each time."""
+    rng = np.random.default_rng(0)
+    a = random_matrix(rng, size.m, size.k, compute.dtype, size.k)
+    b = random_matrix(rng, size.k, size.n, compute.dtype, size.k)
+    return _lay_out(a, layout[0]), _lay_out(b, layout[1])
 
 
 def _can_disassemble() -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, doctor, inspect, profile, source, tune
+from tiledmm.cli import compare, doctor, inspect, profile, source, tiles, tune, validate
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -48,8 +48,8 @@ def _tiledmm(
 
 # By what they are for, as help lists them.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Measure": (compare.compare, profile.profile, tune.tune),
-    "Set up": (doctor.doctor,),
+    "Measure": (compare.compare, tiles.tiles, profile.profile, tune.tune),
+    "Check": (validate.validate, doctor.doctor),
     "Read": (source.source, inspect.inspect),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -84,6 +83,8 @@ def _other(text: str, tile: int | None, dtype: str | None, layout: str) -> Speci
 
 
 def _changes(before: Specialization, after: Specialization, page: bool) -> str:
+    import difflib
+
     old, new = (_text(spec, page).splitlines() for spec in (before, after))
     lines = difflib.unified_diff(old, new, before.symbol, after.symbol, n=_CONTEXT, lineterm="")
     return "".join(f"{line}\n" for line in lines)

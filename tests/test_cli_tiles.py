@@ -1,0 +1,136 @@
+"""``tiledmm tiles`` on the simulator, and on a GPU that is made up."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.conftest import missing_simulator
+from tiledmm import cli
+from tiledmm.bench import without_gpu
+from tiledmm.bench.records import BASELINE, Comparison, Row
+from tiledmm.cli import device
+from tiledmm.errors import MissingDependencyError
+from tiledmm.inspection import Resources
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["tiles", *arguments])
+
+
+def rows_of(result: Any) -> list[dict[str, str]]:
+    assert result.exit_code == 0, result.output
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_for(source: str, symbol: str, target: str) -> Resources:
+        return Resources(target, 32, 0, 0, 0, 0, None, b"", "")
+
+    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+
+
+simulated = pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+
+
+@simulated
+@pytest.mark.parametrize("variant", ["tiled", "warp_tiled"])
+def test_an_element_is_used_as_often_as_the_tile_is_large(variant: str, no_gpu: None, compiler: None) -> None:
+    rows = rows_of(invoke(variant, "--size", "256" if variant == "warp_tiled" else "64", "--csv"))
+    for row in rows:
+        bm, bn, _ = map(int, row["block"].split("x"))
+        assert float(row["reuse"]) == pytest.approx(2 / (1 / bm + 1 / bn))
+        assert row["result"] == "right"
+        assert row["registers"] == "32"
+    assert [row["tile"] for row in rows] == {
+        "tiled": ["8", "16", "32", "64"], "warp_tiled": ["32", "64", "128", "256"],
+    }[variant]  # fmt: skip
+
+
+@simulated
+def test_a_variant_without_tiles(no_gpu: None, compiler: None) -> None:
+    (row,) = rows_of(invoke("naive", "--size", "32", "--csv"))
+    assert (row["tile"], row["reuse"], row["wavefronts"], row["shared (B)"]) == ("", "1.0", "", "0")
+
+
+def test_a_variant_for_gpus_only(no_gpu: None, compiler: None) -> None:
+    rows = rows_of(invoke("wgmma", "--csv"))
+    assert [row["tile"] for row in rows] == ["64", "128", "256"]
+    assert all(row["result"] == "on a GPU only" and row["wavefronts"] == "" for row in rows)
+    assert float(rows[-1]["reuse"]) == 256, "by the model"
+
+
+@simulated
+def test_without_a_compiler_registers_are_left_out(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*arguments: Any) -> Any:
+        raise MissingDependencyError("cuda-core is missing")
+
+    monkeypatch.setattr(without_gpu, "compile_for", missing)
+    result = invoke("tiled", "--size", "32", "--csv")
+    assert all(row["registers"] == "" and row["result"] == "right" for row in rows_of(result))
+    assert "cuda-core is missing" in result.stderr
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A GPU on which the largest tile is the fastest."""
+    state = SimpleNamespace(ok=True, asked=None)
+
+    def compare(size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, progress: Any) -> Comparison:
+        progress("preparing operands")
+        state.asked = tuple(size), dtype, layout, seconds
+        rows = [
+            Row(rung.variant, rung.tile, state.ok, 1e-7, microseconds=100 / rung.tile, rounds=(100 / rung.tile,))
+            for rung in rungs
+        ]
+        return Comparison(*size, dtype, layout, 1e-5, 1, (*rows, Row(BASELINE, ok=True, error=1e-7)))
+
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(compare=compare))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=lambda: "a machine"))
+    return state
+
+
+def test_with_a_gpu_they_are_timed(gpu: SimpleNamespace) -> None:
+    rows = rows_of(invoke("tiled", "--layout", "nt", "--dtype", "float64", "--seconds", "0.1", "--csv"))
+    assert gpu.asked == ((4096, 4096, 4096), "float64", "NT", 0.1)
+    assert [float(row["x the best"]) for row in rows] == [1 / 8, 1 / 4, 1 / 2, 1]
+    assert [float(row["reuse"]) for row in rows] == [8, 16, 32, 64]
+    assert BASELINE not in {row["variant"] for row in rows}
+
+
+def test_a_wrong_one_fails(gpu: SimpleNamespace) -> None:
+    gpu.ok = False
+    result = invoke("tiled")
+    assert result.exit_code == 1
+    assert "WRONG" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tilde",), "did you mean"),
+        (("auto",), "chooses among kernels"),
+        (("tiled", "--dtype", "float33"), "float33"),
+        (("wgmma", "--dtype", "float64"), "wgmma"),
+        (("tiled", "--layout", "NX"), "NX"),
+        (("tiled", "--size", "4096"), "too large for the simulator"),
+        (("tiled", "--target", "sm_1"), "the targets are"),
+    ],
+)
+def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: None) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())

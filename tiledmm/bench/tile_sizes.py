@@ -1,0 +1,133 @@
+"""All tile sizes of a variant in one table: what each costs and gains, on a GPU or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.bench.records import BASELINE, Comparison, Row, Rung, Size
+from tiledmm.bench.simulated import Simulated
+from tiledmm.bench.tables import NONE, Table, count, percent, product_about, significant
+from tiledmm.bench.without_gpu import Compiled
+from tiledmm.codegen import Specialization
+from tiledmm.roofline import roofline
+
+_REUSE = (
+    "Block: rows and columns of C that a block computes, and its step along K. Thread: rows and columns of a thread. "
+    "Reuse: how often an element that was fetched from global memory is multiplied"
+)
+_HEAD = ("tile", "<block", "<thread", "threads")
+
+
+def measured_table(variant: str, found: Comparison, specs: Sequence[Specialization]) -> Table:
+    """Times of all tiles on this device.
+
+    Args:
+        variant: Its name.
+        found: The comparison, a row a tile.
+        specs: Their kernels.
+    """
+    rows = [row for row in found.rows if row.variant == variant]
+    timed = [row for row in rows if row.microseconds is not None]
+    best = min(timed, key=lambda row: row.microseconds or 0.0, default=None)
+    return Table(
+        title=f"Tiles of {variant}  {found.title}",
+        columns=(
+            *_HEAD, "time (us)", "TFLOP/s", "x the best", f"x {BASELINE}", "registers", "shared (B)", "occupancy",
+            "reuse", "FLOP/byte", "<check",
+        ),
+        rows=tuple(_measured(row, best, spec, found.size) for row, spec in zip(rows, specs, strict=True)),
+        notes=(f"{_REUSE}, by the model.", *(f"{row.label}: {row.note}." for row in rows if row.note)),
+        bad=frozenset(i for i, row in enumerate(rows) if not row.ok),
+        about={"variant": variant, **product_about(found.size, found.dtype, found.layout)},
+    )  # fmt: skip
+
+
+def _measured(row: Row, best: Row | None, spec: Specialization, size: Size) -> tuple[str, ...]:
+    return (
+        *_head(row.tile, spec),
+        significant(row.microseconds),
+        significant(row.tflops),
+        significant(None if best is None else row.speed_over(best)),
+        significant(row.to_cupy),
+        count(row.registers),
+        count(row.shared_bytes),
+        percent(row.occupancy),
+        *_memory(spec, size, None),
+        "ok" if row.ok else "WRONG" if row.error is not None else NONE,
+    )
+
+
+def counted_table(
+    variant: str, size: Size, found: Sequence[Simulated], kernels: Sequence[Compiled], dtype: str, layout: str
+) -> Table:
+    """What all tiles do, counted by the simulator, and what they cost on a target.
+
+    Args:
+        variant: Its name.
+        size, dtype, layout: The product.
+        found: What the simulator saw, a row a tile; None of it where the variant is for GPUs only.
+        kernels: The same kernels, compiled for one target, or not compiled.
+    """
+    target = kernels[0].target
+    errors = [f"{row.rung.label}: {row.error}" for row in found if row.error]
+    errors += [f"{row.rung.label}: {finding}" for row in found if row.report for finding in row.report.findings]
+    errors += [f"tile {row.rung.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
+    return Table(
+        title=f"Tiles of {variant}  {size}  {dtype}  {layout}  simulated as {target}, {REFERENCE_GPUS[target].name}",
+        columns=(
+            *_HEAD, "wavefronts", "conflicts", "barriers", "registers", "shared (B)", "occupancy", "<limited by",
+            "reuse", "FLOP/byte", "<result",
+        ),
+        rows=tuple(_counted(row, kernel, size) for row, kernel in zip(found, kernels, strict=True)),
+        notes=(
+            f"{_REUSE}. Wavefronts: times that shared memory answers, for each multiply-add of a warp; conflicts: "
+            "those beyond the fewest. These are counts, not times.",
+            *errors,
+        ),
+        bad=frozenset(i for i, row in enumerate(found) if not (row.ok and kernels[i].ok)),
+        about={"variant": variant, "target": target, **product_about(size, dtype, layout)},
+    )  # fmt: skip
+
+
+def _counted(row: Simulated, kernel: Compiled, size: Size) -> tuple[str, ...]:
+    report, occupied = row.report, kernel.occupancy
+    counts: tuple[str, ...] = (NONE,) * 3
+    if report:
+        traffic = report.machine or report.source
+        shared = traffic.shared_load + traffic.shared_store
+        per_warp = shared.wavefronts / (report.multiply_adds / 32) if shared.requests else None
+        conflicts = shared.bank_conflicts if shared.requests else None
+        counts = (significant(per_warp), count(conflicts), count(report.barriers))
+    return (
+        *_head(row.rung.tile, kernel.spec),
+        *counts,
+        count(kernel.resources.registers if kernel.resources else None),
+        count(kernel.spec.shared_bytes),
+        percent(occupied.fraction if occupied else None),
+        occupied.limited_by if occupied else NONE,
+        *_memory(kernel.spec, size, row),
+        "on a GPU only" if row.left_out else "right" if row.ok else "WRONG",
+    )
+
+
+def _head(tile: int | None, spec: Specialization) -> tuple[str, ...]:
+    config = spec.config
+    block = f"{config.bm}x{config.bn}x{config.bk}"
+    return count(tile), block, f"{config.tm}x{config.tn}", count(spec.threads)
+
+
+def _memory(spec: Specialization, size: Size, counted: Simulated | None) -> tuple[str, str]:
+    """How often an element is used, and operations a byte: as counted, or else by the model."""
+    if counted and counted.report:
+        report = counted.report
+        # By bytes, for a lane may load several elements at once.
+        loaded = (report.source.global_load.bytes + report.source.copy_load.bytes) / spec.a.itemsize
+        return significant(2 * report.multiply_adds / loaded), significant(report.intensity)
+    bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # the same of any machine
+    return significant(bounds.reuse), significant(bounds.intensity)
+
+
+def rungs_of(variant: str, tiles: Sequence[int]) -> list[Rung]:
+    """A variant with each of its tiles; alone, if it has none."""
+    return [Rung(variant, tile) for tile in tiles] or [Rung(variant)]

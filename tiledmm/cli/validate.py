@@ -1,0 +1,101 @@
+"""``tiledmm validate``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiledmm.cli import device
+from tiledmm.cli.arguments import Layouts, layouts_of, names_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+
+if TYPE_CHECKING:
+    from tiledmm.bench.records import Rung
+
+# One that tiles fit, and one that they do not.
+_SIZES = "512,509x257x383"
+
+
+def validate(
+    variants: Annotated[
+        list[str] | None, typer.Argument(help="Variants; 'auto' may be one.", show_default="all, and auto")
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option(help="Products, each N or MxNxK, with commas.", show_default=f"{_SIZES}; less, simulated")
+    ] = "",
+    tiles: Annotated[
+        str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
+    ] = "",
+    dtypes: Annotated[
+        str,
+        typer.Option(
+            help="Element types, with commas, or 'all'; tf32, too.", show_default="float32, or a variant's own"
+        ),
+    ] = "",
+    layouts: Layouts = "NN",
+    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Use the simulator, even if there is a GPU.")] = False,
+    target: Annotated[str, typer.Option(help="On the simulator: the GPU to be.")] = "sm_90",
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Check every kernel's result against float64, and against NumPy's own on the CPU.
+
+    On the GPU where there is one, else on the simulator, which also finds races and accesses out of bounds, at a small
+    size. Outputs are filled with NaN before. Errors are in units of |A| |B|, and what is allowed is what rounding
+    explains; integers have to be exact. The exit status is 1 if a kernel is wrong.
+
+        tiledmm validate
+        tiledmm validate tiled tiled_padded --tiles all --layouts NN,NT,TN,TT
+        tiledmm validate auto --dtypes all --sizes 1000
+    """
+    from tiledmm.architectures import find_target
+    from tiledmm.bench import simulated, validation
+    from tiledmm.bench.records import expand
+    from tiledmm.codegen import specialize
+    from tiledmm.ladder import kernel_variants
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    names = variants or [*(row.name for row in kernel_variants()), "auto"]
+    rungs = expand(names, "all" if tiles == "all" else tiles_of(tiles) or None)
+    products, orders = sizes_of(names_of(sizes or _SIZES)), layouts_of(layouts)
+    kinds = _by_type(rungs, types_of(dtypes))
+    for layout in orders:
+        specialize("naive", layout=layout)
+    find_target(target)
+    if not rungs or not orders:
+        raise typer.BadParameter("there is nothing to check: name a variant with a kernel, and a layout")
+
+    reason = "--no-gpu" if no_gpu else device.missing_gpu()
+    if reason:
+        out.say(f"No GPU ({reason}): the kernels run on the simulator, at small sizes.\n")
+        products = list(simulated.sizes_to_simulate(products))
+    ok = True
+    for (kind, chosen), layout, size in itertools.product(kinds.items(), orders, products):
+        with progress() as tell:
+            if reason:
+                found = validation.on_simulator(chosen, size, dtype=kind, layout=layout, target=target, progress=tell)
+            else:
+                found = validation.on_gpu(chosen, size, dtype=kind, layout=layout, progress=tell)
+        ok = ok and found.ok
+        out.table(validation.validation_table(found))
+    out.say("Every kernel that ran is right." if ok else "MISMATCH: at least one kernel is wrong, or did not run.")
+    out.end(ok=ok)
+
+
+def _by_type(rungs: list[Rung], kinds: list[str]) -> dict[str, list[Rung]]:
+    """The kernels to check of each type: of those that are named, or float32 and what multiplies no such numbers."""
+    from tiledmm.bench.records import multiplying
+    from tiledmm.elements import compute_element
+    from tiledmm.ladder import find_variant
+
+    if kinds:
+        return {kind: multiplying(rungs, kind) for kind in kinds}
+    found: dict[str, list[Rung]] = {}
+    for rung in rungs:
+        auto = rung.variant == "auto"
+        float32 = auto or find_variant(rung.variant).multiplies(compute_element("float32"))
+        found.setdefault("float32" if float32 else find_variant(rung.variant).default_type, []).append(rung)
+    return found
