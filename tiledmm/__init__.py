@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tiledmm.api import explain, kernel, matmul, precompile, source, variants
     from tiledmm.errors import TiledmmError
     from tiledmm.registration import register, unregister
+    from tiledmm.replacement import replacing
     from tiledmm.simulator.conflicts import explain_conflicts
     from tiledmm.tuning import tune
 
@@ -32,6 +33,7 @@ __all__ = [
     "matmul",
     "precompile",
     "register",
+    "replacing",
     "simulator",
     "source",
     "tune",
@@ -44,6 +46,7 @@ _HOMES = {
     **dict.fromkeys(("explain", "kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
+    "replacing": "tiledmm.replacement",
     "tune": "tiledmm.tuning",
     "explain_conflicts": "tiledmm.simulator.conflicts",
 }
@@ -62,3 +65,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext tiledmm`` calls: adds the cell magic ``%%tiledmm``."""
+    importlib.import_module("tiledmm.replacement.notebook").load(shell)

@@ -13,7 +13,7 @@ from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
-from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model
+from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Choice, Model
 from tiledmm.operands import Product, begin_together, describe, resolve
 from tiledmm.selection import AUTO, SCHEMES, kernel_of, may_split, select, with_precision
 from tiledmm.tuned import table_of
@@ -86,6 +86,35 @@ def matmul(
     Example:
         >>> c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)
     """
+    if isinstance(out, tuple):
+        out = _only_entry(out)
+    plan = plan_of(
+        x1, x2, out, casting, order, dtype, axes, axis, keepdims, signature, variant, tile, config, precision
+    )  # fmt: skip
+    return plan.run(x1, x2, out)
+
+
+def plan_of(
+    x1: Any,
+    x2: Any,
+    out: Any = None,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = False,
+    signature: Any = None,
+    variant: str = AUTO,
+    tile: int | None = None,
+    config: Mapping[str, int] | None = None,
+    precision: str = "float32",
+) -> Any:
+    """What ``matmul`` runs for a call: made when it is first needed, then kept. ``out`` is no tuple here.
+
+    Raises:
+        As ``matmul``.
+    """
     try:
         key = (
             type(x1), x1.shape, x1.strides, x1.dtype, x1.data.device_id,
@@ -103,8 +132,6 @@ def matmul(
     ):  # no CuPy array (NumPy's .data may refuse), or an unhashable keyword
         key, plan = None, None
     if plan is None:
-        if isinstance(out, tuple):
-            out = _only_entry(out)
         keywords = {
             "casting": casting, "order": order, "dtype": dtype, "axes": axes,
             "axis": axis, "keepdims": keepdims, "signature": signature,
@@ -114,7 +141,7 @@ def matmul(
         )
         if key is not None:
             _keep(key, plan)
-    return plan.run(x1, x2, out)
+    return plan
 
 
 def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", **keywords: Any) -> Explanation:
@@ -307,15 +334,25 @@ class _Detour:
     def __init__(self, product: Product, keywords: dict[str, Any], kernel: dict[str, Any]) -> None:
         self.product = product
         self.keywords = keywords | kernel
+        self._plan: Any = None
+
+    @property
+    def choice(self) -> Choice:
+        """What multiplies. Known once it has run."""
+        choice: Choice = self._plan.choice
+        return choice
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         left, right = self.product.convert
         x1 = x1 if left is None else x1.astype(left)
         x2 = x2 if right is None else x2.astype(right)
-        if not self.product.via_temporary:
-            return matmul(x1, x2, out=out, **self.keywords)
         cupy = device_module("launch").cupy
-        result = matmul(x1, x2, out=cupy.empty(out.shape, self.product.compute.dtype), **self.keywords)
+        aside = self.product.via_temporary
+        target = cupy.empty(out.shape, self.product.compute.dtype) if aside else out
+        plan = self._plan = plan_of(x1, x2, target, **self.keywords)
+        result = plan.run(x1, x2, target)
+        if not aside:
+            return result
         cupy.copyto(out, result, casting=self.keywords["casting"])
         return out
 

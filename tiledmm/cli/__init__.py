@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, doctor, inspect, profile, source, tiles, tune, validate
+from tiledmm.cli import compare, doctor, inspect, profile, run, source, tiles, tune, validate
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -48,6 +48,7 @@ def _tiledmm(
 
 # By what they are for, as help lists them.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Use": (run.run,),
     "Measure": (compare.compare, tiles.tiles, profile.profile, tune.tune),
     "Check": (validate.validate, doctor.doctor),
     "Read": (source.source, inspect.inspect),
@@ -66,7 +67,8 @@ def _help(command: Callable[..., None]) -> str:
 
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
-        app.command(help=_help(_command), rich_help_panel=_panel)(told(_command))
+        _context = run.CONTEXT if _command is run.run else None
+        app.command(help=_help(_command), rich_help_panel=_panel, context_settings=_context)(told(_command))
 
 
 def main() -> None:

@@ -1,0 +1,54 @@
+"""CuPy arrays that lie in the host's memory, and a device that is none: NumPy multiplies. Needs CuPy, and no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tiledmm import api, launch
+from tiledmm.model import H100, Choice
+
+
+def on_host(values: Any, kind: type = cupy.ndarray) -> Any:
+    """A CuPy array with these values. Nothing on a GPU can read it."""
+    values = np.ascontiguousarray(values) if np.ndim(values) else np.array(values)
+    memory = cupy.cuda.UnownedMemory(values.ctypes.data, max(values.nbytes, 1), values, 0)
+    return kind(values.shape, values.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=values.strides)
+
+
+def of_host(array: Any) -> np.ndarray:
+    """The same memory as a NumPy array; of views, too, but for reversed ones."""
+    room = sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
+    buffer = (ctypes.c_char * (room if array.size else 0)).from_address(array.data.ptr)
+    return np.ndarray(array.shape, array.dtype, buffer, strides=array.strides)
+
+
+def numbers(*shape: int, dtype: str = "f4") -> Any:
+    """An array of small integers."""
+    return on_host(np.random.default_rng(3).integers(-4, 5, shape).astype(dtype))
+
+
+class HostPlan:
+    """What stands for ``launch.Plan``."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+
+    def run(self, x1: Any, x2: Any, out: Any) -> Any:
+        result = np.matmul(of_host(x1), of_host(x2))
+        if out is None:
+            return on_host(result.astype(self.choice.product.result_type))
+        of_host(out)[...] = result
+        return out
+
+
+def pretend(setattr: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Has this package find an H100 that multiplies such arrays."""
+    setattr(launch, "Plan", HostPlan)
+    setattr(launch, "current_device", lambda: 0)
+    setattr(api, "_current_device", lambda: 0)
+    setattr(launch, "device_model", lambda splits=True: H100)

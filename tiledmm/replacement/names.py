@@ -1,0 +1,185 @@
+"""What of CuPy stands for a matrix product, and what stands in its place meanwhile.
+
+``cupy.ndarray`` is an ordinary class: what is assigned to its ``__matmul__`` is what ``@`` calls, also of NumPy's and
+Python's making, and CuPy has no ``__imatmul__``, so that ``a @= b`` is ``a = a @ b``. ``cupy.dot`` calls
+``ndarray.dot``. ``cupy.matmul`` is looked up by name at each call of ``numpy.matmul``, ``cupy.einsum``,
+``cupy.linalg.matrix_power`` and ``pinv``. Whatever calls cuBLAS in CuPy's own compiled code is not reached.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tiledmm.api import device_module, plan_of
+from tiledmm.errors import TiledmmError
+from tiledmm.replacement.products import Products
+
+# What cupy.matmul knows besides its operands.
+_KEYWORDS = {"out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature"}
+
+# Products of CuPy's that are counted and left to it.
+_COUNTED = ("inner", "tensordot", "vdot")
+
+
+class Replacement:
+    """Takes products in CuPy's place, as long as it is in force.
+
+    Args:
+        **kernel: ``variant``, ``tile``, ``config`` and ``precision``, as ``tiledmm.matmul`` has them.
+    """
+
+    def __init__(self, **kernel: Any) -> None:
+        self.kernel = kernel
+        self.products = Products()
+
+    def multiply(self, own: Callable[..., Any], x1: Any, x2: Any, **keywords: Any) -> Any:
+        """The product of two CuPy arrays, by this package if it can, and else by CuPy.
+
+        Args:
+            own: CuPy's function. What this package rejects, it gets as it came, and raises what it raises.
+            x1, x2: The operands.
+            **keywords: Those of ``cupy.matmul``.
+        """
+        reason = self._reason(x1, x2, keywords.get("out"))
+        if not reason:
+            try:
+                plan = plan_of(x1, x2, **keywords, **self.kernel)
+                result = plan.run(x1, x2, keywords.get("out"))
+            except (TiledmmError, MemoryError) as error:  # before a launch: nothing is written yet, or will be again
+                reason = str(error).partition("\n")[0] or type(error).__name__
+            else:
+                self.products.took(plan, x1, x2)
+                return result
+        result = own(x1, x2, **keywords)
+        self.products.left(x1, x2, reason)
+        return result
+
+    def _reason(self, *arrays: Any) -> str:
+        """Why a product of arrays is not even tried."""
+        if self.kernel["variant"] == "cublas":
+            return "variant 'cublas' was asked for"
+        array = _array_class()
+        for x in arrays:
+            if x is not None and type(x) is not array and isinstance(x, array):
+                return f"{type(x).__module__}.{type(x).__qualname__} is a class of arrays of its own"
+        return ""
+
+
+@functools.cache
+def _array_class() -> Any:
+    return device_module("launch").cupy.ndarray
+
+
+# In force, the last one takes what comes. One object, replaced as a whole: a thread that reads it needs no lock.
+_in_force: tuple[Replacement, ...] = ()
+_restore: list[Callable[[], None]] = []
+_lock = threading.Lock()
+
+
+def begin(replacement: Replacement) -> None:
+    """Puts a replacement in force, in all threads."""
+    global _in_force
+    with _lock:
+        if not _in_force:
+            _restore.extend(_assign(*each) for each in _stand_ins())
+        _in_force = (*_in_force, replacement)
+
+
+def end(replacement: Replacement) -> None:
+    """Takes it out of force. With the last one, CuPy is as it was."""
+    global _in_force
+    with _lock:
+        _in_force = tuple(each for each in _in_force if each is not replacement)
+        if not _in_force:
+            while _restore:
+                _restore.pop()()
+
+
+def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
+    """Assigns to an attribute of a module or class. Returns what undoes it, unless somebody has assigned since."""
+    before = vars(owner).get(name, _assign)  # itself: that nothing was there
+    setattr(owner, name, value)
+
+    def restore() -> None:
+        if vars(owner).get(name) is not value:
+            return
+        if before is _assign:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+    return restore
+
+
+def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Module or class, name there, and what is to stand there."""
+    launch = device_module("launch")
+    cupy = launch.cupy
+    ndarray, own_matmul = cupy.ndarray, launch.cupy_matmul
+    own_operator, own_dot = ndarray.__matmul__, ndarray.dot
+
+    @functools.wraps(own_matmul)
+    def matmul(*operands: Any, **keywords: Any) -> Any:
+        replacements = _in_force
+        if replacements and _are_arrays(ndarray, *operands) and keywords.keys() <= _KEYWORDS:
+            out = keywords.get("out")
+            if isinstance(out, tuple) and len(out) == 1:
+                keywords["out"] = out[0]
+            return replacements[-1].multiply(own_matmul, *operands, **keywords)
+        return own_matmul(*operands, **keywords)
+
+    @functools.wraps(own_operator)
+    def operator(self: Any, other: Any) -> Any:
+        replacements = _in_force
+        if replacements and _are_arrays(ndarray, self, other):
+            return replacements[-1].multiply(own_operator, self, other)
+        return own_operator(self, other)
+
+    @functools.wraps(own_dot)
+    def dot(self: Any, b: Any, out: Any = None) -> Any:
+        replacements = _in_force
+        if not replacements or not _are_arrays(ndarray, self, b) or not isinstance(out, (ndarray, type(None))):
+            return own_dot(self, b, out)
+        if reason := _unlike_matmul(self, b, out):
+            result = own_dot(self, b, out)
+            replacements[-1].products.left(self, b, reason, matmul=False)
+            return result
+        return replacements[-1].multiply(own_dot, self, b, **({} if out is None else {"out": out}))
+
+    def counted(name: str) -> Callable[..., Any]:
+        own = getattr(cupy, name)
+
+        @functools.wraps(own)
+        def stand_in(a: Any, b: Any, *others: Any, **keywords: Any) -> Any:
+            result = own(a, b, *others, **keywords)
+            if (replacements := _in_force) and _are_arrays(ndarray, a, b):
+                replacements[-1].products.left(a, b, f"cupy.{name} is not replaced", matmul=False)
+            return result
+
+        return stand_in
+
+    places: list[tuple[Any, str, Callable[..., Any]]]
+    places = [(cupy, "matmul", matmul), (ndarray, "__matmul__", operator), (ndarray, "dot", dot)]
+    places += [(cupy, name, counted(name)) for name in _COUNTED]
+    return places + [(cupy.linalg, name, made) for _, name, made in places if hasattr(cupy.linalg, name)]
+
+
+def _are_arrays(ndarray: Any, *operands: Any) -> bool:
+    return len(operands) == 2 and isinstance(operands[0], ndarray) and isinstance(operands[1], ndarray)
+
+
+def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
+    """Why ``a.dot(b, out)`` means another thing than ``tiledmm.matmul(a, b, out=out)``; empty if it does not."""
+    if not a.ndim or not b.ndim:
+        return "cupy.dot of a 0-d array is an elementwise product"
+    if b.ndim > 2:
+        return "cupy.dot with more than two dimensions on the right is no batch of products"
+    shape = a.shape[:-1] + b.shape[1:]
+    if out is None or (out.shape == shape and out.dtype == np.result_type(a.dtype, b.dtype) and out.flags.c_contiguous):
+        return ""
+    return f"cupy.dot has rules of its own for out: of shape {shape}, of the operands' type and in C order it is taken"

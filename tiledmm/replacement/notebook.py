@@ -1,0 +1,47 @@
+"""The cell magic ``%%tiledmm``, for IPython and what is made with it. Imported by ``%load_ext tiledmm``."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import MagicArgumentParser
+
+from tiledmm.errors import TiledmmError
+from tiledmm.replacement import replacing
+from tiledmm.selection import AUTO, PRECISIONS
+
+
+def load(shell: Any) -> None:
+    """Adds the magic to a shell."""
+    parser = MagicArgumentParser("%%tiledmm", description="CuPy's matrix products in this cell by tiledmm's kernels.")
+    parser.add_argument("--variant", default=AUTO, help="a name out of tiledmm.variants(), or 'auto'")
+    parser.add_argument("--tile", type=int, help="tile size of the variant")
+    parser.add_argument("--precision", default=PRECISIONS[0], help=f"one of {', '.join(PRECISIONS)}")
+
+    def tiledmm(line: str, cell: str) -> Any:
+        with contextlib.ExitStack() as block:
+            try:
+                products = block.enter_context(replacing(**vars(parser.parse_argstring(line))))
+            except TiledmmError as error:
+                raise UsageError(str(error)) from None
+            block.callback(lambda: print(products))  # whatever becomes of the cell
+            return _run(shell, cell)
+
+    tiledmm.__doc__ = parser.format_help()
+    shell.register_magic_function(tiledmm, magic_kind="cell")
+
+
+def _run(shell: Any, cell: str) -> Any:
+    """Runs a cell in the user's namespace. Returns what its last line is, if that is an expression.
+
+    Not by ``shell.run_cell``, which shows exceptions itself and lets the notebook go on.
+    """
+    source = shell.transform_cell(cell)
+    name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
+    tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(shell.compile(tree, name, "exec"), shell.user_ns)
+    return None if last is None else eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_ns)

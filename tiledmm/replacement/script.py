@@ -1,0 +1,87 @@
+"""A program run as ``python program.py`` runs it, with a replacement in force once it has imported CuPy."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tiledmm.replacement.names import Replacement, begin
+
+
+def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> None:
+    """Runs a program as the main module of this process, and lets the replacement stay in force after it.
+
+    CuPy is not imported for it, let alone CUDA begun: a program may say beforehand what they find in the environment,
+    and may fork. What the program leaves behind, threads and functions for the exit, finds its module as it was.
+
+    Args:
+        script: The program.
+        arguments: What it finds in ``sys.argv``, after its own name.
+        replacement: What is to be in force.
+
+    Raises:
+        SystemExit: As the program raises it. With status 1, or 130 for a keyboard interrupt, for any other exception;
+            its traceback, without what is above the program, is printed by then.
+    """
+    when_imported("cupy", lambda: begin(replacement))
+    path = os.path.abspath(script)
+    main = types.ModuleType("__main__")
+    vars(main).update(__file__=path, __builtins__=builtins)
+    sys.modules["__main__"] = main
+    sys.argv[:] = [os.fspath(script), *arguments]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    try:
+        with io.open_code(path) as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+        exec(code, vars(main))
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _end(error)
+
+
+def _end(error: BaseException) -> NoReturn:
+    """Shows an exception as Python does that ends a program."""
+    below = error.__traceback__.tb_next if error.__traceback__ else None
+    sys.excepthook(type(error), error.with_traceback(below), below)
+    raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
+
+
+def when_imported(name: str, then: Callable[[], None]) -> None:
+    """Calls a function as soon as a module has been imported: now, if it has."""
+    if name in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _Watch(name, then))
+
+
+class _Watch(MetaPathFinder):
+    """Finds a module as others do, and is told when it has been executed."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self.name, self.then = name, then
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        others = (finder.find_spec(fullname, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, others), None)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: types.ModuleType) -> None:
+                execute(module)
+                sys.meta_path.remove(self)
+                self.then()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
