@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ import pytest
 
 from docs.tools import programs
 from tests.conftest import missing_gpu, missing_simulator
+from tiledmm.ladder import general_variants
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,10 +34,11 @@ DOCUMENTS = {
 }
 
 
-def run(*command: str) -> None:
+def run(*command: str) -> str:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 # Programs
@@ -83,6 +86,36 @@ def test_what_is_printed_is_written(tmp_path: Path) -> None:
     assert "ZeroDivisionError: division by zero" in page.read_text(encoding="utf-8")
     assert not shown, "an output is no block of its own"
     assert programs.main(["--check", str(page)]) == 0
+
+
+def test_every_rung_of_the_cuda_cores_has_a_page() -> None:
+    for row in general_variants():
+        assert (ROOT / "docs" / "rungs" / f"{row.name}.md").exists(), f"docs/rungs/{row.name}.md"
+
+
+# The notebook
+
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+EXECUTE = """
+import sys
+import nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=600).execute()
+print("\\n".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])))
+"""
+
+
+@pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    printed = run(sys.executable, "-c", EXECUTE, str(NOTEBOOK))
+    assert "race on shared memory" in printed
+
+
+def test_the_notebook_has_no_outputs() -> None:
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        assert not cell.get("outputs") and cell.get("execution_count") is None
 
 
 # Commands
@@ -196,5 +229,5 @@ def test_nothing_comes_from_elsewhere(site: Path) -> None:
 def test_every_marker_was_expanded(site: Path) -> None:
     for page in site.glob("**/*.html"):
         if not page.is_relative_to(site / "source"):
-            found = re.search(r"<!-- (?:code|drawing): .*? -->", page.read_text(encoding="utf-8"))
+            found = re.search(r"<!-- (?:code|row): .*? -->", page.read_text(encoding="utf-8"))
             assert not found, f"{page.relative_to(site)}: {found and found[0]}"

@@ -6,12 +6,14 @@ adds stands in comments: ``<!-- code: tiled -->`` is the rendered kernel, in tab
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -20,10 +22,18 @@ sys.path.insert(0, str(ROOT))  # `mkdocs` alone does not look where it was calle
 from docs.tools import rendered  # noqa: E402
 
 #: Documents outside docs/, and the pages that they are.
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/results/README.md": "results.md",
+    "docs/notebook.ipynb": "notebook.md",
+}
 
 #: Where other files of the repository get pages, once something links to them.
 SOURCES = "source"
+
+_LOG = get_plugin_logger("markers")
 
 _LANGUAGES = {".py": "python", ".j2": "cuda", ".cuh": "cuda", ".cu": "cuda", ".h": "cpp", ".cpp": "cpp"}
 
@@ -36,7 +46,8 @@ _MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are no files of ``docs/``."""
     for path, uri in PAGES.items():
-        files.append(File.generated(config, uri, content=(ROOT / path).read_text(encoding="utf-8")))
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, uri, content=_of_notebook(text) if path.endswith(".ipynb") else text))
     documents = [(_path_of(file), file.content_string) for file in files.documentation_pages()]
     linked = {target for path, text in documents for target in _linked(path, text)}
     for path in sorted(linked):
@@ -57,7 +68,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 def _expanded(marker: re.Match[str], here: str) -> str:
     match marker["kind"]:
         case "code":
-            return rendered.tabs(*marker["what"].split())
+            return rendered.tabs(marker["what"])
+        case "row":
+            return rendered.row(marker["what"])
+        case "output":
+            return marker[0]
+    _LOG.warning("%s: nothing is known of %s", here, marker[0])
     return marker[0]
 
 
@@ -111,6 +127,20 @@ def _uri_of(path: str) -> str:
     if path.startswith("docs/") and not path.endswith(".py"):
         return path.removeprefix("docs/")
     return f"{SOURCES}/{path}/index.md" if (ROOT / path).is_dir() else f"{SOURCES}/{path}.md"
+
+
+def on_post_build(config: Any) -> None:
+    """The page of the tile loop is no Markdown: what it links to has become HTML."""
+    page = Path(config["site_dir"], "interactive", "index.html")
+    page.write_text(page.read_text(encoding="utf-8").replace('.md">', '.html">'), encoding="utf-8")
+
+
+def _of_notebook(text: str) -> str:
+    """A notebook's cells as a page."""
+    cells = [("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(text)["cells"]]
+    parts = [text if kind == "markdown" else rendered.fenced(text, "python") for text, kind in cells]
+    download = "[Download it](notebook.ipynb){ download }, and run it: with a GPU, or without one on the simulator."
+    return "\n\n".join([parts[0], download, *parts[1:]])
 
 
 def _page_of(path: str) -> str:

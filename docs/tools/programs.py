@@ -7,8 +7,8 @@ The Python blocks of a document are one program, run from top to bottom in a fol
 the error that it ends with, belongs between the markers below it, if there are any; a command's output, too.
 ``<!-- output: markdown -->`` is for tables.
 
-``<!-- gpu -->`` on the line before a block says that it needs a GPU, ``<!-- inspect -->`` that it needs what the extra
-``inspect`` brings: where there is none, the block is left out.
+A block that imports CuPy at its top needs a GPU; ``<!-- gpu -->`` on the line before a block says so, too, and
+``<!-- inspect -->`` that it needs what the extra ``inspect`` brings: where there is none, the block is left out.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 _NVRTC = (12, 9)
 
 _PYTHON, _SHELL = ("python",), ("sh", "bash", "shell", "console")
+
+_IMPORTS_CUPY = re.compile(r"^(import|from) cupy\b", re.MULTILINE)
 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<needs>gpu|inspect) -->\n+)?(?P<indent> *)```(?P<language>\w+)\n(?P<body>.*?)^(?P=indent)```\n"
@@ -83,8 +85,9 @@ def blocks(text: str) -> Iterator[Block]:
     for found in _BLOCK.finditer(text):
         place = found.span("shown") if found["open"] else None
         line = text.count("\n", 0, found.start("body")) + 1
+        needs = found["needs"] or ("gpu" if _IMPORTS_CUPY.search(found["body"]) else "")
         body, form = textwrap.dedent(found["body"]), found["form"] or "text"
-        yield Block(line, found["language"], body, found["needs"] or "", place, form)
+        yield Block(line, found["language"], body, needs, place, form)
 
 
 def documents(root: Path = ROOT) -> list[Path]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import textwrap
 from collections.abc import Iterator
 
+from tiledmm import ladder
 from tiledmm.codegen import Specialization, render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.ladder import find_variant
@@ -28,6 +31,19 @@ def tabs(variant: str) -> str:
         changed = [number for number, line in enumerate(text.splitlines(), 1) if line not in lines]
         shown.append(_tab(label, fenced(text, "cuda", changed)))
     return "\n\n".join(shown) + "\n"
+
+
+def row(variant: str) -> str:
+    """A variant's row of the registry, as it stands there."""
+    tree = ast.parse(inspect.getsource(ladder))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(
+            each.arg == "name" and isinstance(each.value, ast.Constant) and each.value.value == variant
+            for each in node.keywords
+        ):
+            lines = inspect.getsource(ladder).splitlines()[node.lineno - 1 : node.end_lineno]
+            return fenced(textwrap.dedent("\n".join(lines)), "python")
+    raise ValueError(f"ladder.py has no row {variant!r}")
 
 
 def page(spec: Specialization) -> str:
