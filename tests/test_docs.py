@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from docs.tools import programs
-from tests.conftest import missing_gpu, missing_simulator
+from tests.conftest import missing_simulator
 from tiledmm.ladder import general_variants
 
 if sys.version_info >= (3, 11):
@@ -44,26 +44,17 @@ def run(*command: str) -> str:
 # Programs
 
 
-def with_programs(*, gpu: bool) -> list[str]:
-    """Documents in which something is run."""
-    return [
-        path
-        for path, blocks in DOCUMENTS.items()
-        if any((each.needs == "gpu") == gpu for each in blocks if each.is_program or (each.commands and each.place))
-    ]
+WITH_PROGRAMS = [
+    path
+    for path, blocks in DOCUMENTS.items()
+    if any(each.is_program or (each.commands and each.place) for each in blocks if each.needs != "gpu")
+]
 
 
 @pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
-@pytest.mark.parametrize("path", with_programs(gpu=False))
+@pytest.mark.parametrize("path", WITH_PROGRAMS)
 def test_programs_run_and_print_what_is_shown(path: str) -> None:
     run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", path)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(bool(reason := missing_gpu()), reason=str(reason))
-@pytest.mark.parametrize("path", with_programs(gpu=True))
-def test_programs_run_on_a_gpu(path: str) -> None:
-    run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", "--gpu", path)
 
 
 def test_a_program_that_fails_is_noticed(tmp_path: Path) -> None:
@@ -202,32 +193,24 @@ def test_console_script_is_the_module() -> None:
 # The site
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_the_site(tmp_path: Path) -> None:
+    """It builds without a warning, asks no other server for anything, and every marker of a page was expanded."""
+    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(module)
+    run(sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path))
+    assert (tmp_path / "index.html").exists()
+    elsewhere = re.compile(r'<(?:script|img|iframe|source)[^>]+src="?(?:https?:)?//|<link[^>]+href="?(?:https?:)?//')
+    marker = re.compile(r"<!-- (?:code|row): .*? -->")
+    for page in tmp_path.glob("**/*.html"):
+        text = page.read_text(encoding="utf-8")
+        found = elsewhere.search(text) or (None if page.is_relative_to(tmp_path / "source") else marker.search(text))
+        assert not found, f"{page.relative_to(tmp_path)}: {found and found[0]}"
+
+
+def test_a_marker_that_nothing_is_known_of_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("mkdocs")
-    pytest.importorskip("material")
-    pytest.importorskip("mkdocstrings_handlers.python")
-    folder = tmp_path_factory.mktemp("site")
-    run(sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder))
-    return folder
+    from docs.tools import hooks
 
-
-def test_the_site_builds_without_a_warning(site: Path) -> None:
-    assert (site / "index.html").exists()
-
-
-def test_nothing_comes_from_elsewhere(site: Path) -> None:
-    """A page asks no other server for anything; links that a reader may follow are something else."""
-    outside = re.compile(
-        r"<(?:script|img|iframe|source|video)[^>]+src=\"?(?:https?:)?//|<link[^>]+href=\"?(?:https?:)?//"
-    )
-    for page in site.glob("**/*.html"):
-        found = outside.search(page.read_text(encoding="utf-8"))
-        assert not found, f"{page.relative_to(site)}: {found and found[0]}"
-
-
-def test_every_marker_was_expanded(site: Path) -> None:
-    for page in site.glob("**/*.html"):
-        if not page.is_relative_to(site / "source"):
-            found = re.search(r"<!-- (?:code|row): .*? -->", page.read_text(encoding="utf-8"))
-            assert not found, f"{page.relative_to(site)}: {found and found[0]}"
+    marker = hooks._MARKER.search("<!-- drawing: tiled -->")
+    assert marker and hooks._expanded(marker, "page.md") == marker[0]
+    assert "nothing is known of <!-- drawing: tiled -->" in caplog.text
