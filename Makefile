@@ -61,13 +61,18 @@ format: $(TEST_READY)  ## Format Python, and CUDA C headers
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -c 'import clang_format; clang_format.clang_format()' -i cuda_src/*.cuh
 
+.PHONY: docs
+docs: $(TEST_READY)  ## The documentation, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build $(ARGS)
+	@echo "Open site/index.html"
+
 .PHONY: golden
 golden: $(TEST_READY)  ## Write tests/golden/ anew from the templates
 	$(PYTHON) -m tests.golden
 
 .PHONY: clean
 clean:  ## Remove .venv, builds and caches
-	rm -rf $(VENV) build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -19,6 +19,8 @@ from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.batches import batches_table
 from benchmarks.ceiling import ceiling_table, issue_table
+from benchmarks.counts import counts_table
+from benchmarks.rungs import bounds_table, rung_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -26,6 +28,7 @@ from benchmarks.tensor_pipes import pipes_table
 from benchmarks.warp_tiles import trials_table
 from tiledmm.bench.records import Machine, Report, from_json
 from tiledmm.bench.tables import NONE, Table, calls_table, ladder_table, padding_table
+from tiledmm.ladder import general_variants
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -44,6 +47,16 @@ def _with_machine(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
         return "\n\n".join([*shown, str(Machine(**results["machine"]))])
 
     return render
+
+
+def _rung(name: str) -> Callable[[str], str]:
+    """One rung's figures, and the machine below."""
+    return _of_report(lambda report: f"{rung_table(report, name).markdown(title=False)}\n\n{report.machine}")
+
+
+def _counts(name: str) -> Callable[[str], str]:
+    """What one rung asks of the memories."""
+    return lambda text: counts_table(json.loads(text), name).markdown(title=False)
 
 
 def _shapes_summary(text: str) -> str:
@@ -79,15 +92,18 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", _of_report(lambda report: str(report.machine))),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
+    "bounds": ("ladder", _of_report(lambda r: f"{bounds_table(r).markdown(title=False)}\n\n{r.machine}")),
+    **{f"rung-{row.name}": ("ladder", _rung(row.name)) for row in general_variants()},
+    **{f"counts-{row.name}": ("counts", _counts(row.name)) for row in general_variants()},
     "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
     "selection": ("selection", _with_machine(products=selection_table)),
     "shapes": ("shapes", _with_machine(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
     "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
     "agreement": ("agreement", _with_machine(kernels=agreement_table)),
-    "splits-speed": ("splits", _with_machine(speed=splits.speed_table)),
-    "splits-loads": ("splits", _with_machine(loads=ceiling_table)),
-    "splits-accuracy": ("splits", _with_machine(accuracy=splits.accuracy_table)),
+    "splits-speed": ("splits_speed", _with_machine(float32=splits.speed_table)),
+    "splits-loads": ("splits_loads", _with_machine(loads=ceiling_table)),
+    "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
     "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),
     "batches": ("batches", _with_machine(batches=batches_table)),

@@ -3,8 +3,8 @@
 The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
 ``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
 where JAX is. Errors are against float64, on data that is easy and data that is not (``benchmarks/data.py``); a float32
-chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the promise
-of accuracy.
+chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the
+promise of accuracy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import importlib
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.ladder import kernel_variants
 
-RESULTS = Path(__file__).parent / "results" / "splits.json"
+RESULTS = Path(__file__).parent / "results"
+PARTS = ("speed", "accuracy", "loads")
 SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TYPES = ("float32", "complex64")
@@ -63,7 +64,7 @@ def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
     return not bool(cupy.isnan(plan.run(a, b, c)).any())
 
 
-def measure_accuracy(dtype: str) -> Iterator[dict[str, Any]]:
+def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
     """A row a kind of data and K."""
     import cupy
 
@@ -72,14 +73,14 @@ def measure_accuracy(dtype: str) -> Iterator[dict[str, Any]]:
         for k in STEPS:
             a, b = operands(kind, dtype, cupy, cupy.random.RandomState(11), ROWS, ROWS, k)
             c = cupy.empty((ROWS, ROWS), dtype)
-            calls = {**_of_kernels(others, a, b, c), **_of_others(a, b, c)}
+            calls = {**_of_kernels(others, a, b, c), **(_of_others(a, b, c) if peers else {})}
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
             found = accuracy(a, b, rivals, variant=first, precision=scheme)
             tensor = splits(a, b, first, scheme)
             yield {"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found}
 
 
-def measure_speed(dtype: str, seconds: float) -> Iterator[dict[str, Any]]:
+def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str, Any]]:
     """A row a size and layout: 2MNK operations, of which each of complex numbers is four real ones."""
     import cupy
 
@@ -92,7 +93,7 @@ def measure_speed(dtype: str, seconds: float) -> Iterator[dict[str, Any]]:
             rivals: dict[str, timing.Call] = {
                 BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
                 **_of_kernels(kernels(dtype), a, b, c),
-                **_of_others(a, b, c),
+                **(_of_others(a, b, c) if peers else {}),
             }
             samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
             row: dict[str, Any] = {"size": size, "layout": layout}
@@ -189,13 +190,13 @@ def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
 def main() -> int:
     """Measures, prints the tables, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the results go, a file a part")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measure these only")
     parser.add_argument(
         "--seconds", type=float, default=0.2, help="time for each rival, size and layout; tenfold under load"
     )
-    parser.add_argument(
-        "--dtypes", nargs="+", choices=TYPES, default=list(TYPES), help="of these types only; give --out, too"
-    )
+    parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")
+    parser.add_argument("--no-peers", action="store_true", help="leave Triton and XLA out, whose compilers take long")
     options = parser.parse_args()
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -206,28 +207,32 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
-    results: dict[str, Any] = {"machine": asdict(this_machine())}
+    peers = not options.no_peers
     tables, broken = [], []
 
-    def kept(name: str, rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    def kept(part: str, rows_of: Mapping[str, Iterator[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
         """All rows, each written as it comes: a run that is cut off leaves what it has measured."""
-        results[name] = found = []
-        for row in rows:
-            found.append(row)
-            options.out.write_text(json.dumps(results, indent=1) + "\n")
-            print(name, row, file=sys.stderr, flush=True)
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in rows_of}
+        machine = asdict(this_machine())
+        for name, rows in rows_of.items():
+            for row in rows:
+                found[name].append(row)
+                text = json.dumps({"machine": machine, **found}, indent=1) + "\n"
+                (options.folder / f"splits_{part}.json").write_text(text)
+                print(part, name, row, file=sys.stderr, flush=True)
         return found
 
-    for dtype in filter(kernels, options.dtypes):
-        of_type = "" if dtype == "float32" else f"_{dtype}"
-        speed = kept(f"speed{of_type}", measure_speed(dtype, options.seconds))
-        errors = kept(f"accuracy{of_type}", measure_accuracy(dtype))
-        tables += [speed_table(speed, dtype), accuracy_table(errors, dtype)]
-        broken += [row for row in errors if not keeps_promise(row)]
-    if "float32" in options.dtypes:
-        results["loads"] = measure_loads(10 * options.seconds)
-        tables.append(ceiling_table(results["loads"]))
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    dtypes = list(filter(kernels, options.dtypes))
+    if "speed" in options.parts:
+        speeds = kept("speed", {dtype: measure_speed(dtype, options.seconds, peers) for dtype in dtypes})
+        tables += [speed_table(rows, dtype) for dtype, rows in speeds.items()]
+    if "accuracy" in options.parts:
+        errors = kept("accuracy", {dtype: measure_accuracy(dtype, peers) for dtype in dtypes})
+        tables += [accuracy_table(rows, dtype) for dtype, rows in errors.items()]
+        broken += [row for rows in errors.values() for row in rows if not keeps_promise(row)]
+    if "loads" in options.parts:
+        loads = kept("loads", {"loads": iter(measure_loads(10 * options.seconds))})
+        tables.append(ceiling_table(loads["loads"]))
     console = Console(width=None if sys.stdout.isatty() else 200)
     for table in tables:
         console.print(table.rich())

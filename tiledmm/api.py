@@ -157,7 +157,7 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
         **keywords: ``matmul``'s, but for those that name a kernel.
 
     Raises:
-        As ``matmul`` for the same mistakes.
+        TiledmmError: As ``matmul``, for the same mistakes.
 
     Example:
         >>> print(tiledmm.explain(a, b))
@@ -243,7 +243,7 @@ def kernel(
         variant, tile, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
 
     Raises:
-        As ``source``, and
+        TiledmmError: As ``source``.
         DeviceError: If there is no GPU; ``tiledmm.inspection`` tells what can be known without one.
         CompilationError: If it does not compile.
     """
@@ -275,7 +275,7 @@ def precompile(
         How many kernels are ready.
 
     Raises:
-        As ``kernel``.
+        TiledmmError: As ``kernel``.
     """
     names = [variants] if isinstance(variants, str) else list(variants)
     types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)

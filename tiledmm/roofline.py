@@ -259,12 +259,22 @@ def _swizzled_reads(
 def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of ``As[row][k]`` and ``Bs[k][col]``, or of tiles kept transposed, for one multiply-add."""
     config = spec.config
+    if spec.variant.name in ("register_tiled", "vectorized"):
+        return _k_major_wavefronts(spec, rows, cols)
     # With more than one buffer only a B tile kept by columns is padded: it alone is read across its rows.
     pad_a = config.pad if config.stages == 1 else 0
     read_a = _tile_read(spec, rows, spec.layout[0] != "T", pad_a)
     read_b = _tile_read(spec, cols, spec.layout[1] == "T", config.pad)
     # A thread's other rows and columns lie at a constant distance: the same banks, all moved on by as much.
     return read_a / config.tn + read_b / config.tm
+
+
+def _k_major_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
+    """Reads of rows of tiles that are kept K-major, an element or 16 bytes a lane at a time, for one multiply-add."""
+    size = spec.compute.sum_bytes
+    width = _VECTOR_BYTES if spec.variant.name == "vectorized" else size
+    read_a, read_b = (wavefronts([at * width for at in across], width) * size / width for across in (rows, cols))
+    return read_a / spec.config.tn + read_b / spec.config.tm
 
 
 def _tile_read(spec: Specialization, across: Sequence[int], k_contiguous: bool, pad: int) -> float:

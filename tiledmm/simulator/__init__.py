@@ -140,7 +140,7 @@ def run(
         The result, and the report. A kernel that is wrong raises nothing: ask ``report.ok`` or ``report.check()``.
 
     Raises:
-        As ``matmul``, but for SimulationError.
+        TiledmmError: As ``matmul``, but for SimulationError.
 
     Example:
         >>> c, report = run(a, b, variant="tiled", tile=16)

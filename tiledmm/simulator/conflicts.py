@@ -93,7 +93,7 @@ def explain_conflicts(
         Bs load 32
 
     Raises:
-        As ``tiledmm.simulator.run``.
+        TiledmmError: As ``tiledmm.simulator.run``.
     """
     recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
     text = recorded.text.splitlines()

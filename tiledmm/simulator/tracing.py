@@ -88,7 +88,7 @@ def trace(
         ['A', 'As', 'B', 'Bs', 'C']
 
     Raises:
-        As ``tiledmm.simulator.run``.
+        TiledmmError: As ``tiledmm.simulator.run``.
     """
     spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
     m, n, k = sizes or _one_block(spec)

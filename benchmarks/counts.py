@@ -1,0 +1,120 @@
+"""What the rungs ask of the memories, counted by the simulator: ``python -m benchmarks.counts``. Needs no GPU.
+
+Every rung of the CUDA cores: its usual tile on all four layouts, the others on two. Accesses are those of the machine
+code, which joins neighbours. Counts, no times: the same on every machine with the same compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tiledmm
+from tiledmm import simulator
+from tiledmm.bench.tables import Table, count, significant
+from tiledmm.ladder import find_variant, general_variants
+
+RESULTS = Path(__file__).parent / "results" / "counts.json"
+
+LAYOUTS = ("NN", "NT", "TN", "TT")
+TARGET = "sm_90"
+WARP = 32
+ITEMSIZE = 4
+
+#: Products: the number of them, and m, n, k. Those that a rung is for.
+USUAL = (1, 128, 256, 128)
+PRODUCTS = {"thin": (1, 64, 512, 128), "dot_products": (1, 16, 256, 512), "tiny": (64, 16, 16, 16)}
+
+
+def operands(product: tuple[int, int, int, int], layout: str) -> list[np.ndarray[Any, Any]]:
+    """A and B, of small integers."""
+    products, m, n, k = product
+    found = []
+    for letter, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True):
+        shape = (products, cols, rows) if letter == "T" else (products, rows, cols)
+        values = (np.arange(np.prod(shape)) % 3).astype(np.float32).reshape(shape)
+        values = values.swapaxes(1, 2) if letter == "T" else values
+        found.append(values if products > 1 else values[0])
+    return found
+
+
+def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
+    """One kernel on its product. What is per multiply-add is for one of a warp: of 32 lanes."""
+    product = PRODUCTS.get(variant, USUAL)
+    _, report = simulator.run(
+        *operands(product, layout), variant=variant, tile=tile, checks=False, machine=True, target=TARGET
+    )
+    report.check()
+    traffic = report.machine or report.source
+    asked = traffic.global_load + traffic.copy_load
+    shared = traffic.shared_load
+    stored = traffic.shared_store + traffic.copy_store
+    every = shared + stored
+    of_a_warp = report.multiply_adds / WARP
+    return {
+        "variant": variant,
+        "tile": tile,
+        "layout": layout,
+        "product": list(product),
+        "symbol": report.symbol,
+        "intensity": report.intensity,
+        "reuse": 2 * report.multiply_adds * ITEMSIZE / asked.bytes,  # elements of wide loads counted one by one
+        "global loads": asked.requests / of_a_warp,
+        "sectors": asked.sectors_per_request,
+        "shared loads": shared.requests / of_a_warp,
+        "load wavefronts": shared.wavefronts / of_a_warp,
+        "wavefronts": every.wavefronts / of_a_warp,
+        "times ideal": every.wavefronts / every.ideal_wavefronts if every.ideal_wavefronts else None,
+        "barriers": report.barriers,
+    }
+
+
+def counts() -> dict[str, Any]:
+    """All of it."""
+    found = []
+    for variant in (row.name for row in general_variants()):
+        row = find_variant(variant)
+        for tile in row.tiles or (None,):
+            for layout in LAYOUTS if tile in (None, row.default_tile) else LAYOUTS[:2]:
+                found.append(counted(variant, tile, layout))
+                print(found[-1]["symbol"], file=sys.stderr)
+    machine = {"simulated": f"the simulator, as {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
+    return {"kernels": found, "machine": machine | {"date": date.today().isoformat()}}
+
+
+def counts_table(results: dict[str, Any], variant: str) -> Table:
+    """What one rung asks for, by tile and layout."""
+    kernels = [row for row in results["kernels"] if row["variant"] == variant]
+    tiles = any(row["tile"] for row in kernels)
+    staged = any(row["shared loads"] for row in kernels)
+    products, m, n, k = kernels[0]["product"] if kernels else USUAL
+    size = f"{m} x {n} x {k}" + (f", {products} of them" if products > 1 else "")
+    columns = ("tile",) * tiles + ("<layout", "FLOP/byte", "reuse", "global loads", "sectors/request")
+    columns += ("shared loads", "wavefronts", "x the fewest") * staged
+    figures = ("intensity", "reuse", "global loads", "sectors")
+    figures += ("shared loads", "wavefronts", "times ideal") * staged
+    rows = tuple(
+        (*(count(row["tile"]),) * tiles, row["layout"], *(significant(row[name]) for name in figures))
+        for row in kernels
+    )
+    where = ", ".join(results["machine"].values())
+    return Table(f"{variant}", columns, rows, notes=(f"float32, {size}. Counted by {where}.",))
+
+
+def main() -> int:
+    """Counts, and writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    options = parser.parse_args()
+    options.out.write_text(json.dumps(counts(), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

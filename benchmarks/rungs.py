@@ -1,0 +1,52 @@
+"""Tables of single rungs, out of ``results/ladder.json``: what each reaches, and the bound of its loads beside it."""
+
+from __future__ import annotations
+
+from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.bench.records import BASELINE, Report
+from tiledmm.bench.tables import Table, count, ladder_table, percent, significant
+from tiledmm.codegen import specialize
+from tiledmm.ladder import VARIANTS
+from tiledmm.roofline import roofline
+
+
+def rung_table(report: Report, variant: str) -> Table:
+    """The README's rows of one variant, and the baseline's."""
+    full = ladder_table(report, report.comparisons[0].size)
+    rows = tuple(cells for cells in full.rows if cells[0] in (variant, BASELINE))
+    return Table(full.title, full.columns, rows)
+
+
+def bounds_table(report: Report) -> Table:
+    """What loads bound each CUDA-core kernel to on an H100, beside what it reached."""
+    comparison = report.comparisons[0]
+    rows = []
+    for row in comparison.rows:
+        known = VARIANTS.get(row.variant)
+        if known is None or known.template is None or known.tensor_cores or row.tflops is None:
+            continue
+        spec = specialize(row.variant, tile=row.tile, dtype=comparison.dtype, layout=comparison.layout)
+        found = roofline(spec, REFERENCE_GPUS["sm_90"], *comparison.size)
+        rows.append(
+            (
+                row.variant,
+                count(row.tile),
+                significant(found.intensity),
+                significant(found.wavefronts),
+                significant(found.load_bound / 1e12),
+                significant(found.bound / 1e12),
+                significant(row.tflops),
+                percent(row.tflops * 1e12 / found.bound),
+            )
+        )
+    columns = (
+        "<variant",
+        "tile",
+        "FLOP/byte",
+        "wavefronts",
+        "bound by loads (TFLOP/s)",
+        "lowest bound (TFLOP/s)",
+        "reached (TFLOP/s)",
+        "of the bound",
+    )
+    return Table("Bounds and what was reached", columns, tuple(rows))

@@ -1,0 +1,152 @@
+"""What MkDocs calls while it builds the site: pages that stand outside ``docs/``, links to the repository, markers.
+
+The documents are read on the repository's own page, too. So they link to files as they lie there, and what the site
+adds stands in comments: ``<!-- code: tiled -->`` is the rendered kernel, in tabs.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.plugins import get_plugin_logger
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))  # `mkdocs` alone does not look where it was called
+
+from docs.tools import rendered  # noqa: E402
+
+#: Documents outside docs/, and the pages that they are.
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/results/README.md": "results.md",
+    "docs/notebook.ipynb": "notebook.md",
+}
+
+#: Where other files of the repository get pages, once something links to them.
+SOURCES = "source"
+
+_LOG = get_plugin_logger("markers")
+
+_LANGUAGES = {".py": "python", ".j2": "cuda", ".cuh": "cuda", ".cu": "cuda", ".h": "cpp", ".cpp": "cpp"}
+
+# A link's target, outside of code.
+_FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<=\]\()(?P<path>[^\s()#:]+)(?P<anchor>#[\w-]+)?(?=\))")
+_MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages that are no files of ``docs/``."""
+    for path, uri in PAGES.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, uri, content=_of_notebook(text) if path.endswith(".ipynb") else text))
+    documents = [(_path_of(file), file.content_string) for file in files.documentation_pages()]
+    linked = {target for path, text in documents for target in _linked(path, text)}
+    for path in sorted(linked):
+        if _uri_of(path).startswith(f"{SOURCES}/"):
+            files.append(File.generated(config, _uri_of(path), content=_page_of(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Expands markers, and turns links to files of the repository into links to pages."""
+    here = page.file.src_uri
+    if here.startswith(f"{SOURCES}/"):
+        return markdown
+    text = _MARKER.sub(lambda marker: _expanded(marker, here), markdown)
+    return _outside_of_code(text, lambda part: _LINK.sub(lambda link: _relinked(link, here), part))
+
+
+def _expanded(marker: re.Match[str], here: str) -> str:
+    match marker["kind"]:
+        case "code":
+            return rendered.tabs(marker["what"])
+        case "row":
+            return rendered.row(marker["what"])
+        case "output":
+            return marker[0]
+    _LOG.warning("%s: nothing is known of %s", here, marker[0])
+    return marker[0]
+
+
+def _relinked(link: re.Match[str], here: str) -> str:
+    path = _target(_path_at(here), link["path"])
+    if not (ROOT / path).exists():
+        return link[0]  # MkDocs says so
+    return posixpath.relpath(_uri_of(path), posixpath.dirname(here) or ".") + (link["anchor"] or "")
+
+
+def _linked(path: str, text: str) -> set[str]:
+    found: set[str] = set()
+
+    def look(part: str) -> str:
+        found.update(_target(path, link["path"]) for link in _LINK.finditer(part))
+        return part
+
+    _outside_of_code(text, look)
+    return {target for target in found if (ROOT / target).exists()}
+
+
+def _outside_of_code(text: str, change: Any) -> str:
+    parts, position = [], 0
+    for fence in _FENCE.finditer(text):
+        parts += [change(text[position : fence.start()]), fence[0]]
+        position = fence.end()
+    return "".join([*parts, change(text[position:])])
+
+
+def _target(path: str, link: str) -> str:
+    """What a document at a path of the repository links to, as such a path."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+
+
+def _path_of(file: File) -> str:
+    return _path_at(file.src_uri)
+
+
+def _path_at(uri: str) -> str:
+    """Where in the repository a page comes from."""
+    for path, known in PAGES.items():
+        if uri == known:
+            return path
+    return f"docs/{uri}"
+
+
+def _uri_of(path: str) -> str:
+    """The page of a file, or of a folder, of the repository."""
+    if path in PAGES:
+        return PAGES[path]
+    if path.startswith("docs/") and not path.endswith(".py"):
+        return path.removeprefix("docs/")
+    return f"{SOURCES}/{path}/index.md" if (ROOT / path).is_dir() else f"{SOURCES}/{path}.md"
+
+
+def on_post_build(config: Any) -> None:
+    """The page of the tile loop is no Markdown: what it links to has become HTML."""
+    page = Path(config["site_dir"], "interactive", "index.html")
+    page.write_text(page.read_text(encoding="utf-8").replace('.md">', '.html">'), encoding="utf-8")
+
+
+def _of_notebook(text: str) -> str:
+    """A notebook's cells as a page."""
+    cells = [("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(text)["cells"]]
+    parts = [text if kind == "markdown" else rendered.fenced(text, "python") for text, kind in cells]
+    download = "[Download it](notebook.ipynb){ download }, and run it: with a GPU, or without one on the simulator."
+    return "\n\n".join([parts[0], download, *parts[1:]])
+
+
+def _page_of(path: str) -> str:
+    """A file as a page: its text; or a folder: what lies in it."""
+    head = f"---\nsearch: {{ exclude: true }}\n---\n\n# {path}\n\n"
+    file = ROOT / path
+    if file.is_dir():
+        return head + "\n".join(f"- `{each.name}`" for each in sorted(file.iterdir()) if each.name[0] not in "._")
+    return head + rendered.fenced(file.read_text(encoding="utf-8"), _LANGUAGES.get(file.suffix, "text"))

@@ -1,0 +1,76 @@
+"""Rendered kernels for pages: as the templates make them, never pasted."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+from tiledmm import ladder
+from tiledmm.codegen import Specialization, render, specialize
+from tiledmm.elements import ELEMENTS
+from tiledmm.ladder import find_variant
+from tiledmm.simulator.lines import first_line_of_page
+
+_LAYOUTS = ("NT", "TN", "TT")
+_TYPES = ("float16", "float64", "complex64", "int8")
+
+
+def tabs(variant: str) -> str:
+    """A kernel's page in its tiles, and its default tile in other types and layouts, a tab each.
+
+    Lines that differ from the first tab's are marked. The headers before a page are left out: ``tiledmm source`` has
+    them.
+    """
+    first, *others = _kernels(variant)
+    lines = set(page(first[1]).splitlines())
+    shown = [_tab(first[0], fenced(page(first[1]), "cuda"))]
+    for label, spec in others:
+        text = page(spec)
+        changed = [number for number, line in enumerate(text.splitlines(), 1) if line not in lines]
+        shown.append(_tab(label, fenced(text, "cuda", changed)))
+    return "\n\n".join(shown) + "\n"
+
+
+def row(variant: str) -> str:
+    """A variant's row of the registry, as it stands there."""
+    tree = ast.parse(inspect.getsource(ladder))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(
+            each.arg == "name" and isinstance(each.value, ast.Constant) and each.value.value == variant
+            for each in node.keywords
+        ):
+            lines = inspect.getsource(ladder).splitlines()[node.lineno - 1 : node.end_lineno]
+            return fenced(textwrap.dedent("\n".join(lines)), "python")
+    raise ValueError(f"ladder.py has no row {variant!r}")
+
+
+def page(spec: Specialization) -> str:
+    """A rendered kernel without the headers before it."""
+    text = render(spec)
+    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :])
+
+
+def fenced(text: str, language: str, marked: list[int] | None = None) -> str:
+    """Text as a block of code, some lines of it marked."""
+    lines = f' hl_lines="{" ".join(map(str, marked))}"' if marked else ""
+    return f"````{{ .{language}{lines} }}\n{text.rstrip()}\n````\n"
+
+
+def _tab(label: str, text: str) -> str:
+    return f'=== "{label}"\n\n{textwrap.indent(text, "    ")}'
+
+
+def _kernels(variant: str) -> Iterator[tuple[str, Specialization]]:
+    row = find_variant(variant)
+    usual = row.default_type
+    yield usual if row.default_tile is None else f"{usual}, tile {row.default_tile}", specialize(variant).kernel
+    for tile in row.tiles:
+        if tile != row.default_tile:
+            yield f"tile {tile}", specialize(variant, tile=tile).kernel
+    for layout in _LAYOUTS:
+        yield layout, specialize(variant, layout=layout).kernel
+    for dtype in _TYPES:
+        if dtype != usual and row.multiplies(ELEMENTS[dtype]):
+            yield dtype, specialize(variant, dtype=dtype).kernel

@@ -1,0 +1,32 @@
+"""The documents' programs that need a GPU run on one; those that take what there is, as well."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.tools import programs
+from tests.test_docs import EXECUTE, NOTEBOOK, run
+
+ROOT = Path(__file__).resolve().parents[2]
+EITHER = {"docs/examples.md"}
+PATHS = [
+    path.relative_to(ROOT).as_posix()
+    for path in programs.documents()
+    if any(block.needs == "gpu" for block in programs.blocks(path.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize("path", sorted({*PATHS, *EITHER}))
+def test_programs(path: str) -> None:
+    run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", "--gpu", path)
+
+
+def test_the_notebook() -> None:
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    printed = run(sys.executable, "-c", EXECUTE, str(NOTEBOOK))
+    assert "TFLOP/s" in printed
+    assert "No GPU" not in printed

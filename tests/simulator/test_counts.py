@@ -1,0 +1,45 @@
+"""The counts in the documents are what the simulator counts, and what the roofline works out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import counts
+from tiledmm.codegen import specialize
+from tiledmm.errors import MissingDependencyError
+from tiledmm.ladder import general_variants
+from tiledmm.roofline import wavefronts_per_multiply_add
+
+KERNELS = json.loads(counts.RESULTS.read_text(encoding="utf-8"))["kernels"]
+QUICK = ("tiled", "register_tiled", "dot_products", "tiny")
+ONE_OF_EACH = {row["variant"]: row for row in KERNELS if row["layout"] == "NT"}
+
+
+def test_every_rung_was_counted():
+    assert list(dict.fromkeys(row["variant"] for row in KERNELS)) == [row.name for row in general_variants()]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=() if name in QUICK else pytest.mark.full, id=row["symbol"])
+        for name, row in ONE_OF_EACH.items()
+    ],
+)
+def test_the_counts_are_the_simulators(row):
+    try:
+        found = counts.counted(row["variant"], row["tile"], row["layout"])
+    except MissingDependencyError as error:
+        pytest.skip(f"neighbouring accesses are joined as the machine code has them: {error}")
+    assert found.keys() == row.keys()
+    for name, value in row.items():
+        expected = pytest.approx(value) if isinstance(value, float) else value
+        assert found[name] == expected, f"{name}: python -m benchmarks.counts counts anew"
+
+
+@pytest.mark.parametrize("row", [row for row in KERNELS if row["shared loads"]], ids=lambda row: row["symbol"])
+def test_the_roofline_works_out_what_is_counted(row):
+    spec = specialize(row["variant"], tile=row["tile"], layout=row["layout"])
+    assert wavefronts_per_multiply_add(spec, 256, 256, 256) == pytest.approx(row["load wavefronts"])

@@ -1,0 +1,216 @@
+"""The documents are true: programs run, outputs are what is printed, commands and links exist, the site builds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from docs.tools import programs
+from tests.conftest import missing_simulator
+from tiledmm.ladder import general_variants
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENTS = {
+    path.relative_to(ROOT).as_posix(): list(programs.blocks(path.read_text(encoding="utf-8")))
+    for path in programs.documents()
+    if path.exists()
+}
+
+
+def run(*command: str) -> str:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+# Programs
+
+
+WITH_PROGRAMS = [
+    path
+    for path, blocks in DOCUMENTS.items()
+    if any(each.is_program or (each.commands and each.place) for each in blocks if each.needs != "gpu")
+]
+
+
+@pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
+@pytest.mark.parametrize("path", WITH_PROGRAMS)
+def test_programs_run_and_print_what_is_shown(path: str) -> None:
+    run(sys.executable, "-W", "error", "-m", "docs.tools.programs", "--check", path)
+
+
+def test_a_program_that_fails_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError):
+        programs.run(page)
+
+
+def test_what_is_printed_is_written(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    shows = "\n\n<!-- output -->\nold\n<!-- /output -->\n\n"
+    text = f"```python\nprint(1)\n```{shows}```python\n1 / 0\n```{shows}"
+    page.write_text(text, encoding="utf-8")
+    assert programs.main(["--check", str(page)]) == 1
+    assert page.read_text(encoding="utf-8") == text
+    assert programs.main([str(page)]) == 0
+    shown = [block for block in programs.blocks(page.read_text(encoding="utf-8")) if block.language == "text"]
+    assert "```text\n1\n```" in page.read_text(encoding="utf-8")
+    assert "ZeroDivisionError: division by zero" in page.read_text(encoding="utf-8")
+    assert not shown, "an output is no block of its own"
+    assert programs.main(["--check", str(page)]) == 0
+
+
+def test_every_rung_of_the_cuda_cores_has_a_page() -> None:
+    for row in general_variants():
+        assert (ROOT / "docs" / "rungs" / f"{row.name}.md").exists(), f"docs/rungs/{row.name}.md"
+
+
+# The notebook
+
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+EXECUTE = """
+import sys
+import nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=600).execute()
+print("\\n".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])))
+"""
+
+
+@pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    printed = run(sys.executable, "-c", EXECUTE, str(NOTEBOOK))
+    assert "race on shared memory" in printed
+
+
+def test_the_notebook_has_no_outputs() -> None:
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+
+
+# Commands
+
+
+def commands() -> Iterator[object]:
+    for path, blocks in DOCUMENTS.items():
+        for block in blocks:
+            for words in block.commands:
+                yield pytest.param(words, id=f"{path}:{block.line}-{shlex.join(words)}")
+
+
+def check_install(arguments: list[str]) -> None:
+    """Every tiledmm requirement names extras that exist."""
+    words = iter(arguments)
+    for word in words:
+        if word == "-e":
+            continue
+        match = re.fullmatch(r"(?:tiledmm|\.)(?:\[(?P<extras>[\w,-]+)\])?", word)
+        assert match or word.startswith("-"), f"pip install {word}: not this project"
+        if match and match["extras"]:
+            assert set(match["extras"].split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def check_make(arguments: list[str]) -> None:
+    """The targets exist. What they do is run elsewhere, or is this very run."""
+    if not shutil.which("make"):
+        pytest.skip("make is not installed")
+    run("make", "--dry-run", *arguments)
+
+
+def check_command_line(arguments: list[str]) -> None:
+    """The command exists, and takes these arguments; it is not run."""
+    import typer.main
+
+    from tiledmm.cli import app
+
+    group = typer.main.get_command(app)
+    with group.make_context("tiledmm", arguments, resilient_parsing=False) as context:
+        name, command, rest = group.resolve_command(context, context._protected_args + context.args)
+        command.make_context(name, rest, parent=context)
+
+
+def check_module(arguments: list[str]) -> None:
+    """``python -m`` names a module of the repository, and ``python`` a file."""
+    match arguments:
+        case ["-m", name, *_]:
+            assert find_spec(name), name
+        case [path, *_]:
+            assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_command(words: list[str]) -> None:
+    while re.fullmatch(r"\w+=\S*", words[0]):
+        words = words[1:]
+    if "|" in words:
+        words = words[: words.index("|")]
+    if ">" in words:
+        words = words[: words.index(">")]
+    match words:
+        case ["make", *arguments]:
+            check_make(arguments)
+        case ["pip", "install", *arguments] | ["python", "-m", "pip", "install", *arguments]:
+            check_install(arguments)
+        case ["tiledmm", *arguments]:
+            check_command_line(arguments)
+        case ["python", *arguments]:
+            check_module(arguments)
+        case ["pytest", *arguments]:
+            run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", *arguments)
+        case ["git", "clone", *_] | ["cd", _]:
+            pass
+        case _:
+            pytest.fail(f"no way is known to check {shlex.join(words)!r}: teach this test one")
+
+
+def test_console_script_is_the_module() -> None:
+    assert PROJECT["scripts"] == {"tiledmm": "tiledmm.cli:main"}
+    for entry in importlib.metadata.entry_points(group="console_scripts", name="tiledmm"):
+        assert entry.value == PROJECT["scripts"]["tiledmm"]
+
+
+# The site
+
+
+def test_the_site(tmp_path: Path) -> None:
+    """It builds without a warning, asks no other server for anything, and every marker of a page was expanded."""
+    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(module)
+    run(sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path))
+    assert (tmp_path / "index.html").exists()
+    elsewhere = re.compile(r'<(?:script|img|iframe|source)[^>]+src="?(?:https?:)?//|<link[^>]+href="?(?:https?:)?//')
+    marker = re.compile(r"<!-- (?:code|row): .*? -->")
+    for page in tmp_path.glob("**/*.html"):
+        text = page.read_text(encoding="utf-8")
+        found = elsewhere.search(text) or (None if page.is_relative_to(tmp_path / "source") else marker.search(text))
+        assert not found, f"{page.relative_to(tmp_path)}: {found and found[0]}"
+
+
+def test_a_marker_that_nothing_is_known_of_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("mkdocs")
+    from docs.tools import hooks
+
+    marker = hooks._MARKER.search("<!-- drawing: tiled -->")
+    assert marker and hooks._expanded(marker, "page.md") == marker[0]
+    assert "nothing is known of <!-- drawing: tiled -->" in caplog.text
