@@ -65,6 +65,18 @@ class _SkippedModule(pytest.Module):
         yield _NeedsGpu.from_parent(self, name="needs_gpu")
 
 
+def full_unless(chosen: bool) -> list[pytest.MarkDecorator]:
+    """Marks of a case out of a whole product: one that was not chosen from it is run with ``--full`` only."""
+    return [] if chosen else [pytest.mark.full]
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+    """Without ``--full``, makes nothing of a test marked full: there would be ten times as many as of all others."""
+    if collector.config.getoption("full") or not name.startswith("test"):
+        return None
+    return [] if any(mark.name == "full" for mark in getattr(obj, "pytestmark", [])) else None
+
+
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     if module_path.is_relative_to(GPU_TESTS) and missing_gpu():
         return _SkippedModule.from_parent(parent, path=module_path)
@@ -80,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("gpu") and (reason := missing_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
-    if not config.getoption("full"):
+    if not config.getoption("full"):  # what is marked case by case
         full = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=full)
         items[:] = [item for item in items if not item.get_closest_marker("full")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -58,7 +59,7 @@ def build(source: Path, out: Path, kind: str) -> Path:
 
 def environment(folder: Path, *, borrow: bool) -> Path:
     """The interpreter of a new environment, alone or with this interpreter's installed packages to borrow."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=not (borrow and importlib.util.find_spec("pip")))
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if borrow:
         site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()

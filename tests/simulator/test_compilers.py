@@ -1,4 +1,4 @@
-"""Each C++ compiler that is here finds and counts what the others do; Zig also builds for systems that are not here."""
+"""Each other C++ compiler that is here finds and counts what the usual one does; Zig also builds for other systems."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -23,11 +24,13 @@ ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
 
 
 def compilers() -> list[str]:
-    """Values for $CXX: g++ and clang++ on PATH, of every release, and Zig."""
+    """Values for $CXX: g++ and clang++ on PATH, of every release, and Zig; but the compiler of all other tests."""
     folders = (Path(folder) for folder in os.get_exec_path() if Path(folder).is_dir())
     programs = (path for folder in folders for path in folder.iterdir())
     named = (path for path in programs if re.fullmatch(r"(?:g|clang)\+\+(?:-\d+)?", path.name))
     found = {path.resolve(): str(path) for path in sorted(named)}
+    if usual := next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None):
+        found.pop(Path(usual).resolve(), None)
     return [*found.values(), *([ZIG] if importlib.util.find_spec("ziglang") else [])]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.strategies import Layout as Memory
 from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
-from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, pairwise
+from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, turn
 from tiledmm import simulator
 from tiledmm.codegen import specialize
 from tiledmm.ladder import find_variant
@@ -81,11 +81,11 @@ def test_kernel_without_cp_async(variant, tile, dtype, layout):
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout", "edge"),
     [
-        (*kernel, layout, edge)
-        for i, kernel in enumerate(kernel for kernel in SOME_TYPES if find_variant(kernel[0]).simulated)
-        for j, layout in enumerate(LAYOUTS)
-        for edge in range(len(EDGES))
-        if (i + j + edge) % 4 == 0
+        (*kernel, layout, (turn(*kernel) // 2 + 2 * i + j) % len(EDGES))
+        for kernel in SOME_TYPES
+        if find_variant(kernel[0]).simulated
+        for i, layout in enumerate(half_of_layouts(*kernel))
+        for j in range(2)  # of the edges, all of which every kernel meets
     ],
 )
 def test_kernel_of_some_types(variant, tile, dtype, layout, edge):
@@ -156,7 +156,12 @@ def test_mixed_types(variant, a_dtype, b_dtype, out_dtype):
 @pytest.mark.full
 @pytest.mark.parametrize("edge", range(len(EDGES)))
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("variant", "tile"), KERNELS)
+@pytest.mark.parametrize(
+    ("variant", "tile", "dtype"),
+    [
+        *((*kernel, dtype) for kernel in KERNELS for dtype in TYPES),
+        *(kernel for kernel in SOME_TYPES if find_variant(kernel[0]).simulated),
+    ],
+)
 def test_the_full_product(variant, tile, dtype, layout, edge):
     check(variant, tile, dtype, layout, edge, batch=edge)

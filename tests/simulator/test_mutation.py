@@ -156,12 +156,12 @@ def test_verdicts():
 
 
 def test_a_sample_is_caught():
-    chosen = sample(KERNELS, 85, seed=3)
+    chosen = sample(KERNELS, 50, seed=3)
     verdicts = run(chosen)
     for mutant, verdict in zip(chosen, verdicts, strict=True):
         told = f"{mutant.kernel.name}, line {mutant.line + 1}: {mutant.before} became {mutant.after}"
         assert verdict.status in (*CAUGHT, "equivalent", "same code"), told
-    assert sum(verdict.status in CAUGHT for verdict in verdicts) >= 45
+    assert sum(verdict.status in CAUGHT for verdict in verdicts) >= 25
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.data import EITHER, KINDS, SPLIT
+from tests.conftest import full_unless
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
@@ -37,9 +38,10 @@ def errors(found: np.ndarray[Any, Any], a: Any, b: Any) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("layout", "case"),
     [
-        ("".join(pair), CASES[(i + j) % len(CASES)])
-        for i, pair in enumerate(itertools.product("NTG", repeat=2))
-        for j in range(2)
+        pytest.param(a + b, case, marks=full_unless((h + i + j) % 3 == 0))
+        for h, a in enumerate("NTG")
+        for i, b in enumerate("NTG")
+        for j, case in enumerate(CASES)
     ],
 )
 def test_every_layout_and_edge(layout: str, case: tuple[int, int, int, int]) -> None:
@@ -91,7 +93,7 @@ def test_other_targets_and_orders_of_threads(target: str, order: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("k", [SHORTEST, 2000])
+@pytest.mark.parametrize("k", [SHORTEST, 1000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_promise_is_kept(kind: str, k: int) -> None:
     a, b = KINDS[kind](np, np.random.RandomState(4), 40, 50, k)
@@ -144,20 +146,19 @@ def test_zeros_are_positive() -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers",
+    ("layout", "numbers"),
     [
-        {"stages": 2},
-        {"bk": 32, "unroll": 32, "stages": 2},
-        {"bk": 32, "unroll": 32, "stages": 2, "wn": 16, "tn": 4},
-        {"bk": 32, "unroll": 32, "stages": 2, "bn": 128, "group": 1},
-        {"wm": 16, "tm": 2, "wn": 64, "tn": 16},
+        ("NN", {"stages": 2}),
+        ("TT", {"bk": 32, "unroll": 32, "stages": 2}),
+        ("TN", {"bk": 32, "unroll": 32, "stages": 2, "wn": 16, "tn": 4}),
+        ("NT", {"bk": 32, "unroll": 32, "stages": 2, "bn": 128, "group": 1}),
+        ("TT", {"wm": 16, "tm": 2, "wn": 64, "tn": 16}),
     ],
 )
-def test_other_numbers(numbers: dict[str, int]) -> None:
+def test_other_numbers(layout: str, numbers: dict[str, int]) -> None:
     rng = np.random.default_rng(8)
-    a, b = (small_integers(rng, shape, np.dtype("f4"), bound=2) for shape in ((70, 270), (270, 140)))
-    for x, y in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
-        np.testing.assert_array_equal(product(x, y, config=numbers), a @ b)
+    a, b = matrix(rng, (), 70, 270, "float32", layout[0]), matrix(rng, (), 270, 140, "float32", layout[1])
+    np.testing.assert_array_equal(product(a, b, config=numbers), a @ b)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "complex64"])
