@@ -76,6 +76,11 @@ def _half_zero(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
     return a.astype(xp.float32), rng.standard_normal((k, n)).astype(xp.float32)
 
 
+def _short_far_apart(xp: Any, rng: Any, shape: tuple[int, int]) -> Any:
+    # Positive numbers of 11 bits: what a sum of few loses where tensor cores cut off shows most.
+    return xp.floor(rng.uniform(1024, 2048, shape)) * xp.exp2(xp.floor(rng.uniform(-11, 1, shape)))
+
+
 def _one_a_row(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
     a = xp.zeros((m, k), xp.float32)
     a[xp.arange(m), rng.randint(0, k, m)] = 1
@@ -171,6 +176,7 @@ MADE_UP: dict[str, Kind] = {
     "graded": _graded,
     "cancelling": _cancelling,
     "integers to 64": _of(lambda xp, rng, shape: rng.randint(-64, 65, shape)),
+    "short, far apart": _of(_short_far_apart),
     "integers to 4095": _of(lambda xp, rng, shape: rng.randint(-4095, 4096, shape)),
     "counts of words": _counts,
     "one 1 a row": _one_a_row,
@@ -200,9 +206,12 @@ SPLIT = {
     "rows and columns scaled",
     "cancelling",
     "integers to 64",
+    "short, far apart",
     "text, counts of terms",
     "terrain by terrain",
 }
+#: Of these, what is one piece each, but far from alike: only long sums of it are.
+ONE_PIECE, LONG = {"integers to 64", "short, far apart", "text, counts of terms", "terrain by terrain"}, 1024
 #: What goes either way: as dense as the sparsest row.
 EITHER = {"text, tf-idf by weights", "photograph by filters"}
 

@@ -2,7 +2,8 @@
 // A complex element is two such numbers.
 struct Findings {
     int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // not 0 if no number has more bits than its first piece, or is far too small beside its row's largest
+    int short_ones;    // 0 if a number has more bits than its first piece, or is far too small beside its row's largest; 1 if none
+                       // has, but some are below a 2^5th of their row's largest
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
     int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
 };

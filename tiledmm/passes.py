@@ -43,6 +43,9 @@ FINDINGS, UNFOUND = "findings", 0x7F
 #: step of k is two.
 SHORTEST_SPLIT = 256
 
+#: Real numbers along K that few threads split as fast as many, or faster.
+SHORT_ROW = 2048
+
 #: Bytes of Findings before the exponents (``cuda_src/findings.cuh``).
 FINDINGS_HEAD = 12
 
@@ -167,15 +170,15 @@ def unsplit(specialization: Specialization) -> Specialization:
     return replace(specialization, variant=variant, config=config, condition="does not split")
 
 
-def splitting(specialization: Specialization, operand: int) -> Specialization:
-    """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose.
+def splitting(specialization: Specialization, operand: int, short: bool = False) -> Specialization:
+    """The kernel that splits A (0) or B (1), which is to it the rows of B's transpose; of short rows, another.
 
     A complex number is a row of two real ones of A, and a matrix of two by two of B: ``c.parts`` rows of pieces.
     """
     compute, scheme = specialization.compute, SCHEMES[specialization.config.scheme]
     piece = scheme.piece_of(compute) if operand else scheme.piece
     letter = _letter(specialization, operand)
-    config = split_along_k(compute, scheme.name)
+    config = split_along_k(compute, scheme.name, short)
     if letter == "T":
         config = split_across_k(compute, scheme.name, piece.parts)
     stored = (specialization.a, specialization.b)[operand]
@@ -184,7 +187,7 @@ def splitting(specialization: Specialization, operand: int) -> Specialization:
 
 def _split(specialization: Specialization, problem: Problem, operand: int) -> _Copy:
     """Splits A (0) or B (1)."""
-    spec = splitting(specialization, operand)
+    spec = splitting(specialization, operand, problem.k * specialization.compute.parts <= SHORT_ROW)
     rows, steps = _rows(problem, operand)
     across, along, turned = rows * spec.c.parts, problem.k * spec.compute.parts, spec.layout[0] == "T"
     lines, neighbours = (along, across) if turned else (across, along)
@@ -416,7 +419,7 @@ def companions(spec: Specialization, slices: Iterable[int] = (), by_auto: bool =
     if spec.variant.splits:
         other, packs = unsplit(spec), (spec.config.pack_a, spec.config.pack_b)
         found.update(packing(spec, operand) for operand in (0, 1) if packs[operand])
-        found.update(splitting(spec.packed, operand) for operand in (0, 1))
+        found.update(splitting(spec.packed, operand, short) for operand in (0, 1) for short in (False, True))
         found.update((other.kernel, replace(other, condition="").kernel))  # the latter if K is short
     elif spec.variant.in_bytes:
         found.update(splitting_bytes(spec, operand) for operand in (0, 1))

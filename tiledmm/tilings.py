@@ -476,10 +476,10 @@ def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
     return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)
 
 
-def split_along_k(element: Element, scheme: str) -> Config:
-    """A row a block, four successive real numbers of it a thread."""
-    count = 4 // element.parts
-    return Config(bm=1, bn=count, bk=256 * count, tn=count, unroll=4, lanes=256, scheme=scheme)
+def split_along_k(element: Element, scheme: str, short: bool = False) -> Config:
+    """A row a block, four successive real numbers of it a thread; of short rows, fewer threads."""
+    count, threads = 4 // element.parts, 64 if short else 256
+    return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
 
 
 def split_across_k(element: Element, scheme: str, copies: int) -> Config:

@@ -39,6 +39,8 @@ _LANGUAGES = {".py": "python", ".j2": "cuda", ".cuh": "cuda", ".cu": "cuda", ".h
 
 # A link's target, outside of code.
 _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
+# Files that HTML in a page names.
+_NAMED = re.compile(r'(?P<attribute>src|srcset)="(?P<path>[^":]+)"')
 _LINK = re.compile(r"(?<=\]\()(?P<path>[^\s()#:]+)(?P<anchor>#[\w-]+)?(?=\))")
 _MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE)
 
@@ -62,7 +64,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if here.startswith(f"{SOURCES}/"):
         return markdown
     text = _MARKER.sub(lambda marker: _expanded(marker, here), markdown)
-    return _outside_of_code(text, lambda part: _LINK.sub(lambda link: _relinked(link, here), part))
+    text = _outside_of_code(text, lambda part: _LINK.sub(lambda link: _relinked(link, here), part))
+    return _outside_of_code(text, lambda part: _NAMED.sub(lambda named: _renamed(named, here), part))
+
+
+def _renamed(named: re.Match[str], here: str) -> str:
+    path = _target(_path_at(here), named["path"])
+    if not (ROOT / path).is_file():
+        _LOG.warning("%s: there is no %s", here, named["path"])
+    return f'{named["attribute"]}="{posixpath.relpath(_uri_of(path), posixpath.dirname(here) or ".")}"'
 
 
 def _expanded(marker: re.Match[str], here: str) -> str:

@@ -459,7 +459,8 @@ struct Strides {   // in elements; may be negative or zero
 // A complex element is two such numbers.
 struct Findings {
     int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // not 0 if no number has more bits than its first piece, or is far too small beside its row's largest
+    int short_ones;    // 0 if a number has more bits than its first piece, or is far too small beside its row's largest; 1 if none
+                       // has, but some are below a 2^5th of their row's largest
     int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
     int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
 };
@@ -494,12 +495,14 @@ constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
 // Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
 // 2^-23 of it, or of float16 2^-39 of its row's largest. That is nothing beside a sum that has an eighth of its terms near the
 // largest, which float32 rounds as often; and terms of 28 bits are not exact in float32 either. Elements that are one piece, all
-// of them, lose nothing.
+// of them, lose nothing; but where they lie far apart, few products of a sum are large, and a chain of multiply-adds rounds that
+// less often than tensor cores cut it off: so they are alike, or sums are long.
 __device__ __forceinline__ bool splits(const Problem& p) {
     const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
     const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
     if (scale - (64 - __clzll(PARTS * p.k)) < 2 * 15 - 127) return false;   // float32's sums may overflow
-    return usual >= PARTS * p.k + PARTS * p.k / 8 || (p.of_a->short_ones && p.of_b->short_ones);
+    const int apart = PARTS * p.k < 1024 ? 1 : 0;
+    return usual >= PARTS * p.k + PARTS * p.k / 8 || (p.of_a->short_ones > apart && p.of_b->short_ones > apart);
 }
 
 // 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.

@@ -78,10 +78,10 @@ class Device:
             assert not (np.ascontiguousarray(found).view(np.uint32) & 0x1FFF).any(), "bits that tensor cores ignore"
         return found.astype("f8")
 
-    def found(self, begin: int, count: int) -> tuple[int, bool, int, np.ndarray]:
-        """What was found of an operand: usual elements, whether all are short, the least scale, exponents."""
+    def found(self, begin: int, count: int) -> tuple[int, int, int, np.ndarray]:
+        """Usual elements, whether all are short (2: alike, too), the least scale, exponents."""
         words = self.memory[FINDINGS][begin : begin + FINDINGS_HEAD + 4 * count].view(np.int32)
-        return int(words[0]), bool(words[1]), int(words[2]), words[3:]
+        return int(words[0]), min(int(words[1]), 2), int(words[2]), words[3:]
 
 
 def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarray:
@@ -144,7 +144,8 @@ def expected_of(rows: np.ndarray, scheme: str = "fp16x3") -> tuple[int, bool, in
     scaled = np.ldexp(rows.astype("f8"), scales[:, None])
     large = abs(scaled[scaled != 0]) >= 2.0**-24  # float16's least
     short = bool(finite.all() and (first_pieces(scaled, scheme) == scaled).all() and large.all())
-    return int(usual.min()), short, int(scales[largest > 0].min(initial=0x7F7F7F7F)), -scales
+    alike = (abs(scaled[scaled != 0]) >= 2.0**10).all()
+    return int(usual.min()), (1 + alike) * short, int(scales[largest > 0].min(initial=0x7F7F7F7F)), -scales
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
