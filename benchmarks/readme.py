@@ -7,6 +7,7 @@ from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if s
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import sys
@@ -102,6 +103,10 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
     "agreement": ("agreement", _with_machine(kernels=agreement_table)),
     "splits-speed": ("splits_speed", _with_machine(float32=splits.speed_table)),
+    "splits-complex-speed": (
+        "splits_speed",
+        _with_machine(complex64=functools.partial(splits.speed_table, dtype="complex64")),
+    ),
     "splits-loads": ("splits_loads", _with_machine(loads=ceiling_table)),
     "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),

@@ -167,24 +167,15 @@ def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
 
 
 def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
-    """A row a size and layout."""
+    """A row a size and layout: TFLOP/s and, in brackets, how many times as fast as ``cupy.matmul``."""
     names = [name for name in rows[0] if name not in ("size", "layout", BASELINE)]
     cells = []
     for row in rows:
-        pairs = (
-            (significant(row[name]["tflops"]), significant(row[name]["ratio"])) if name in row else (NONE, NONE)
-            for name in names
-        )
-        cells.append(
-            (
-                f"{row['size']:,}",
-                row["layout"],
-                significant(row[BASELINE]["tflops"]),
-                *(e for pair in pairs for e in pair),
-            )
-        )
-    headings = ("size", "<layout", "cupy.matmul", *(each for name in names for each in (name, "x cupy.matmul")))
-    return Table(f"{dtype}, TFLOP/s", headings, tuple(cells))
+        of = (row.get(name) for name in names)
+        figures = (f"{significant(each['tflops'])} ({significant(each['ratio'])})" if each else NONE for each in of)
+        cells.append((f"{row['size']:,}", row["layout"], significant(row[BASELINE]["tflops"]), *figures))
+    headings = ("size", "<layout", "cupy.matmul", *names)
+    return Table(f"{dtype}, TFLOP/s (x cupy.matmul)", headings, tuple(cells))
 
 
 def main() -> int:
@@ -213,12 +204,13 @@ def main() -> int:
     def kept(part: str, rows_of: Mapping[str, Iterator[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
         """All rows, each written as it comes: a run that is cut off leaves what it has measured."""
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in rows_of}
+        file = options.folder / f"splits_{part}.json"
+        before = json.loads(file.read_text()) if file.exists() else {}  # of other types
         machine = asdict(this_machine())
         for name, rows in rows_of.items():
             for row in rows:
                 found[name].append(row)
-                text = json.dumps({"machine": machine, **found}, indent=1) + "\n"
-                (options.folder / f"splits_{part}.json").write_text(text)
+                file.write_text(json.dumps({**before, "machine": machine, **found}, indent=1) + "\n")
                 print(part, name, row, file=sys.stderr, flush=True)
         return found
 

@@ -116,10 +116,14 @@ def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tm
         for each in code.instructions.values()
     ]
     fake = install(monkeypatch, tmp_path)
-    fake.answer(raw=raw_page((TILED.symbol, {})), source=source_page((TILED.symbol, instructions)))
-    monkeypatch.setattr(collection, "launched", lambda rung, *product: [TILED])
+    # What cuBLAS launches beside it has another name on the other page.
+    fake.answer(
+        raw=raw_page((TILED.symbol, {}), ("reduce", {})),
+        source=source_page((TILED.symbol, instructions), ("void reduce<int, 4>(Params)", [])),
+    )
+    monkeypatch.setattr(collection, "launched", lambda rung, *product: [TILED] if rung == RUNGS[0] else [])
     monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")
-    (found,) = collect(RUNGS[:1], SIZE, "float32", "NT").profiles
+    found, _ = collect(RUNGS, SIZE, "float32", "NT").profiles
     assert found.note == ""
     (line,) = found.lines
     assert (line.number, line.share, set(line.waits)) == (load, 1, {"mio_throttle"})

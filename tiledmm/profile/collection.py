@@ -72,9 +72,14 @@ def collect(
         if report is not None:
             shutil.copyfile(file, report)
         launches, counted = ncu.raw_page(file), ncu.source_page(file)
-    if [each.name for each in counted] != [each.name for each in launches]:
-        counted = [ncu.Instructions(each.name, ()) for each in launches]
-    taken = iter(zip(launches, counted, strict=True))
+    if len(counted) != len(launches):
+        counted = [ncu.Instructions("", ())] * len(launches)
+    # A library's kernels may have other names on that page, with all of their template's arguments: they have no lines.
+    own = (
+        found if found.name == launch.name else ncu.Instructions(launch.name, ())
+        for launch, found in zip(launches, counted, strict=True)
+    )
+    taken = iter(zip(launches, own, strict=True))
     profiles = []
     for rung, specializations, count in zip(rungs, every, shares(every, [each.name for each in launches]), strict=True):
         found = [next(taken) for _ in range(count)]
