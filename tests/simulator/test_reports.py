@@ -220,3 +220,9 @@ def test_a_trace_of_copies_and_of_general_strides():
 
 def test_rules_for_lanes_that_take_no_part():
     assert wavefronts([None] * 32, 4) == ideal_wavefronts([None] * 32, 8) == sectors([None] * 32, 4) == 0
+
+
+def test_reuse_counts_elements_whatever_a_lane_loads_at_once() -> None:
+    x, y = np.ones((2, 256, 256), np.float32)
+    _, report = simulator.run(x, y, variant="vectorized", tile=128, checks=False)
+    assert report.reuse == 128

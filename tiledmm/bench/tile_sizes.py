@@ -122,10 +122,7 @@ def _head(tile: int | None, spec: Specialization) -> tuple[str, ...]:
 def _memory(spec: Specialization, size: Size, counted: Simulated | None) -> tuple[str, str]:
     """How often an element is used, and operations a byte: as counted, or else by the model."""
     if counted and counted.report:
-        report = counted.report
-        # By bytes, for a lane may load several elements at once.
-        loaded = (report.source.global_load.bytes + report.source.copy_load.bytes) / spec.a.itemsize
-        return significant(2 * report.multiply_adds / loaded), significant(report.intensity)
+        return significant(counted.report.reuse), significant(counted.report.intensity)
     bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # the same of any machine
     return significant(bounds.reuse), significant(bounds.intensity)
 

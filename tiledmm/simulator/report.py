@@ -177,6 +177,7 @@ class Report:
         symbol: The kernel.
         target: What was simulated: ``"sm_90"``.
         sizes: m, n, k as the kernel had them, and the number of products.
+        element_bytes: Of an element of A.
         grid, block: Blocks, and threads of a block, along x, y and z.
         findings: What is wrong; empty if nothing is.
         barriers: Barriers of a block, over all blocks.
@@ -192,6 +193,7 @@ class Report:
     symbol: str
     target: str
     sizes: tuple[int, int, int, int]
+    element_bytes: int
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     findings: tuple[Finding, ...]
@@ -228,8 +230,8 @@ class Report:
     @property
     def reuse(self) -> float:
         """Times that an element loaded from global memory is multiplied: both factors of each multiply-add count."""
-        loaded = self.source.global_load.lanes + self.source.copy_load.lanes
-        return 2 * self.multiply_adds / loaded if loaded else 0.0
+        loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
+        return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 
     def check(self) -> None:
         """Raises SimulationError if something is wrong; the message has every finding."""

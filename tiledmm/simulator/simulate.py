@@ -267,6 +267,7 @@ class _Run:
             symbol=kernel.spec.symbol,
             target=kernel.target.name,
             sizes=(problem.m, problem.n, problem.k, problem.products),
+            element_bytes=kernel.spec.a.itemsize,
             grid=(*kernel.launch.grid, 1) if outcomes else (0, 0, 0),
             block=(*kernel.spec.block, 1),
             findings=tuple(found),
