@@ -25,6 +25,7 @@ from benchmarks.rungs import bounds_table, rung_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
+from benchmarks.stalls import printed
 from benchmarks.tensor_pipes import pipes_table
 from benchmarks.warp_tiles import trials_table
 from tiledmm.bench.records import Machine, Report, from_json
@@ -111,6 +112,8 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
     "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),
+    "stalls-conflicts": ("stalls", lambda text: printed(json.loads(text), 0)),
+    "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_machine(batches=batches_table)),
     "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
     "unrolling": ("unrolling", _with_machine(trials=trials_table)),

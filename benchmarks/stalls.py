@@ -1,0 +1,58 @@
+"""What ``tiledmm profile`` shows of a few variants: ``python -m benchmarks.stalls``. Needs a GPU and Nsight Compute.
+
+The documents show what was printed, as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tiledmm.cli import missing_gpu
+
+RESULTS = Path(__file__).parent / "results" / "stalls.json"
+
+#: What is profiled: the command's arguments.
+COMMANDS = (
+    "tiled tiled_padded warp_tiled auto cublas --size 2048 --layout NT",
+    "naive coalesced double_buffered --size 1024",
+)
+
+
+def printed(results: dict[str, Any], number: int) -> str:
+    """A command and what it printed, as Markdown."""
+    from tiledmm.bench.records import Machine
+
+    command, shown = COMMANDS[number], results["shown"][COMMANDS[number]]
+    return f"```text\n$ tiledmm profile {command}\n{shown.rstrip()}\n```\n\n{Machine(**results['machine'])}"
+
+
+def main() -> int:
+    """Profiles, writes what was printed; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from tiledmm.bench.machine import this_machine
+
+    shown = {}
+    for command in COMMANDS:
+        line = [sys.executable, "-m", "tiledmm", "profile", *command.split()]
+        done = subprocess.run(line, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            return done.returncode
+        print(done.stdout)
+        shown[command] = "\n".join(text.rstrip() for text in done.stdout.replace(sys.executable, "python").splitlines())
+    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "shown": shown}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
