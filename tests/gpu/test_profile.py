@@ -86,7 +86,10 @@ def test_lines_add_up_to_their_kernel(padding: tuple[Collection, Path]) -> None:
     assert "Bs[" in max(tiled.lines, key=lambda line: line.wavefronts - line.ideal_wavefronts).text
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", *(pytest.param(each, marks=pytest.mark.full) for each in ("float16", "int8", "int32", "float64"))],
+)
 def test_every_variant_and_its_lines(dtype: str) -> None:
     """What ran is what is compiled anew for its lines, and every launch is told apart."""
     kind = compute_element(dtype)
