@@ -18,7 +18,7 @@ import pytest
 
 from docs.tools import programs
 from tests.conftest import missing_simulator
-from tiledmm.ladder import general_variants
+from tiledmm.ladder import kernel_variants
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,8 +79,8 @@ def test_what_is_printed_is_written(tmp_path: Path) -> None:
     assert programs.main(["--check", str(page)]) == 0
 
 
-def test_every_rung_of_the_cuda_cores_has_a_page() -> None:
-    for row in general_variants():
+def test_every_rung_has_a_page() -> None:
+    for row in kernel_variants():
         assert (ROOT / "docs" / "rungs" / f"{row.name}.md").exists(), f"docs/rungs/{row.name}.md"
 
 

@@ -20,14 +20,17 @@ _TYPES = ("float16", "float64", "complex64", "int8")
 def tabs(variant: str) -> str:
     """A kernel's page in its tiles, and its default tile in other types and layouts, a tab each.
 
-    Lines that differ from the first tab's are marked. The headers before a page are left out: ``tiledmm source`` has
-    them.
+    Lines that differ from the first tab's are marked, and a tab that repeats it is left out. So are the headers before
+    a page: ``tiledmm source`` has them.
     """
     first, *others = _kernels(variant)
-    lines = set(page(first[1]).splitlines())
-    shown = [_tab(first[0], fenced(page(first[1]), "cuda"))]
+    usual = page(first[1])
+    lines = set(usual.splitlines())
+    shown = [_tab(first[0], fenced(usual, "cuda"))]
     for label, spec in others:
         text = page(spec)
+        if text == usual:
+            continue
         changed = [number for number, line in enumerate(text.splitlines(), 1) if line not in lines]
         shown.append(_tab(label, fenced(text, "cuda", changed)))
     return "\n\n".join(shown) + "\n"
