@@ -31,7 +31,7 @@ from tiledmm.geometry import (
 from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SPLIT_BYTES, SUM_SLICES, find_variant
 from tiledmm.problem import TRANSPOSED, BatchDimension, Problem
 from tiledmm.tensor_maps import TensorMap, map_of, map_of_pieces
-from tiledmm.tilings import in_real_numbers, split_across_k, split_along_k
+from tiledmm.tensor_tilings import in_real_numbers, split_across_k, split_along_k
 
 #: Rows of a packed operand begin at multiples of so many bytes.
 PACKED_ALIGNMENT = 128

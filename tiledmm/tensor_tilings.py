@@ -1,0 +1,185 @@
+"""Of each rung of the tensor cores: the numbers of its tiles, the rules that they keep, and their shared memory.
+
+Named as in ``tilings``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tiledmm.elements import ELEMENTS, SCHEMES, Element
+from tiledmm.variant import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
+
+
+def _word_bytes(element: Element) -> int:
+    """Of what ``tensor_core``'s operands come in: several narrow elements, or one."""
+    return max(4, element.itemsize)
+
+
+def matrix_fragments(config: Config, element: Element) -> list[Rule]:
+    """Of ``tensor_core``."""
+    chunk = VECTOR_BYTES // element.itemsize
+    depth, step = 8 * _word_bytes(element), 32 if element.itemsize == 4 else 16
+    lines = [size for size in (32, 64, 128) if size >= depth]
+    whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
+    return [
+        (whole, f"wm and wn are multiples of {step}"),
+        (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
+        (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
+        (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
+        (config.bk * element.itemsize in lines, f"bk is {' or '.join(map(str, lines))} bytes"),
+        (config.unroll * element.itemsize % depth == 0, f"unroll is a multiple of {depth // element.itemsize}"),
+        (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
+         f"threads copy even shares of both tiles, in {chunk} at a time"),
+        (not any(config.threads % max(size // chunk, 1) for size in (config.bm, config.bn, config.bk)),
+         f"threads copy whole rows and columns of bm, bn and bk elements, in {chunk} at a time"),
+        (config.stages >= 2, "stages is at least 2"),
+        (config.pad == config.triangle == 0 and config.lanes == 1, "pad and triangle are 0, lanes is 1"),
+    ]  # fmt: skip
+
+
+def shared_swizzled(config: Config, element: Element, layout: str) -> int:
+    """Tiles as the matrices lie, without padding, of elements as they are in memory."""
+    return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
+
+
+# Columns of a block's tile, rows and columns of a warp's, bytes along K, stages, blocks an SM, columns of tiles that
+# are numbered together: by bytes of an operand's word and by rows of the block's tile. Sums fill the registers.
+_TENSOR_TILES = {
+    4: {64: (64, 32, 32, 64, 4, 2, 8), 128: (128, 64, 32, 64, 3, 2, 8)},
+    8: {64: (64, 32, 32, 128, 3, 3, 8), 128: (128, 64, 32, 128, 3, 1, 8)},
+    16: {64: (64, 32, 32, 128, 4, 2, 16), 128: (64, 32, 32, 128, 3, 1, 16)},
+}
+
+
+def tensor_core(tile: int, element: Element) -> Config:
+    """Tiles of ``tile`` rows, square but for complex128's of 128."""
+    bn, wm, wn, line, stages, min_blocks, group = _TENSOR_TILES[_word_bytes(element)][tile]
+    bk = line // element.itemsize
+    return Config(
+        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=group
+    )
+
+
+def warpgroups(config: Config, element: Element) -> list[Rule]:
+    """Of ``wgmma``."""
+    return [
+        (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
+        (config.cluster in (1, 2) and config.bn % (64 * config.cluster) == 0,
+         "cluster is 1 or 2, and bn a multiple of 64 times that"),
+        (config.bn in (64, 128, 256), "bn is 64, 128 or 256"),
+        ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
+         "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
+        (config.bk * element.itemsize == 128 and config.unroll == config.bk, "bk is 128 bytes, and unroll the same"),
+        (config.stages >= 2, "stages is at least 2"),
+        (config.pad == config.triangle == 0 and config.lanes == config.min_blocks == 1,
+         "pad and triangle are 0, lanes and min_blocks are 1"),
+    ]  # fmt: skip
+
+
+def shared_lines(config: Config, element: Element, layout: str) -> int:
+    """Tiles as the matrices lie, rows of C on their way out, and two barriers a stage."""
+    bm = config.bm // config.cluster
+    rows = bm * (2 * config.bn + 8 * 16)  # of complex128: others take less
+    return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
+
+
+def of_pieces(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
+    """Of kernels that multiply pieces: what another kernel needs of its numbers, for these."""
+
+    def of_both(config: Config, element: Element) -> list[Rule]:
+        counted = " (in real numbers)" if element.parts > 1 else ""
+        own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].piece)
+        return [
+            (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
+            *((holds, f"{rule}{counted}") for holds, rule in own),
+        ]
+
+    return of_both
+
+
+def in_real_numbers(config: Config, element: Element) -> Config:
+    """The same tile, of numbers that an element is several of: along k, and along C's columns (``split.cu.j2``)."""
+    parts = element.parts
+    steps, columns = ("bk", "unroll"), ("bn", "tn", "wn")
+    return replace(config, **{name: parts * getattr(config, name) for name in (*steps, *columns)})
+
+
+def shared_pieces(config: Config, element: Element, layout: str) -> int:
+    """Tiles of all pieces, and two barriers a stage."""
+    scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
+    rows = real.bm // real.cluster + real.bn
+    return real.stages * (real.bk * rows * scheme.pieces * scheme.piece.itemsize + 2 * 8)
+
+
+def split_float32(tile: int, element: Element, scheme: str) -> Config:
+    """``tile`` columns of real numbers, and as many stages as pieces leave room for."""
+    real = replace(_warpgroup_tiles(tile, SCHEMES[scheme].piece, stages=1), scheme=scheme)
+    bn, bk = tile // element.parts, real.bk // element.parts
+    config = replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
+    return replace(config, stages=max(DYNAMIC_SHARED_BYTES // shared_pieces(config, element, "NT"), 2))
+
+
+def shared_swizzled_pieces(config: Config, element: Element, layout: str) -> int:
+    """Swizzled tiles of all pieces."""
+    scheme = SCHEMES[config.scheme]
+    return scheme.pieces * shared_swizzled(config, scheme.piece, layout)
+
+
+def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
+    """As ``tensor_core``, with steps along K of one instruction: there are several tiles for one."""
+    piece, count = SCHEMES[scheme].piece, SCHEMES[scheme].pieces
+    bk = 32 // piece.itemsize
+    config = replace(tensor_core(tile, piece), scheme=scheme, bk=bk, unroll=bk, stages=1)
+    stages = min(STATIC_SHARED_BYTES // shared_swizzled_pieces(config, element, "NT"), 4)
+    # Three pieces' fragments take the registers of a second block.
+    return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)
+
+
+def split_along_k(element: Element, scheme: str, short: bool = False) -> Config:
+    """A row a block, four successive real numbers of it a thread; of short rows, fewer threads."""
+    count, threads = 4 // element.parts, 64 if short else 256
+    return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
+
+
+def split_across_k(element: Element, scheme: str, copies: int) -> Config:
+    """Rows that are neighbours in memory: 32 rows of pieces a block, four of them a thread, ``copies`` of each row."""
+    rows = 4 // copies
+    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
+
+
+def split_integer(tile: int, element: Element) -> Config:
+    """``tile`` columns, at most 128 of 64-bit integers, whose sums take three registers."""
+    tile = min(tile, 128) if element.itemsize == 8 else tile
+    return _warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
+
+
+def bytes_in_lines(config: Config, element: Element) -> list[Rule]:
+    """Of ``split_integer``: what ``wgmma`` needs of its numbers, for bytes."""
+    return [
+        (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: bytes are packed"),
+        (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
+        *warpgroups(config, ELEMENTS["uint8"]),
+    ]
+
+
+def shared_lines_of_bytes(config: Config, element: Element, layout: str) -> int:
+    """Tiles of bytes, and two barriers a stage."""
+    return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
+
+
+def wgmma(tile: int, element: Element) -> Config:
+    """As many stages as an SM's shared memory holds. The least tile is of 64 rows: one warpgroup multiplies it."""
+    if tile == 64:
+        return replace(_warpgroup_tiles(128, element, 7), bm=64)
+    return _warpgroup_tiles(tile, element, {128: 5, 256: 3}[tile])
+
+
+def _warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
+    """128 rows a block, and two blocks together for 256 columns."""
+    bk, cluster = 128 // element.itemsize, 2 if columns == 256 else 1
+    return Config(
+        128 * cluster, columns, bk, 2, columns // 4,
+        stages=stages, unroll=bk, wm=16, wn=columns, group=8, cluster=cluster,
+    )  # fmt: skip
