@@ -33,6 +33,11 @@ from tiledmm.tuned import table_of
 # Products so small that more copies of their operands would be needed are over before memory matters.
 _MAX_SETS = 64
 
+# What a product raises that is not taken. PyTorch says so by a plain RuntimeError. Elsewhere that is CUDA's, and
+# nothing can be said of what comes after.
+_REFUSALS = (TiledmmError, TypeError, ValueError, NotImplementedError)
+_PEERS_REFUSALS = (*_REFUSALS, RuntimeError)
+
 _SEED = 20_240_229
 _NOT_PURE = "host time is included, for the call makes the host wait"
 _BARE = "cupy.empty + RawKernel"
@@ -263,11 +268,10 @@ def _verified(row: Row, call: timing.Call, operands: Operands, right: expected.R
     if row.ours and row.registers is None:
         return row
     expected.poison(operands.c, right)
+    refusals = _PEERS_REFUSALS if row.peer else _REFUSALS
     try:
         returned = call(0)
-    except (TiledmmError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not (row.peer or isinstance(error, (TiledmmError, NotImplementedError))):
-            raise  # CUDA's: nothing can be said of what comes after
+    except refusals as error:
         return replace(row, note=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
     verdict = expected.judge(operands.c if returned is None else returned, right)
     return replace(row, ok=verdict.ok, error=verdict.error)
