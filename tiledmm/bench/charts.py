@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
-from tiledmm.bench.records import BASELINE, Comparison, Machine, Row
+from tiledmm.bench.records import BASELINE, Comparison, Machine
 from tiledmm.elements import ELEMENTS
 
 #: Foreground and background of a picture, by theme.
@@ -79,19 +79,19 @@ def throughput(comparisons: Sequence[Comparison]) -> Figure:
     figure, axes = _axes(
         f"Throughput, {_types(comparisons)}", "size of square matrices", "TFLOP/s (2 n³ a product)", log_y=True
     )
-    lines = _lines(comparisons, lambda row, _: row.tflops, lambda row: row.ours or row.variant == BASELINE)
+    lines = _lines(comparisons)
     _draw(axes, {name: [(float(c.n), y) for c, y in line] for name, line in lines.items()})
     _sizes(axes, comparisons)
     return figure
 
 
 def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
-    """Every variant's rate against the arithmetic intensity of square products, under what a device allows."""
+    """Every variant's rate of float32 by the arithmetic intensity of square products, under what a device allows."""
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
     intensity = {c.n: 2 * c.n**3 / (3 * c.n**2 * ELEMENTS[c.dtype].itemsize) for c in comparisons}
-    lines = _lines(comparisons, lambda row, _: row.tflops, lambda row: row.ours or row.variant == BASELINE)
+    lines = _lines(comparisons)
     _draw(axes, {name: [(intensity[c.n], y) for c, y in line] for name, line in lines.items()})
     left, right = min(intensity.values()), max(intensity.values())
     for peak, what in (
@@ -140,16 +140,12 @@ def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure
     return figure
 
 
-def speed_up(comparisons: Sequence[Comparison], subject: str = "auto") -> Figure:
-    """How many times as fast as the naive kernel and the CPU a variant is, by size; where it begins to win."""
-    figure, axes = _axes(
-        f"{subject}, how many times as fast, {_types(comparisons)}",
-        "size of square matrices",
-        "times as fast",
-        log_y=True,
-    )
+def speed_up(comparisons: Sequence[Comparison]) -> Figure:
+    """How many times as fast as the naive kernel and the CPU ``auto`` is, by size; where it begins to win."""
+    title = f"auto, how many times as fast, {_types(comparisons)}"
+    figure, axes = _axes(title, "size of square matrices", "times as fast", log_y=True)
 
-    def over(name: str, mine: str = subject) -> list[Point]:
+    def over(name: str, mine: str = "auto") -> list[Point]:
         times = [(each.n, _time(each, mine), _time(each, name)) for each in comparisons]
         return [(float(n), theirs / ours) for n, ours, theirs in times if ours and theirs]
 
@@ -221,19 +217,14 @@ def _types(comparisons: Sequence[Comparison]) -> str:
     return ", ".join(dict.fromkeys(f"{c.dtype} {c.layout}" for c in comparisons))
 
 
-def _lines(
-    comparisons: Iterable[Comparison],
-    value: Callable[[Row, Comparison], float | None],
-    wanted: Callable[[Row], bool],
-) -> dict[str, list[tuple[Comparison, float]]]:
-    """Of each variant the best of its tiles, size by size."""
+def _lines(comparisons: Iterable[Comparison]) -> dict[str, list[tuple[Comparison, float]]]:
+    """TFLOP/s of each variant and of the baseline, size by size, the best of its tiles."""
     lines: dict[str, list[tuple[Comparison, float]]] = {}
     for each in sorted(comparisons, key=lambda c: c.n):
         best: dict[str, float] = {}
         for row in each.rows:
-            found = value(row, each)
-            if found and wanted(row):
-                best[row.variant] = max(found, best.get(row.variant, 0.0))
+            if row.tflops and not row.peer:
+                best[row.variant] = max(row.tflops, best.get(row.variant, 0.0))
         for name, found in best.items():
             lines.setdefault(name, []).append((each, found))
     return lines
