@@ -1,8 +1,7 @@
 """Writes down what ncu prints, for tests of what reads it: ``python -m tests.profile.record --out FOLDER``, on a GPU.
 
-``raw.csv`` and ``source.csv`` are of two small kernels, and belong into ``tests/profile/recorded/``. The other files
-are to be looked at: ``shown.txt``, what ``tiledmm profile`` shows of more variants, and ``ncu.txt``, what ncu says of
-itself.
+``raw.csv`` and ``source.csv`` are of two small kernels, and belong into ``tests/profile/recorded/``. ``ncu.txt``, what
+ncu says of itself, is to be looked at.
 """
 
 from __future__ import annotations
@@ -30,14 +29,6 @@ RUNGS, SIZE, LAYOUT = (Rung("tiled", 32), Rung("tiled_padded", 32)), Size(512, 5
 
 _UNREAD = re.compile(r"\(Not Issued\)|Explicit|Divergent|Predicated")
 
-_SHOWN = (
-    ("tiled", "tiled_padded", "warp_tiled", "auto", "cublas", "--size", "2048", "--layout", "NT"),
-    ("naive", "coalesced", "double_buffered", "--size", "1024"),
-    ("wgmma", "tensor_core", "cublas", "--size", "4096", "--dtype", "float16"),
-    ("tiled", "--size", "512", "--json"),
-    ("tiled", "--size", "512", "--csv"),
-)
-
 
 def main() -> None:
     """Records."""
@@ -59,12 +50,6 @@ def main() -> None:
     except ProfilingError as error:
         said += f"\n{error}\n"
     (out / "ncu.txt").write_text(said, encoding="utf-8")
-    with (out / "shown.txt").open("w", encoding="utf-8") as file:
-        for words in _SHOWN:
-            print(f"\n$ tiledmm profile {' '.join(words)}", file=file, flush=True)
-            line = [sys.executable, "-m", "tiledmm", "profile", *words]
-            status = subprocess.run(line, stdout=file, stderr=subprocess.STDOUT).returncode
-            print(f"exit status {status}", file=file, flush=True)
 
 
 def _needed(page: str) -> str:

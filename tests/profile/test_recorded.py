@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from benchmarks.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
 from tiledmm.codegen import specialize
 from tiledmm.profile.ncu import parse_raw, parse_source
 from tiledmm.profile.records import reduced
 from tiledmm.profile.words import words
-
-pytestmark = pytest.mark.skipif(not (FOLDER / "raw.csv").exists(), reason="nothing was recorded yet")
 
 SYMBOLS = [specialize(rung.variant, tile=rung.tile, layout="NT").symbol for rung in RUNGS]
 
