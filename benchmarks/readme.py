@@ -61,6 +61,11 @@ def _counts(name: str) -> Callable[[str], str]:
     return lambda text: counts_table(json.loads(text), name).markdown(title=False)
 
 
+def _promises(text: str) -> str:
+    results = json.loads(text)
+    return splits.promise_table({dtype: results[dtype] for dtype in splits.TYPES}).markdown(title=False)
+
+
 def _shapes_summary(text: str) -> str:
     results = json.loads(text)
     return f"{summary(results)}\n\n{Machine(**results['machine'])}"
@@ -109,6 +114,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
         _with_machine(complex64=functools.partial(splits.speed_table, dtype="complex64")),
     ),
     "splits-loads": ("splits_loads", _with_machine(loads=ceiling_table)),
+    "splits-promise": ("splits_accuracy", _promises),
     "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
     "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),

@@ -231,12 +231,11 @@ def ceilings() -> dict[str, float]:
     return {"copy": 2 * x.nbytes / times["copy"] / 1e12, "fma": flops / times["fma"] / 1e12}
 
 
-def keeps_promise(row: dict[str, Any]) -> bool:
-    """Whether the errors of ``auto`` are as small as promised."""
-    bounds = [max(pair) for pair in zip(row["errors"]["cublas"], row["errors"]["chain"], strict=True)]
-    return all(
-        ours <= factor * bound for ours, factor, bound in zip(row["errors"]["auto"], PROMISE, bounds, strict=True)
-    )
+def keeps_promise(row: dict[str, Any], product: str = "auto") -> bool:
+    """Whether a product's errors are as small as ``auto``'s are promised to be."""
+    errors = row["errors"]
+    bounds = [max(pair) for pair in zip(errors["cublas"], errors["chain"], strict=True)]
+    return all(ours <= factor * bound for ours, factor, bound in zip(errors[product], PROMISE, bounds, strict=True))
 
 
 def geometric_mean(rows: list[dict[str, Any]], clock: str) -> float:

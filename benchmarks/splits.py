@@ -146,24 +146,33 @@ def _installed(name: str) -> Any:
         return None
 
 
+def promise_table(results: Mapping[str, list[dict[str, Any]]]) -> Table:
+    """A row a product: how often its errors are as small as is promised of what is taken unasked."""
+    cells: dict[str, list[str]] = {}
+    for rows in results.values():
+        for name, shown in _named(rows).items():
+            of = [keeps_promise(row, name) for row in rows if name in row["errors"]]
+            cells.setdefault(shown, []).append(f"{sum(of)} of {len(of)}")
+    width = len(results)
+    rows_of = tuple((name, *found, *(NONE,) * (width - len(found))) for name, found in cells.items())
+    return Table("rows within the promise", ("<product", *results), rows_of)
+
+
+def _named(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The products whose errors are known, and what they are called in tables."""
+    names = {"auto": rows[0]["variant"], "cublas": "cuBLAS", "chain": "a chain"}
+    return names | {name: name for row in rows for name in row["errors"] if name not in names}
+
+
 def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
-    """A row a kind of data and K."""
-    cells = []
-    others = list(
-        dict.fromkeys(name for row in rows for name in row["errors"] if name not in ("auto", "cublas", "chain"))
-    )
+    """A row a kind of data and K: of each product the error's norm and, in brackets, the worst element's."""
+    names, cells = _named(rows), []
     for row in rows:
-        errors = row["errors"]
-        pairs = (
-            (f"{errors[name][i]:.2g}" if name in errors else NONE for i in range(2))
-            for name in ("auto", "cublas", "chain", *others)
-        )
-        cells.append(
-            (row["kind"], f"{row['k']:,}", "tensor" if row["splits"] else "CUDA", *(e for pair in pairs for e in pair))
-        )
-    names = rows[0].get("variant", "split_float32"), "cuBLAS", "a chain", *others
-    headings = "<data", "K", "<cores", *(f"{name}, {what}" for name in names for what in ("norm", "worst"))
-    return Table(f"errors of {dtype} products, {ROWS} x {ROWS}", headings, tuple(cells))
+        of = (row["errors"].get(name) for name in names)
+        errors = (f"{each[0]:.2g} ({each[1]:.2g})" if each else NONE for each in of)
+        cells.append((row["kind"], f"{row['k']:,}", "tensor" if row["splits"] else "CUDA", *errors))
+    headings = "<data", "K", "<cores", *names.values()
+    return Table(f"errors of {dtype} products, {ROWS} x {ROWS}: norm (worst)", headings, tuple(cells))
 
 
 def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
@@ -220,7 +229,7 @@ def main() -> int:
         tables += [speed_table(rows, dtype) for dtype, rows in speeds.items()]
     if "accuracy" in options.parts:
         errors = kept("accuracy", {dtype: measure_accuracy(dtype, peers) for dtype in dtypes})
-        tables += [accuracy_table(rows, dtype) for dtype, rows in errors.items()]
+        tables += [*(accuracy_table(rows, dtype) for dtype, rows in errors.items()), promise_table(errors)]
         broken += [row for rows in errors.values() for row in rows if not keeps_promise(row)]
     if "loads" in options.parts:
         loads = kept("loads", {"loads": iter(measure_loads(10 * options.seconds))})

@@ -37,6 +37,11 @@ def test_compare_as_json_is_a_report() -> None:
     assert all(row["time (us)"] > 0 for row in rows)
 
 
+def test_unasked_auto_is_compared_too() -> None:
+    rows = rows_of(invoke("compare", "64", "--no-peers", "--seconds", "0.001", "--csv"))
+    assert [row["variant"] for row in rows][-2:] == ["auto", "cupy.matmul"]
+
+
 def test_every_variant_is_valid() -> None:
     rows = rows_of(invoke("validate", "--layouts", "NN,TT", "--csv"))
     assert {row["variant"] for row in rows} == {*(row.name for row in kernel_variants()), "auto"}

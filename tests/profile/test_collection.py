@@ -119,7 +119,7 @@ def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tm
     # What cuBLAS launches beside it has another name on the other page.
     fake.answer(
         raw=raw_page((TILED.symbol, {}), ("reduce", {})),
-        source=source_page((TILED.symbol, instructions), ("void reduce<int, 4>(Params)", [])),
+        source=source_page(("init", []), (TILED.symbol, instructions), ("void reduce<int, 4>(Params)", [])),
     )
     monkeypatch.setattr(collection, "launched", lambda rung, *product: [TILED] if rung == RUNGS[0] else [])
     monkeypatch.setattr(collection, "_target", lambda specialization: "sm_90")

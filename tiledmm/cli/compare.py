@@ -24,7 +24,9 @@ def compare(
         list[str] | None,
         typer.Argument(help="Products, each N or MxNxK.", show_default=" ".join(DEFAULT_SIZES)),
     ] = None,
-    variants: Annotated[str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all")] = "",
+    variants: Annotated[
+        str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all, on a GPU auto, too")
+    ] = "",
     tiles: Annotated[
         str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
     ] = "",
@@ -54,7 +56,7 @@ def compare(
         tiledmm compare 512 --json > results.json
     """
     from tiledmm.architectures import find_target
-    from tiledmm.bench.records import expand, multiplying
+    from tiledmm.bench.records import Rung, expand, multiplying
     from tiledmm.codegen import specialize
 
     out = Output(json=json, csv=csv, markdown=markdown)
@@ -73,7 +75,7 @@ def compare(
     if reason:
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
         out.end(ok=_without_gpu(out, rungs, products, kinds, orders, target, asked=bool(sizes)))
-    _on_gpu(out, rungs, products, kinds, orders, seconds, peers)
+    _on_gpu(out, rungs if variants else [*rungs, Rung("auto")], products, kinds, orders, seconds, peers)
 
 
 def _on_gpu(

@@ -72,14 +72,7 @@ def collect(
         if report is not None:
             shutil.copyfile(file, report)
         launches, counted = ncu.raw_page(file), ncu.source_page(file)
-    if len(counted) != len(launches):
-        counted = [ncu.Instructions("", ())] * len(launches)
-    # A library's kernels may have other names on that page, with all of their template's arguments: they have no lines.
-    own = (
-        found if found.name == launch.name else ncu.Instructions(launch.name, ())
-        for launch, found in zip(launches, counted, strict=True)
-    )
-    taken = iter(zip(launches, own, strict=True))
+    taken = iter(zip(launches, instructions_of(launches, counted), strict=True))
     profiles = []
     for rung, specializations, count in zip(rungs, every, shares(every, [each.name for each in launches]), strict=True):
         found = [next(taken) for _ in range(count)]
@@ -158,6 +151,19 @@ def machine_code_with_lines(specialization: Specialization, target: str) -> tupl
     source = render(specialization)
     options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")
     return disassemble_cubin(machine_code(source, specialization.symbol, options)), source
+
+
+def instructions_of(launches: Sequence[ncu.Launch], counted: Sequence[ncu.Instructions]) -> list[ncu.Instructions]:
+    """Of each launch of ours its instructions, in order; none of a library's, and none at all if some are missing.
+
+    The page of instructions may give a library's kernels other names, more than once, or not at all.
+    """
+    ours = [each for each in counted if each.name.startswith(_OURS)]
+    if [each.name for each in ours] != [each.name for each in launches if each.name.startswith(_OURS)]:
+        ours = []
+    left = iter(ours)
+    none = ncu.Instructions("", ())
+    return [next(left, none) if launch.name.startswith(_OURS) else none for launch in launches]
 
 
 def _target(specialization: Specialization) -> str:
