@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import full_unless
 from tiledmm.architectures import TARGETS, occupancy
+from tiledmm.casting import converts_in_kernel
 from tiledmm.codegen import ORDERS, Specialization, render, specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
@@ -87,7 +88,7 @@ def check_kernel(spec: Specialization, target: str) -> None:
     room = occupancy(TARGETS[target], spec.threads, resources.registers, spec.shared_bytes)
     spills = target in ("sm_75", "sm_80") or TARGETS[target].capability >= (10, 0)  # with so few registers
     spills = spills or (spec.variant.tensor_cores and target in ("sm_75", "sm_86", "sm_89"))
-    spills = spills or (spec.variant.splits and (spec.compute.name, spec.layout[1], target) == ("tf32", "N", "sm_90"))
+    spills = spills or (spec.variant.splits and (spec.a.dtype_name, spec.layout[1], target) == ("tf32", "N", "sm_90"))
     if spec.config.min_blocks * spec.threads <= TARGETS[target].max_threads and not spills:
         assert room.blocks >= spec.config.min_blocks
     assert room.blocks >= 1
@@ -169,6 +170,7 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
         for case in SOME_TYPES
         if case[2] in ("float16", "tf32") or case[0] == "split_tensor_core"
         for i, out in enumerate(("float32", "float64", "complex64", "complex128"))
+        if converts_in_kernel(compute_element(case[2]).dtype, ELEMENTS[out].dtype)
     ],
 )
 def test_kernel_of_wider_results(variant, tile, dtype, out_dtype):

@@ -104,7 +104,7 @@ def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None
     [
         ("float32", "80", "'split_tensor_core' does the same here, and "),
         ("float32", "75", ""),
-        ("complex64", "80", ""),
+        ("complex64", "80", "'split_tensor_core' does the same here, and "),
     ],
 )
 def test_a_device_without_wgmma_is_told_what_it_has(

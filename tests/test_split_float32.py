@@ -229,8 +229,7 @@ def test_numbers_of_complex_types_are_counted_in_real_ones() -> None:
     ("variant", "dtype", "says"),
     [
         ("split_float32", "float64", "multiplies float32, complex64, not float64"),
-        ("split_tensor_core", "float64", "multiplies float32, not float64"),
-        ("split_tensor_core", "complex64", "multiplies float32, not complex64; 'warp_tiled' multiplies every type"),
+        ("split_tensor_core", "float64", "multiplies float32, complex64, not float64"),
     ],
 )
 def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) -> None:
@@ -303,7 +302,7 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)
     elsewhere = {each.specialization.variant.name for each in Model(REFERENCE_GPUS["sm_80"]).rank(wanted)}
-    assert elsewhere.intersection(VARIANTS) == ({"split_tensor_core"} if dtype == "float32" else set())
+    assert elsewhere.intersection(VARIANTS) == {"split_tensor_core"}
 
 
 def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:

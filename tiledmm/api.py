@@ -71,7 +71,7 @@ def matmul(
             any of ``tiledmm.variant.Config``. Only with a variant that is named. Of one that splits, ``{"scheme":
             "tf32x3"}`` is what ``precision="tf32x3"`` comes to.
         precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
-            accuracy (large products go to ``split_float32`` on Hopper, float32's to ``split_tensor_core`` elsewhere);
+            accuracy (large products go to ``split_float32`` on Hopper, to ``split_tensor_core`` elsewhere);
             ``"ieee"``, float32 multiply-adds only; ``"tf32"``, of float32, that or tensor cores that round operands to
             11 significant bits, whichever is faster; or the first of those two variants that runs on the device, by
             the scheme of that name: so many products of pieces of that type, ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"``

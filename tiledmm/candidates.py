@@ -84,6 +84,8 @@ CANDIDATES = (
     Candidate("split_float32", 256, (), 350, {"complex64": 74}, across_k=2.0, along_k=2.0),
     Candidate("split_tensor_core", 64, (0.3, 0.55, 0.75), 128, {"float32": 60}),
     Candidate("split_tensor_core", 128, (0.6,), 128, {"float32": 105}),
+    Candidate("split_tensor_core", 64, (0.3, 0.55, 0.75), 64, {"complex64": 15}),
+    Candidate("split_tensor_core", 128, (0.6,), 64, {"complex64": 27}),
     Candidate("split_integer", 64, (), 240, {"int32": 94, "float16": 250, "int64": 25.5}, across_k=2.0, along_k=2.0),
     Candidate("split_integer", 128, (), 240, {"int32": 141, "float16": 360, "int64": 36}, across_k=2.0, along_k=2.0),
     Candidate("split_integer", 256, (), 288, {"int32": 193, "float16": 541}, across_k=2.0, along_k=2.0),

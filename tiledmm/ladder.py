@@ -188,7 +188,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             name="split_tensor_core",
             template="split_tensor_core.cu.j2",
-            summary="the same with a warp's own instructions: float32 from tensor cores that are not Hopper's",
+            summary="the same with a warp's own instructions: on tensor cores that are not Hopper's",
             configure=tensor_tilings.split_tensor_core,
             block=lambda config: (config.threads, 1),
             shared_bytes=tensor_tilings.shared_swizzled_pieces,
@@ -196,7 +196,7 @@ VARIANTS: dict[str, Variant] = {
             tiles=(64, 128),
             default_tile=128,
             tensor_cores=True,
-            types=(("float32", (8, 0)),),
+            types=(("float32", (8, 0)), ("complex64", (8, 0))),
             schemes=(("fp16x3", 128), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 128)),
         ),
         Variant(

@@ -99,11 +99,18 @@ def of_pieces(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Confi
     return of_both
 
 
+#: Steps along k, and columns of C.
+_ALONG_ROWS = ("bk", "unroll", "bn", "tn", "wn")
+
+
 def in_real_numbers(config: Config, element: Element) -> Config:
     """The same tile, of numbers that an element is several of: along k, and along C's columns (``split.cu.j2``)."""
-    parts = element.parts
-    steps, columns = ("bk", "unroll"), ("bn", "tn", "wn")
-    return replace(config, **{name: parts * getattr(config, name) for name in (*steps, *columns)})
+    return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
+
+
+def in_elements(real: Config, element: Element) -> Config:
+    """A tile of real numbers, in elements that are several of them."""
+    return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
 
 
 def shared_pieces(config: Config, element: Element, layout: str) -> int:
@@ -115,23 +122,21 @@ def shared_pieces(config: Config, element: Element, layout: str) -> int:
 
 def split_float32(tile: int, element: Element, scheme: str) -> Config:
     """``tile`` columns of real numbers, and as many stages as pieces leave room for."""
-    real = replace(_warpgroup_tiles(tile, SCHEMES[scheme].piece, stages=1), scheme=scheme)
-    bn, bk = tile // element.parts, real.bk // element.parts
-    config = replace(real, bn=bn, wn=bn, tn=bn // 4, bk=bk, unroll=bk)
+    config = in_elements(replace(_warpgroup_tiles(tile, SCHEMES[scheme].piece, stages=1), scheme=scheme), element)
     return replace(config, stages=max(DYNAMIC_SHARED_BYTES // shared_pieces(config, element, "NT"), 2))
 
 
 def shared_swizzled_pieces(config: Config, element: Element, layout: str) -> int:
     """Swizzled tiles of all pieces."""
     scheme = SCHEMES[config.scheme]
-    return scheme.pieces * shared_swizzled(config, scheme.piece, layout)
+    return scheme.pieces * shared_swizzled(in_real_numbers(config, element), scheme.piece, layout)
 
 
 def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
-    """As ``tensor_core``, with steps along K of one instruction: there are several tiles for one."""
+    """As ``tensor_core``, in real numbers, with steps along K of one instruction: there are several tiles for one."""
     piece, count = SCHEMES[scheme].piece, SCHEMES[scheme].pieces
     bk = 32 // piece.itemsize
-    config = replace(tensor_core(tile, piece), scheme=scheme, bk=bk, unroll=bk, stages=1)
+    config = in_elements(replace(tensor_core(tile, piece), scheme=scheme, bk=bk, unroll=bk, stages=1), element)
     stages = min(STATIC_SHARED_BYTES // shared_swizzled_pieces(config, element, "NT"), 4)
     # Three pieces' fragments take the registers of a second block.
     return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)

@@ -1127,7 +1127,8 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile,
     }
 }
 // split_tensor_core: split_float32 by a warp's own instructions, which tensor cores since compute capability 8.0 have.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats, or of tf32's (split.cu.j2)
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats, or of tf32's (split.cu.j2);
+//                                of complex numbers as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which all but BM and WM count
 // Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
 // Shared    STAGES * BK * (BM + BN) * PIECES * sizeof(T)          Barriers  1 per K step
 // Requires  WM and WN multiples of 16 (of tf32, 32), BK one of DEPTH; each thread as many vectors of a tile as another
@@ -1139,14 +1140,13 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile,
 // this one waits at its barrier.
 static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
-static_assert(PARTS == 1, "matrices of pieces are as large as those that were split");
 
 // Elements of one of A's matrices, and of B's: one lies after the other, as wide as their lines are apart.
 __device__ __forceinline__ long long size_of_a(const Problem& p) {
-    return ORDER_A == Order::ROWS ? p.m * p.a.row : p.k * p.a.col;
+    return ORDER_A == Order::ROWS ? p.m * p.a.row : PARTS * p.k * p.a.col;
 }
 __device__ __forceinline__ long long size_of_b(const Problem& p) {
-    return ORDER_B == Order::ROWS ? p.k * p.b.row : p.n * p.b.col;
+    return PARTS * (ORDER_B == Order::ROWS ? p.k * p.b.row : p.n * p.b.col);
 }
 
 // Sends for the next tile of each piece, with `left` steps of k still to come.
@@ -1166,22 +1166,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ SwizzledTile<BM, ORDER_A> As[STAGES][PIECES];               // (STAGES, PIECES, BM, BK), or (..., BK, BM)
     __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES][PIECES];   // (STAGES, PIECES, BN, BK), or (..., BK, BN)
 
-    const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN);
+    const BlockTile block = locate_block(p, in_groups(p, block_number()), BM, BN / PARTS);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
-    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
-    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
+    const long long others = (PARTS - 1) * block.k0;   // steps of k before its slice, but for those that a0 and b0 count
+    const auto A = matrix<T, ORDER_A>(a + block.a0 + others * p.a.col, p.m, PARTS * block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0 + others * p.b.row, PARTS * block.k, PARTS * p.n, p.b);
 
     const int thread = threadIdx.x % THREADS;   // no other number, but now the compiler knows that it is small
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
 
     auto a_copies = swizzled_copies<BM>(A.tile(block.row0, 0, BM, BK), thread);
-    auto b_copies = swizzled_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), thread);
+    auto b_copies = swizzled_copies<BN>(B.tile(0, PARTS * block.col0, BK, BN).transposed(), thread);
     a_copies.wide = b_copies.wide = true;      // lines of pieces begin at multiples of 16 bytes
     a_copies.whole = b_copies.whole = false;   // a loop for whole tiles alone would cost registers
 
     // prologue
-    int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
+    int unsent = static_cast<int>(PARTS * block.k);   // steps of k that were not sent for yet
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
         fetch(a_copies, As[stage], p.piece_a, unsent);
@@ -1233,7 +1234,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 
     // epilogue: rows and columns get back the powers of two that they were divided by
-    const auto c_tile = result_tile<Number>(c, p, block, BM, BN);   // (BM, BN)
+    const auto c_tile = result_tile<Number>(c, p, block, BM, BN / PARTS);   // (BM, BN / PARTS)
     const long long number_a = divide(batch_offset(p, p.a, block.product), size_of_a(p));   // of this product's matrices
     const long long number_b = divide(batch_offset(p, p.b, block.product), size_of_b(p));
     const int* const of_rows = p.of_a->exponent + number_a * p.m + block.row0;

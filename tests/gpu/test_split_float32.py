@@ -71,9 +71,11 @@ def parts(x: cupy.ndarray) -> np.ndarray:
 
 
 def scaled(numbers: dict[str, Any], dtype: str) -> dict[str, Any]:
-    """A tile of so many real columns as a type has it."""
+    """A tile of so many real columns and steps of k as a type has it."""
     count = ELEMENTS[dtype].parts
-    return {name: value // count if name in ("bn", "wn", "tn") else value for name, value in numbers.items()}
+    return {
+        name: value // count if name in ("bn", "wn", "tn", "bk", "unroll") else value for name, value in numbers.items()
+    }
 
 
 @pytest.mark.parametrize("layout", ["".join(pair) for pair in itertools.product("NTG", repeat=2)])

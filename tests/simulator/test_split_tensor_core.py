@@ -14,11 +14,11 @@ from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
 from tiledmm.elements import SCHEMES
-from tiledmm.errors import UnsupportedTypeError
 from tiledmm.passes import SHORTEST_SPLIT
 
 VARIANT = "split_tensor_core"
 SHORTEST = SHORTEST_SPLIT
+TYPES = ("float32", "complex64")
 #: Tile, m, n and k.
 CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))
 
@@ -27,51 +27,59 @@ def product(a: Any, b: Any, variant: str = VARIANT, tile: int | None = 64, **key
     return simulator.matmul(a, b, variant=variant, tile=tile, **keywords)
 
 
+def wide(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return x.astype(np.result_type(x, "f8"))
+
+
 def errors(found: np.ndarray[Any, Any], a: Any, b: Any) -> tuple[float, float]:
     """Of the result in the Frobenius norm; and the largest, over the product of absolute values."""
-    wide, sizes = a.astype("f8") @ b.astype("f8"), abs(a).astype("f8") @ abs(b).astype("f8")
-    apart = found - wide
-    norm = float(np.linalg.norm(apart) / (np.linalg.norm(wide) or 1.0))
+    exact, sizes = wide(a) @ wide(b), wide(abs(a)) @ wide(abs(b))
+    apart = found - exact
+    norm = float(np.linalg.norm(apart) / (np.linalg.norm(exact) or 1.0))
     return norm, float((abs(apart) / np.where(sizes == 0, 1, sizes)).max())
 
 
 @pytest.mark.parametrize(
-    ("layout", "case"),
+    ("dtype", "layout", "case"),
     [
-        pytest.param(a + b, case, marks=full_unless((h + i + j) % 3 == 0))
+        pytest.param(dtype, a + b, case, marks=full_unless((g + h + i + j) % 3 == 0))
+        for g, dtype in enumerate(TYPES)
         for h, a in enumerate("NTG")
         for i, b in enumerate("NTG")
         for j, case in enumerate(CASES)
     ],
 )
-def test_every_layout_and_edge(layout: str, case: tuple[int, int, int, int]) -> None:
+def test_every_layout_and_edge(dtype: str, layout: str, case: tuple[int, int, int, int]) -> None:
     tile, m, n, k = case
     rng = np.random.default_rng(m)
-    a, b = matrix(rng, (), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
+    a, b = matrix(rng, (), m, k, dtype, layout[0]), matrix(rng, (), k, n, dtype, layout[1])
     np.testing.assert_array_equal(product(a, b, tile=tile), a @ b)
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-def test_pieces_of_tf32_in_every_layout(layout: str) -> None:
+@pytest.mark.parametrize("dtype", TYPES)
+def test_pieces_of_tf32_in_every_layout(dtype: str, layout: str) -> None:
     tile, m, n, k = CASES[0]
     rng = np.random.default_rng(14)
-    a, b = matrix(rng, (2,), m, k, "float32", layout[0]), matrix(rng, (), k, n, "float32", layout[1])
+    a, b = matrix(rng, (2,), m, k, dtype, layout[0]), matrix(rng, (), k, n, dtype, layout[1])
     np.testing.assert_array_equal(product(a, b, tile=tile, config={"scheme": "tf32x3"}), a @ b)
-    a, b = (x * random_matrix(rng, x.shape, "float32") for x in (a, b))
+    a, b = (x * random_matrix(rng, x.shape, dtype) for x in (a, b))
     norm, _ = errors(product(a, b, tile=None, config={"scheme": "tf32x3"}), a, b)
     assert norm < 2.5e-7
 
 
 @pytest.mark.parametrize(("batch_a", "batch_b"), BATCHES)
-@pytest.mark.parametrize("numbers", [{}, {"split_k": 3}])
-def test_batches(numbers: dict[str, int], batch_a: tuple[int, ...], batch_b: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "numbers"), [("float32", {}), ("float32", {"split_k": 3}), ("complex64", {"split_k": 3})]
+)
+def test_batches(dtype: str, numbers: dict[str, int], batch_a: tuple[int, ...], batch_b: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     # Each matrix with a power of two of its own: what it gets back must be its own.
-    a, b = random_matrix(rng, (*batch_a, 70, 300), "float32"), random_matrix(rng, (*batch_b, 300, 33), "float32")
+    a, b = random_matrix(rng, (*batch_a, 70, 300), dtype), random_matrix(rng, (*batch_b, 300, 33), dtype)
     for x in (a, b):
         x *= np.ldexp(np.float32(1), rng.integers(-20, 20, (*x.shape[:-2], 1, 1)))
     found = product(a, b, config=numbers)
-    exact = a.astype("f8") @ b.astype("f8")
+    exact = wide(a) @ wide(b)
     assert (np.linalg.norm(found - exact, axis=(-2, -1)) < 2.5e-7 * np.linalg.norm(exact, axis=(-2, -1))).all()
 
 
@@ -83,10 +91,10 @@ def test_batches_that_cannot_be_merged() -> None:
 
 
 @pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("target", ["sm_80", "sm_120"])
-def test_other_targets_and_orders_of_threads(target: str, order: str) -> None:
+@pytest.mark.parametrize(("target", "dtype"), [("sm_80", "float32"), ("sm_120", "float32"), ("sm_80", "complex64")])
+def test_other_targets_and_orders_of_threads(target: str, dtype: str, order: str) -> None:
     rng = np.random.default_rng(3)
-    a, b = random_matrix(rng, (70, 300), "float32"), random_matrix(rng, (300, 70), "float32")
+    a, b = random_matrix(rng, (70, 300), dtype), random_matrix(rng, (300, 70), dtype)
     expected = product(a, b)
     found, report = simulator.run(a, b, variant=VARIANT, tile=64, threads=order, target=target)
     report.check()
@@ -204,8 +212,7 @@ def test_short_sums_are_not_split() -> None:
 @pytest.mark.parametrize("precision", SCHEMES)
 def test_a_scheme_takes_what_can_be_simulated(precision: str) -> None:
     rng = np.random.default_rng(13)
-    a, b = random_matrix(rng, (40, 300), "float32"), random_matrix(rng, (300, 50), "float32")
-    expected = product(a, b, tile=None, config={"scheme": precision})
-    np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
-    with pytest.raises(UnsupportedTypeError, match=f"{precision}' of complex64 needs 'split_float32'"):
-        simulator.matmul(a.astype("c8"), b.astype("c8"), precision=precision)
+    for dtype in TYPES:
+        a, b = random_matrix(rng, (40, 300), dtype), random_matrix(rng, (300, 50), dtype)
+        expected = product(a, b, tile=None, config={"scheme": precision})
+        np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
