@@ -37,7 +37,18 @@ _LADDER = (
     "vectorized",
     "warp_tiled",
 )
-_ACCENTS = {"split_float32": "#2f81f7", "auto": "#2f81f7", "wgmma": "#2f81f7", "tensor_core": "#1f9d8f"}
+# The rungs beside these: blue to green.
+_BESIDE = (
+    "split_float32",
+    "split_tensor_core",
+    "split_integer",
+    "wgmma",
+    "tensor_core",
+    "thin",
+    "dot_products",
+    "tiny",
+)
+_AUTO = "#2f81f7"
 _NOT_OURS = "#8b949e"
 
 
@@ -255,7 +266,7 @@ def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | N
     ):
         axes.annotate(
             name, (x, y), (1.03, place), xycoords="data", textcoords="axes fraction", color=colour, fontsize=9,
-            va="center", arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "lw": 0.8},
+            va="center", arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "lw": 0.8, "relpos": (0, 0.5)},
         )  # fmt: skip
 
 
@@ -272,11 +283,9 @@ def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
 
 
 def _colour(name: str) -> Any:
-    if name in _ACCENTS:
-        return _ACCENTS[name]
     if name in _LADDER:
         coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # or it would not show on dark
         return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * _LADDER.index(name) / (len(_LADDER) - 1))
-    if name == BASELINE:
-        return _NOT_OURS
-    return mpl.colormaps["tab20b"](sum(map(ord, name)) % 20)
+    if name in _BESIDE:
+        return mpl.colormaps["viridis"](0.4 + 0.45 * _BESIDE.index(name) / (len(_BESIDE) - 1))
+    return _AUTO if name == "auto" else _NOT_OURS
