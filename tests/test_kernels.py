@@ -11,9 +11,10 @@ from tests.conftest import full_unless
 from tiledmm.architectures import TARGETS, occupancy
 from tiledmm.casting import converts_in_kernel
 from tiledmm.codegen import ORDERS, Specialization, render, specialize
+from tiledmm.copies import splitting
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
-from tiledmm.passes import splitting, unsplit
+from tiledmm.passes import unsplit
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 

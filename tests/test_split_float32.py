@@ -11,13 +11,14 @@ import pytest
 import tiledmm
 from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.codegen import render, specialize
+from tiledmm.copies import splitting
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.geometry import Schedule
 from tiledmm.ladder import kernel_variants
 from tiledmm.model import H100, H100_UNSPLIT, Model
 from tiledmm.operands import describe, resolve
-from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, companions, schedule, splitting, unsplit
+from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, companions, schedule, unsplit
 from tiledmm.selection import AUTO, kernel_of, select
 from tiledmm.tuned import Entry, describe_product
 

@@ -13,9 +13,9 @@ from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import Layout, any_bits, plain
 from tiledmm.codegen import specialize
 from tiledmm.compilation import compiled
+from tiledmm.copies import splitting_bytes
 from tiledmm.elements import ELEMENTS
 from tiledmm.ladder import find_variant
-from tiledmm.passes import splitting_bytes
 
 VARIANT = find_variant("split_integer")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
