@@ -1,7 +1,8 @@
 """What the rungs ask of the memories, counted by the simulator: ``python -m benchmarks.counts``. Needs no GPU.
 
-Every rung of the CUDA cores: its usual tile on all four layouts, the others on two. Accesses are those of the machine
-code, which joins neighbours. Counts, no times: the same on every machine with the same compiler.
+Every rung that can be simulated, in the type that it usually has: its usual tile on all four layouts, the others on
+two. Accesses are those of the machine code, which joins neighbours. Counts, no times: the same on every machine with
+the same compiler.
 """
 
 from __future__ import annotations
@@ -18,27 +19,35 @@ import numpy as np
 import tiledmm
 from tiledmm import simulator
 from tiledmm.bench.tables import Table, count, significant
-from tiledmm.ladder import find_variant, general_variants
+from tiledmm.elements import ELEMENTS
+from tiledmm.ladder import find_variant, kernel_variants
 
 RESULTS = Path(__file__).parent / "results" / "counts.json"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TARGET = "sm_90"
 WARP = 32
-ITEMSIZE = 4
 
 #: Products: the number of them, and m, n, k. Those that a rung is for.
 USUAL = (1, 128, 256, 128)
-PRODUCTS = {"thin": (1, 64, 512, 128), "dot_products": (1, 16, 256, 512), "tiny": (64, 16, 16, 16)}
+PRODUCTS = {
+    "thin": (1, 64, 512, 128),
+    "dot_products": (1, 16, 256, 512),
+    "tiny": (64, 16, 16, 16),
+    "split_tensor_core": (1, 128, 256, 256),
+}
+
+#: The rungs that are counted.
+COUNTED = tuple(row.name for row in kernel_variants() if row.simulated)
 
 
-def operands(product: tuple[int, int, int, int], layout: str) -> list[np.ndarray[Any, Any]]:
+def operands(product: tuple[int, int, int, int], dtype: str, layout: str) -> list[np.ndarray[Any, Any]]:
     """A and B, of small integers."""
     products, m, n, k = product
     found = []
     for letter, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True):
         shape = (products, cols, rows) if letter == "T" else (products, rows, cols)
-        values = (np.arange(np.prod(shape)) % 3).astype(np.float32).reshape(shape)
+        values = (np.arange(np.prod(shape)) % 3).astype(dtype).reshape(shape)
         values = values.swapaxes(1, 2) if letter == "T" else values
         found.append(values if products > 1 else values[0])
     return found
@@ -46,9 +55,9 @@ def operands(product: tuple[int, int, int, int], layout: str) -> list[np.ndarray
 
 def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
     """One kernel on its product. What is per multiply-add is for one of a warp: of 32 lanes."""
-    product = PRODUCTS.get(variant, USUAL)
+    product, dtype = PRODUCTS.get(variant, USUAL), find_variant(variant).default_type
     _, report = simulator.run(
-        *operands(product, layout), variant=variant, tile=tile, checks=False, machine=True, target=TARGET
+        *operands(product, dtype, layout), variant=variant, tile=tile, checks=False, machine=True, target=TARGET
     )
     report.check()
     traffic = report.machine or report.source
@@ -64,7 +73,8 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
         "product": list(product),
         "symbol": report.symbol,
         "intensity": report.intensity,
-        "reuse": 2 * report.multiply_adds * ITEMSIZE / asked.bytes,  # elements of wide loads counted one by one
+        # Elements of wide loads counted one by one; one that is split is as many bytes in its pieces.
+        "reuse": 2 * report.multiply_adds * ELEMENTS[dtype].itemsize / asked.bytes,
         "global loads": asked.requests / of_a_warp,
         "sectors": asked.sectors_per_request,
         "shared loads": shared.requests / of_a_warp,
@@ -78,7 +88,7 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
 def counts() -> dict[str, Any]:
     """All of it."""
     found = []
-    for variant in (row.name for row in general_variants()):
+    for variant in COUNTED:
         row = find_variant(variant)
         for tile in row.tiles or (None,):
             for layout in LAYOUTS if tile in (None, row.default_tile) else LAYOUTS[:2]:
@@ -104,7 +114,9 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
         for row in kernels
     )
     where = ", ".join(results["machine"].values())
-    return Table(f"{variant}", columns, rows, notes=(f"float32, {size}. Counted by {where}.",))
+    return Table(
+        f"{variant}", columns, rows, notes=(f"{find_variant(variant).default_type}, {size}. Counted by {where}.",)
+    )
 
 
 def main() -> int:

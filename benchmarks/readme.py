@@ -20,17 +20,17 @@ from benchmarks.agreement import agreement_table
 from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.batches import batches_table
 from benchmarks.ceiling import ceiling_table, issue_table
-from benchmarks.counts import counts_table
+from benchmarks.counts import COUNTED, counts_table
 from benchmarks.rungs import bounds_table, rung_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
 from benchmarks.stalls import printed
-from benchmarks.tensor_pipes import pipes_table
+from benchmarks.tensor_pipes import of_variant, pipes_table
 from benchmarks.warp_tiles import trials_table
 from tiledmm.bench.records import Machine, Report, from_json
 from tiledmm.bench.tables import NONE, Table, calls_table, ladder_table, padding_table
-from tiledmm.ladder import general_variants
+from tiledmm.ladder import general_variants, kernel_variants
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -59,6 +59,11 @@ def _rung(name: str) -> Callable[[str], str]:
 def _counts(name: str) -> Callable[[str], str]:
     """What one rung asks of the memories."""
     return lambda text: counts_table(json.loads(text), name).markdown(title=False)
+
+
+def _pipes(name: str) -> Callable[[str], str]:
+    """What keeps one rung's tensor cores busy."""
+    return _with_machine(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
 
 
 def _promises(text: str) -> str:
@@ -101,7 +106,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
     "bounds": ("ladder", _of_report(lambda r: f"{bounds_table(r).markdown(title=False)}\n\n{r.machine}")),
     **{f"rung-{row.name}": ("ladder", _rung(row.name)) for row in general_variants()},
-    **{f"counts-{row.name}": ("counts", _counts(row.name)) for row in general_variants()},
+    **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
     "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
     "selection": ("selection", _with_machine(products=selection_table)),
     "shapes": ("shapes", _with_machine(shapes=shapes_table)),
@@ -122,6 +127,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_machine(batches=batches_table)),
     "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
+    **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
     "unrolling": ("unrolling", _with_machine(trials=trials_table)),
     "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),
     "ceiling": ("ceiling", _with_machine(loads=ceiling_table, kernels=issue_table)),

@@ -91,6 +91,16 @@ def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
     return Table(f"Tensor cores, {SIZE} x {SIZE} x {SIZE}", headings, tuple(cells))
 
 
+def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str, Any]]:
+    """One variant's kernels, each with those of cuBLAS that stand beside it."""
+    found, its = [], False
+    for row in counted:
+        symbol = str(row["symbol"])
+        its = symbol.startswith(f"tiledmm_{variant}_") or (its and not symbol.startswith("tiledmm_"))
+        found += [row] * its
+    return found
+
+
 def count_all() -> dict[str, Any]:
     """Counts, and shows the table."""
     counted = nsight.counts("benchmarks.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")

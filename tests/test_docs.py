@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.tools import programs
+from docs.tools import programs, rendered
 from tests.conftest import missing_simulator
 from tiledmm.ladder import kernel_variants
 
@@ -82,6 +82,18 @@ def test_what_is_printed_is_written(tmp_path: Path) -> None:
 def test_every_rung_has_a_page() -> None:
     for row in kernel_variants():
         assert (ROOT / "docs" / "rungs" / f"{row.name}.md").exists(), f"docs/rungs/{row.name}.md"
+
+
+def test_a_rung_is_shown_in_all_its_tiles_and_in_types_of_every_width() -> None:
+    for row in kernel_variants():
+        labels = re.findall(r'^=== "(.*)"$', rendered.tabs(row.name), re.MULTILINE)
+        usual = [f"{row.default_type}, tile {row.default_tile}"] if row.tiles else [row.default_type]
+        assert labels[: len(row.tiles) or 1] == usual + [
+            f"tile {each}" for each in row.tiles if each != row.default_tile
+        ]
+        if not row.types:
+            assert set(labels) >= {"float16", "float64", "complex64", "int8", "int64"}
+    assert "int64" in labels, "split_integer, the last, multiplies the bytes of several widths"
 
 
 # The notebook

@@ -14,7 +14,7 @@ from tiledmm.ladder import find_variant
 from tiledmm.simulator.lines import first_line_of_page
 
 _LAYOUTS = ("NT", "TN", "TT")
-_TYPES = ("float16", "float64", "complex64", "int8")
+_TYPES = ("float16", "float64", "complex64", "int8", "int64")
 
 
 def tabs(variant: str) -> str:
@@ -68,7 +68,7 @@ def _tab(label: str, text: str) -> str:
 def _kernels(variant: str) -> Iterator[tuple[str, Specialization]]:
     row = find_variant(variant)
     usual = row.default_type
-    yield usual if row.default_tile is None else f"{usual}, tile {row.default_tile}", specialize(variant).kernel
+    yield f"{usual}, tile {row.default_tile}" if row.tiles else usual, specialize(variant).kernel
     for tile in row.tiles:
         if tile != row.default_tile:
             yield f"tile {tile}", specialize(variant, tile=tile).kernel

@@ -1,54 +1,80 @@
-"""Pictures of what threads touch: that they are what the recorded accesses say."""
+"""Pictures of what threads touch: that they are what the recorded accesses say, or the kernel's numbers."""
 
 from __future__ import annotations
 
 import random
+import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from docs.pictures import draw
-from tiledmm.codegen import specialize
+from docs.pictures import clusters, draw, fragments, svg
+from docs.pictures.blocks import Scene
+from docs.pictures.traced import iteration, together
+from tiledmm.codegen import render, specialize
+from tiledmm.ladder import kernel_variants
 from tiledmm.simulator import trace
+from tiledmm.simulator.requests import WARP
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGED = [scene for scene in draw.SCENES if scene.kernel.config.stages and not scene.kernel.variant.splits]
 
 
 def box(rows: range, cols: range) -> set[tuple[int, int]]:
     return {(row, col) for row in rows for col in cols}
 
 
-@pytest.mark.parametrize(("variant", "tile"), draw.PICTURES.items())
-def test_pictures_are_what_the_simulator_records(variant, tile):
-    written = draw.picture(variant, tile=tile)
-    assert (draw.FOLDER / f"{variant}.svg").read_text(encoding="utf-8") == written, (
+@pytest.mark.parametrize("name", draw.PICTURES)
+def test_pictures_are_what_is_drawn_now(name):
+    written = draw.PICTURES[name]()
+    assert (draw.FOLDER / f"{name}.svg").read_text(encoding="utf-8") == written, (
         "python -m docs.pictures.draw writes it anew"
     )
     root = ElementTree.fromstring(written)
     assert root.tag.endswith("svg") and "prefers-color-scheme: dark" in written
 
 
+def test_every_rung_has_a_picture_and_every_picture_is_shown_and_told():
+    assert {path.stem for path in draw.FOLDER.glob("*.svg")} == set(draw.PICTURES)
+    shown = {}
+    for row in kernel_variants():
+        page = (ROOT / "docs" / "rungs" / f"{row.name}.md").read_text(encoding="utf-8")
+        found = dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(\.\./pictures/(\w+)\.svg\)", page))
+        assert row.name in found, f"docs/rungs/{row.name}.md"
+        shown |= found
+    assert shown.keys() == draw.PICTURES.keys()
+    for words in shown.values():
+        assert len(words.split()) >= 10, "what is seen, for those who do not see it"
+
+
 def test_a_warp_of_the_naive_kernel_walks_down_a_column_and_of_the_next_along_a_row():
-    naive = draw.iteration(trace("naive"), "NN", 3, warp=2)
+    naive = iteration(trace("naive"), specialize("naive").kernel, 3, warp=2)
     assert box(range(32), range(3, 4)) == naive.warp.A and {(3, 2)} == naive.warp.B
     assert box(range(32), range(2, 3)) == naive.warp.C
-    coalesced = draw.iteration(trace("coalesced"), "NN", 3, warp=2, lane=5)
+    coalesced = iteration(trace("coalesced"), specialize("coalesced").kernel, 3, warp=2, lane=5)
     assert {(2, 3)} == coalesced.warp.A and box(range(3, 4), range(32)) == coalesced.warp.B
     assert ({(2, 3)}, {(3, 5)}, {(2, 5)}) == (coalesced.thread.A, coalesced.thread.B, coalesced.thread.C)
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize(
-    ("variant", "tile"), [(variant, tile) for variant, tile in draw.PICTURES.items() if tile is not None]
-)
-def test_a_block_multiplies_its_tiles_one_after_the_other(variant, tile, layout):
-    config = specialize(variant, tile=tile, layout=layout).config
+@pytest.mark.parametrize("scene", STAGED, ids=lambda scene: scene.variant)
+def test_a_block_multiplies_its_tiles_one_after_the_other(scene, layout):
+    kernel = replace(scene, layout=layout).kernel
+    config = kernel.config
     bm, bn, bk = config.bm, config.bn, config.bk
-    recorded = trace(variant, tile=tile, layout=layout, sizes=(2 * bm, bn, 3 * bk), block=1)
+    recorded = trace(
+        scene.variant, tile=scene.tile, dtype=scene.dtype, layout=layout, sizes=(2 * bm, bn, 3 * bk), block=1
+    )
     for number in range(3):
-        done = draw.iteration(recorded, layout, number)
+        done = iteration(recorded, kernel, number, warp=min(1, kernel.threads // WARP - 1))
         rows, cols, steps = range(bm, 2 * bm), range(bn), range(number * bk, (number + 1) * bk)
         assert (box(rows, steps), box(steps, cols), box(rows, cols)) == (done.block.A, done.block.B, done.block.C)
-        # A thread and a warp read the rows and columns that their elements of C need, and nothing else.
-        for part in (done.thread, done.warp):
+        # A thread and a warp read the rows and columns that their elements of C need, and nothing else. A lane of
+        # ldmatrix reads for others.
+        for part in (done.warp,) if kernel.variant.tensor_cores else (done.thread, done.warp):
             assert {(row, k) for row, _ in part.C for k in steps} == part.A
             assert {(k, col) for _, col in part.C for k in steps} == part.B
         assert done.thread.C <= done.warp.C <= done.block.C
@@ -58,15 +84,71 @@ def test_a_block_multiplies_its_tiles_one_after_the_other(variant, tile, layout)
         assert expected == (done.fetched.A, done.fetched.B)
 
 
+def test_lanes_that_share_k_have_four_steps_each():
+    scene = Scene("dot_products", 4, layout="NT")
+    kernel = scene.kernel
+    recorded = trace("dot_products", tile=4, layout="NT", sizes=(4, 8, 256))
+    done = iteration(recorded, kernel, 1, warp=1, lane=5)
+    rows, cols, steps = range(4), {col for _, col in done.warp.C}, range(128 + 20, 128 + 24)
+    assert len(cols) == kernel.config.tn
+    assert box(rows, steps) == done.thread.A and {(k, col) for k in steps for col in cols} == done.thread.B
+    assert box(rows, range(128, 256)) == done.block.A and box(range(128, 256), range(8)) == done.block.B
+
+
+def test_all_pieces_are_read_at_the_same_places():
+    (scene,) = (each for each in draw.SCENES if each.variant == "split_tensor_core")
+    done = scene.iteration(scene.recorded())
+    bk = scene.kernel.config.bk
+    tile, steps = range(64, 128), range(bk, 2 * bk)
+    assert {(piece, *each) for piece in range(2) for each in box(tile, steps)} == done.block.A
+    assert {(piece, *each) for piece in range(2) for each in box(steps, tile)} == done.block.B
+    assert box(tile, tile) == done.block.C and len(done.thread.C) * WARP == len(done.warp.C)
+    first = together(done.first)
+    assert Counter(piece for piece, _, _ in first.A) == Counter(piece for piece, _, _ in first.B) == {0: 256, 1: 256}
+
+
+def test_fragments_are_where_the_header_says():
+    # tensor_cores.cuh: a[i] is word quad + i / 2 * 4 of row `row` + i % 2 * 8, b[i] word quad + i * 4 of column `row`.
+    for lane, touched in enumerate(fragments.operands()):
+        row, quad = divmod(lane, 4)
+        words_a = [(row + i % 2 * 8, quad + i // 2 * 4) for i in range(4)]
+        words_b = [(row, quad + i * 4) for i in range(2)]
+        assert {(of, 2 * word + half) for of, word in words_a for half in range(2)} == touched.A
+        assert {(2 * word + half, of) for of, word in words_b for half in range(2)} == touched.B
+
+
+@pytest.mark.parametrize("variant", ["wgmma", "split_float32", "split_integer"])
+def test_clusters_are_those_of_their_numbers(variant):
+    kernel = specialize(variant).kernel
+    cluster, config = clusters.Cluster(kernel.symbol, render(kernel)), kernel.config
+    its = cluster.constants
+    assert (its["BM"], its["BN"], its["BK"], its["STAGES"]) == (config.bm, config.bn, config.bk, config.stages)
+    assert (its["THREADS"], 1) == kernel.block
+    assert its["ROWS"] == 64 * its["CONSUMERS"] == config.bm // config.cluster
+    assert its["PART_B"] * config.cluster == config.bn
+    sums = Counter(element for lane in range(WARP) for element in cluster.sums(lane))
+    assert sums == dict.fromkeys(box(range(config.wm), range(config.wn)), 1), "each element has one lane"
+
+
+def test_pairs_of_pieces_in_order():
+    def pairs(constants: str) -> list[tuple[int, int]]:
+        return clusters.Cluster("", f"constexpr int {constants};").pairs()
+
+    assert pairs("BYTES = 2") == [(0, 1), (1, 0), (0, 0)]
+    assert pairs("PIECES = 2;\nconstexpr int PRODUCTS = 3") == [(0, 1), (1, 0), (0, 0)]
+    assert len(pairs("BYTES = 8")) == 36 and len(pairs("PIECES = 3;\nconstexpr int PRODUCTS = 6")) == 6
+    assert pairs("PIECES = 3;\nconstexpr int PRODUCTS = 9")[0] == (2, 2)
+
+
 def test_rectangles_cover_elements_once():
     dice = random.Random(0)
     for _ in range(50):
         elements = {(dice.randrange(6), dice.randrange(6)) for _ in range(dice.randrange(30))}
         covered = [
             (row + i, col + j)
-            for row, col, height, width in draw.rectangles(elements)
+            for row, col, height, width in svg.rectangles(elements)
             for i in range(height)
             for j in range(width)
         ]
         assert sorted(covered) == sorted(elements)
-    assert draw.rectangles(box(range(2, 5), range(3, 9))) == [(2, 3, 3, 6)]
+    assert svg.rectangles(box(range(2, 5), range(3, 9))) == [(2, 3, 3, 6)]

@@ -34,6 +34,13 @@ def test_arithmetic_is_recorded_when_asked_for():
     assert {(x.space, x.array, x.element, x.bytes, x.address) for x in events} == {("registers", "", (), 0, 0)}
 
 
+def test_elements_of_a_batch_have_the_number_of_their_product():
+    events = trace("tiny", tile=8, sizes=(8, 8, 8), products=5).events
+    for array in ("A", "B", "C"):
+        numbers = {event.element[0] for event in events if event.array == array}
+        assert numbers == set(range(5)) and all(len(event.element) == 3 for event in events if event.array == array)
+
+
 def test_lines_of_barriers():
     recorded = trace("tiled", tile=8)
     assert [text_of(recorded, line).split()[0] for line in recorded.barriers] == ["__syncthreads();"] * 4

@@ -68,6 +68,7 @@ def trace(
     dtype: str = "float32",
     layout: str = "NN",
     sizes: tuple[int, int, int] | None = None,
+    products: int = 1,
     block: int = 0,
     arithmetic: bool = False,
     target: str = "sm_90",
@@ -78,6 +79,7 @@ def trace(
         variant, tile, dtype: The kernel.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
         sizes: m, n, k; as many as one block computes in two steps along K, if None.
+        products: How many of them: more than one are a batch, whose matrices an element's first index numbers.
         block: Number of the block to record.
         arithmetic: Whether its floating-point operations are recorded, too.
         target: The GPU to be.
@@ -92,7 +94,7 @@ def trace(
     """
     spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
     m, n, k = sizes or _one_block(spec)
-    a, b = _operands(spec, m, n, k)
+    a, b = (np.stack([each] * products) if products > 1 else each for each in _operands(spec, m, n, k))
     done = simulate(
         a,
         b,

@@ -1,0 +1,141 @@
+"""What a block, a warp and a thread touch of A, B and C in one iteration along K."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docs.pictures import svg
+from docs.pictures.traced import Element, Iteration, Touched, iteration, together
+from tiledmm.codegen import Specialization, specialize
+from tiledmm.elements import SCHEMES
+from tiledmm.simulator import Trace, trace
+from tiledmm.simulator.requests import WARP
+
+# px that the matrices have, with what is between them.
+_HEIGHT = 480
+
+# The iteration that is drawn: the second, when pipelines are full.
+_ITERATION = 1
+
+# Steps along k where a kernel goes on by single ones.
+_SINGLE_STEPS = 24
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is drawn of a kernel.
+
+    Attributes:
+        variant, tile, dtype, layout: The kernel. The smaller the tile, the easier to see.
+        blocks: That C is high and wide. The last of them is followed.
+        steps: Of k that there are; None for as many as the pipeline needs.
+        shown: Of these, how many from the first on; None for all.
+        lane: Whose share is shown.
+    """
+
+    variant: str
+    tile: int | None = None
+    dtype: str = "float32"
+    layout: str = "NN"
+    blocks: tuple[int, int] = (2, 2)
+    steps: int | None = None
+    shown: int | None = None
+    lane: int = 9
+
+    @property
+    def kernel(self) -> Specialization:
+        """The kernel."""
+        return specialize(self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout).kernel
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """m, n, k."""
+        config, (down, across) = self.kernel.config, self.blocks
+        steps = config.bk * max(_ITERATION + 2, _ITERATION + config.stages) if config.bk > 1 else _SINGLE_STEPS
+        return down * config.bm, across * config.bn, self.steps or steps
+
+    def recorded(self) -> Trace:
+        """The last block."""
+        down, across = self.blocks
+        return trace(
+            self.variant, tile=self.tile, dtype=self.dtype, layout=self.layout, sizes=self.sizes,
+            block=down * across - 1,
+        )  # fmt: skip
+
+    def iteration(self, recorded: Trace) -> Iteration:
+        """What that does, and its second warp."""
+        kernel = self.kernel
+        return iteration(recorded, kernel, _ITERATION, warp=min(1, kernel.threads // WARP - 1), lane=self.lane)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Elements that are filled alike: how, what that means, and which."""
+
+    look: str
+    words: str
+    touched: Touched
+
+
+def picture(scene: Scene) -> str:
+    """A kernel's picture."""
+    recorded = scene.recorded()
+    done = scene.iteration(recorded)
+    layers = _layers(scene, done)
+    m, n, k = scene.sizes
+    shown = scene.shown or k
+    pieces = SCHEMES[scene.kernel.config.scheme].pieces if scene.kernel.variant.splits else 1
+    gaps = pieces * svg.GAP
+    scale = min((svg.WIDTH - gaps) / (pieces * shown + n), (_HEIGHT - gaps) / (pieces * shown + m))
+    step = shown * scale + svg.GAP  # from a piece of A or B to the next
+    corner = pieces * step
+
+    def drawn(name: str, shape: tuple[int, int], x: float, y: float, piece: int | None = None) -> str:
+        parts = {layer.look: _part(layer.touched.of(name), shape, piece) for layer in layers}
+        label = None if piece is None else f"{('large', 'small')[piece]} parts"
+        return svg.matrix(name, shape, (x, y), scale, parts, label=label)
+
+    parts = []
+    for number in range(pieces):
+        piece = number if pieces > 1 else None
+        parts.append(drawn("A", (m, shown), number * step, corner, piece))
+        parts.append(drawn("B", (shown, n), corner, number * step, piece))
+    parts.append(drawn("C", (m, n), corner, corner))
+    words, bottom = svg.legend({layer.look: layer.words for layer in layers}, corner + m * scale + 18)
+    return svg.document(f"{recorded.symbol}: what its threads touch", _description(done), bottom, [*parts, *words])
+
+
+def _part(elements: set[Element], shape: tuple[int, int], piece: int | None) -> set[Element]:
+    """Those of a piece, or of all there is, that are inside what is shown."""
+    front = () if piece is None else (piece,)
+    return {(*_, row, col) for *_, row, col in elements if tuple(_) == front and row < shape[0] and col < shape[1]}
+
+
+def _layers(scene: Scene, done: Iteration) -> list[Layer]:
+    config = scene.kernel.config
+    own = len(done.thread.C)
+    elements = f"{own} element{'s' if own > 1 else ''} of C"
+    layers = [Layer("block", "the block's, in this iteration", done.block), Layer("warp", "one warp's", done.warp)]
+    if done.block == done.warp:
+        layers = [Layer("warp", "the block's, which is one warp", done.warp)]
+    if scene.kernel.variant.tensor_cores:
+        first = together(done.first)
+        rows, cols = {element[-2] for element in first.A}, {element[-1] for element in first.B}
+        first.C = {(row, col) for row, col in done.warp.C if row in rows and col in cols}
+        layers.append(Layer("once", "one ldmatrix each; their products", first))
+        layers.append(Layer("thread", f"one lane's {elements}", Touched(C=done.thread.C)))
+    elif config.lanes > 1:
+        layers.append(Layer("thread", "one lane's, for a part of each sum", done.thread))
+    else:
+        layers.append(Layer("thread", f"one thread's, with {elements}", done.thread))
+    if done.fetched.A or done.fetched.B:
+        layers.append(Layer("fetched", "fetched meanwhile, for later", done.fetched))
+    return layers
+
+
+def _description(done: Iteration) -> str:
+    block, own = done.block, done.thread.C
+    return (
+        f"Iteration {_ITERATION + 1} of a block: {svg.spans('A', block.A)}, times {svg.spans('B', block.B)}. "
+        f"The block computes {svg.spans('C', block.C)}; one thread has {len(own)} of them, the first C{list(min(own))}."
+    )

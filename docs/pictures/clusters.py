@@ -1,0 +1,201 @@
+"""Who sends for what in a cluster of Hopper's blocks, and who multiplies it.
+
+The simulator does not run these kernels, so nothing here is recorded: it is worked out from the rendered text, from its
+constants and from what it says of a thread's sums.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from docs.pictures import svg
+from docs.pictures.traced import Element
+from tiledmm.codegen import render, specialize
+
+# px: what the matrices have, with what is between them; from the left to stages and pairs of pieces; such a pair; in a
+# stage, a row or column.
+_HEIGHT, _LEFT, _PAIR, _PX = 520, 178, 26, 0.13
+
+# Whose sums are shown: of the first block's first warpgroup.
+_WARP, _LANE = 1, 9
+_ROWS_OF_WARP = 16
+
+# How what is one block's of a cluster is filled.
+_LOOKS = ("half", "block")
+
+_CONSTANT = re.compile(r"constexpr int ([A-Z_]+) = ([\w +*/()-]+);")
+_SUMS = re.compile(r"of element \((.+), (.+)\) in sums\[i\]")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A kernel, by its rendered text."""
+
+    symbol: str
+    text: str
+
+    @cached_property
+    def constants(self) -> dict[str, int]:
+        """Those of its constants that are plain arithmetic."""
+        known: dict[str, int] = {}
+        for name, expression in _CONSTANT.findall(self.text):
+            try:
+                known[name] = _value(expression, known)
+            except (NameError, SyntaxError):
+                continue
+        return known
+
+    @property
+    def pieces(self) -> int:
+        """That an element is the sum of, or bytes."""
+        return self.constants.get("PIECES", self.constants.get("BYTES", 1))
+
+    @property
+    def called(self) -> str:
+        """What one of them is called."""
+        return "byte" if "BYTES" in self.constants else "piece"
+
+    def sums(self, lane: int) -> set[Element]:
+        """What a lane has of its warp's rows of C."""
+        (row, col), *_ = _SUMS.findall(self.text)
+        count = self.constants["BN"] // 2
+        names = [{"row": lane // 4, "quad": lane % 4, "i": i} for i in range(count)]
+        return {(_value(row, each), _value(col, each)) for each in names}
+
+    def pairs(self) -> list[Element]:
+        """Pieces of A and of B that are multiplied, in this order: small ones, or bytes of high places, first."""
+        count = self.pieces
+        first = 2 * count - 2 if self.constants.get("PRODUCTS") == count**2 else count - 1
+        pairs = [(piece, both - piece) for both in range(first, -1, -1) for piece in range(count)]
+        return [(of_a, of_b) for of_a, of_b in pairs if 0 <= of_b < count]
+
+
+def _value(expression: str, names: dict[str, int]) -> int:
+    """Of an expression of whole numbers, none of them negative: so CUDA C's division is Python's ``//``."""
+    return int(eval(expression.replace("/", "//"), {"__builtins__": {}}, dict(names)))
+
+
+def picture(variant: str) -> str:
+    """A cluster's first step along K, in a variant's usual tile and type."""
+    kernel = specialize(variant).kernel
+    cluster = Cluster(kernel.symbol, render(kernel))
+    its = cluster.constants
+    m, n, k = its["BM"], its["BN"], its["BK"] * its["STAGES"]
+    scale = min((svg.WIDTH - svg.GAP) / (k + n), (_HEIGHT - svg.GAP) / (k + m))
+    corner, bottom = k * scale + svg.GAP, (k + m) * scale + svg.GAP
+    parts = [
+        _operand("A", cluster, (m, k), (0, corner), scale),
+        _operand("B", cluster, (k, n), (corner, 0), scale),
+        _result(cluster, (corner, corner), scale),
+    ]
+    told = {look: f"block {block} computes it, or sends for it" for block, look in enumerate(_LOOKS[: its["CLUSTER"]])}
+    told |= {"thread": f"one thread's {n // 2} sums", "fetched": "on its way meanwhile"}
+    legend, end = svg.legend(told, bottom + 18)
+    stages, end = _stages(cluster, end + 30)
+    pairs, end = _pairs(cluster, end + 26) if cluster.pieces > 1 else ([], end)
+    words = "Worked out from the kernel's numbers; the simulator does not run it."
+    note = svg.text(words, 0, end + 24)
+    description = (
+        f"A cluster of {its['CLUSTER']} blocks computes {m} by {n} elements of C, {its['ROWS']} rows each: "
+        f"{its['CONSUMERS']} warpgroups of {its['ROWS'] // its['CONSUMERS']} rows, and one that sends. In each of "
+        f"{its['STAGES']} stages lie {its['BK']} steps of k of a block's {its['ROWS']} rows of A and of all {n} "
+        f"columns of B, {its['PART_B']} of which each block has sent to both. {words}"
+    )
+    title = f"{cluster.symbol}: who sends for what, and who multiplies it"
+    return svg.document(title, description, end + 32, [*parts, *legend, *stages, *pairs, note])
+
+
+def _operand(name: str, cluster: Cluster, shape: tuple[int, int], at: tuple[float, float], scale: float) -> str:
+    """A or B: by step and sender, what is multiplied and what is on its way."""
+    its = cluster.constants
+    depth, blocks = its["BK"], range(its["CLUSTER"])
+
+    def sent(step: int, block: int) -> set[Element]:
+        if name == "A":
+            return _box(block * its["ROWS"], step * depth, its["ROWS"], depth)
+        return _box(step * depth, block * its["PART_B"], depth, its["PART_B"])
+
+    later = [sent(step, block) for step in range(1, its["STAGES"]) for block in blocks]
+    count = f", in {cluster.pieces} pieces" if cluster.called == "piece" else f", one of {cluster.pieces} bytes"
+    return svg.matrix(
+        name, shape, at, scale,
+        {_LOOKS[block]: sent(0, block) for block in blocks},
+        label=f"{shape[0]} by {shape[1]}{count if cluster.pieces > 1 else ''}",
+        inside=[f'<path class="fetched" d="{svg.path(elements, scale)}"/>' for elements in later],
+    )  # fmt: skip
+
+
+def _result(cluster: Cluster, at: tuple[float, float], scale: float) -> str:
+    """C: by block and warpgroup, and one thread's sums."""
+    its = cluster.constants
+    rows, cols = its["ROWS"], its["BN"]
+    layers = {_LOOKS[block]: _box(block * rows, 0, rows, cols) for block in range(its["CLUSTER"])}
+    layers["thread marks"] = {(_WARP * _ROWS_OF_WARP + row, col) for row, col in cluster.sums(_LANE)}
+    high, wide = rows // its["CONSUMERS"] * scale, cols * scale
+    inside = []
+    for number in range(its["CLUSTER"] * its["CONSUMERS"]):
+        block, warpgroup = divmod(number, its["CONSUMERS"])
+        words = f"block {block}, warpgroup {warpgroup}"
+        inside.append(f'<path class="line" d="M0 {number * high:.2f}h{wide:.2f}"/>' if number else "")
+        inside.append(svg.text(words, wide / 2, (number + 0.72) * high + 4, "inside"))
+    return svg.matrix("C", (its["BM"], cols), at, scale, layers, inside=inside)
+
+
+def _box(row: int, col: int, height: int, width: int) -> set[Element]:
+    return {(row + i, col + j) for i in range(height) for j in range(width)}
+
+
+def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
+    """What lies in each block's shared memory; and where that ends."""
+    its = cluster.constants
+    pitch = (svg.WIDTH - _LEFT) / its["STAGES"]
+    pieces = [f" {piece}" for piece in range(cluster.pieces)] if "PIECES" in its else [""]
+    multiply = " and ".join(map(str, range(its["CONSUMERS"])))
+    drawn = []
+    for stage in range(its["STAGES"]):
+        words = f"stage {stage}: {'on its way' if stage else 'multiplied'}"
+        drawn.append(svg.text(words, _LEFT + (stage + 0.5) * pitch - 4, top - 6, "small"))
+    for block in range(its["CLUSTER"]):
+        says = (f"Block {block}'s stages:", f"warpgroup {its['CONSUMERS']} sends,", f"{multiply} multiply")
+        drawn += [svg.text(words, 0, top + 14 + 18 * line) for line, words in enumerate(says)]
+        y = top
+        for piece in pieces:
+            bands = [("A", block, f"A{piece}: {its['ROWS']} rows", its["ROWS"])]
+            bands += [("B", sender, f"B{piece}, by block {sender}", its["PART_B"]) for sender in range(its["CLUSTER"])]
+            for matrix, sender, words, size in bands:
+                for stage in range(its["STAGES"]):
+                    look = "fetched" if stage else _LOOKS[sender]
+                    drawn.append(_band(matrix, look, words, (_LEFT + stage * pitch, y), (pitch - 8, size * _PX)))
+                y += size * _PX
+        top = max(y, top + 3 * 18) + 14
+    return drawn, top - 14
+
+
+def _band(matrix: str, look: str, words: str, at: tuple[float, float], size: tuple[float, float]) -> str:
+    """A part of a stage."""
+    (x, y), (wide, high) = at, size
+    return (
+        f'<g class="{matrix}" transform="translate({x:.1f} {y:.1f})">'
+        f'<rect class="ground" width="{wide:.1f}" height="{high:.1f}"/>'
+        f'<rect class="{look}" x="1" y="1" width="{wide - 2:.1f}" height="{high - 2:.1f}"/>'
+        f"{svg.text(words, wide / 2, high / 2 + 3.5, 'small')}</g>"
+    )
+
+
+def _pairs(cluster: Cluster, top: float) -> tuple[list[str], float]:
+    """Which pieces are multiplied with which, and when; and where that ends."""
+    count, called, right = cluster.pieces, cluster.called, _LEFT + cluster.pieces * _PAIR
+    says = (f"Pairs of {called}s, in the", "order of their products")
+    drawn = [svg.text(words, 0, top + 16 + 18 * line) for line, words in enumerate(says)]
+    order = {pair: number for number, pair in enumerate(cluster.pairs(), 1)}
+    for of_a in range(count):
+        y = top + of_a * _PAIR
+        drawn.append(svg.text(f"{called} {of_a} of A", right + 10, y + 17))
+        for of_b in range(count):
+            x, number = _LEFT + of_b * _PAIR, order.get((of_a, of_b), "")
+            drawn.append(f'<g class="C"><rect class="cell" x="{x}" y="{y:.1f}" width="{_PAIR}" height="{_PAIR}"/></g>')
+            drawn.append(svg.text(number, x + _PAIR / 2, y + 17, "inside"))
+    drawn.append(svg.text(f"{called}s 0 to {count - 1} of B", _LEFT, top + count * _PAIR + 16))
+    return drawn, top + count * _PAIR + 18

@@ -1,0 +1,152 @@
+"""What a block touches in one iteration of its loop along K, by the accesses that the simulator recorded."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tiledmm.codegen import Specialization
+from tiledmm.simulator import Event, Trace
+from tiledmm.simulator.requests import WARP
+
+# Matrices that the pieces of an operand lie in.
+_PIECES = "pieces of "
+
+#: Row and column; before them, the number of the product in a batch, or of the piece of A or B.
+Element = tuple[int, ...]
+
+
+@dataclass
+class Touched:
+    """What someone has to do with, by matrix."""
+
+    A: set[Element] = field(default_factory=set)
+    B: set[Element] = field(default_factory=set)
+    C: set[Element] = field(default_factory=set)
+
+    def of(self, matrix: str) -> set[Element]:
+        """Elements of A, B or C."""
+        found: set[Element] = getattr(self, matrix)
+        return found
+
+
+@dataclass
+class Iteration:
+    """One iteration of a block's loop along K, with one of its warps.
+
+    Attributes:
+        block: All that takes part in the block's products. Of C, what it writes in the end: so of the others.
+        lanes: What each lane of the warp reads for its own. (``ldmatrix`` has a lane read what it passes on to others.)
+        first: What it reads first of each matrix, or of each of its pieces.
+        fetched: What the block meanwhile reads from global memory for a later iteration.
+        lane: One of the warp's.
+    """
+
+    lane: int
+    block: Touched = field(default_factory=Touched)
+    lanes: list[Touched] = field(default_factory=lambda: [Touched() for _ in range(WARP)])
+    first: list[Touched] = field(default_factory=lambda: [Touched() for _ in range(WARP)])
+    fetched: Touched = field(default_factory=Touched)
+
+    @property
+    def warp(self) -> Touched:
+        """What its lanes read together."""
+        return together(self.lanes)
+
+    @property
+    def thread(self) -> Touched:
+        """What one lane does."""
+        return self.lanes[self.lane]
+
+
+def together(parts: Iterable[Touched]) -> Touched:
+    """What any of them touches."""
+    found = Touched()
+    for part in parts:
+        for matrix in "ABC":
+            found.of(matrix).update(part.of(matrix))
+    return found
+
+
+def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int = 1, lane: int = 9) -> Iteration:
+    """What a block does in one iteration.
+
+    That is what it reads from shared memory between two barriers, followed to where that came from; in a kernel without
+    shared memory, its share of what each thread reads from A and from B.
+
+    Args:
+        recorded: A block of the kernel.
+        kernel: How it is specialized.
+        number: The iteration, from 0 on.
+        warp, lane: Which warp of the block, and which thread of it.
+    """
+    found, itemsize = Iteration(lane), kernel.a.itemsize
+    events = [event for event in recorded.events if _matrix(event) or event.space == "shared"]
+    steps = sorted({event.step for event in events if _is_read(event)})
+    events.sort(key=lambda event: (event.step, _is_read(event)))  # lanes that meet may be recorded one after the other
+    # Without shared memory: how often each thread reads from a matrix in an iteration.
+    reads = Counter((_matrix(event), event.thread) for event in events)
+    share = {key: count * kernel.config.bk // recorded.sizes[2] for key, count in reads.items()}
+
+    def touch(event: Event, matrix: str, elements: Iterable[Element]) -> None:
+        own, its = set(elements), _lane(event, recorded)
+        found.block.of(matrix).update(own)
+        if its[0] == warp:
+            mine, first = found.lanes[its[1]].of(matrix), found.first[its[1]].of(matrix)
+            if {each[:-2] for each in own}.isdisjoint(each[:-2] for each in first):
+                first.update(own)
+            mine.update(own)
+
+    carried: dict[tuple[int, ...], deque[tuple[str, Element]]] = defaultdict(deque)  # by a thread, not yet stored
+    held: dict[int, tuple[str, Element]] = {}  # by their places in shared memory
+    times: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    for event in events:
+        matrix = _matrix(event)
+        if matrix == "C":
+            touch(event, matrix, _elements(event, "N", kernel.c.itemsize))
+        elif matrix:
+            elements = _elements(event, kernel.layout["AB".index(matrix)], itemsize)
+            carried[event.thread].extend((matrix, element) for element in elements)
+            if steps and event.step == steps[number]:
+                found.fetched.of(matrix).update(elements)
+            if not steps and times[matrix, event.thread] // share[matrix, event.thread] == number:
+                touch(event, matrix, elements)
+            times[matrix, event.thread] += 1
+        else:
+            places = range(event.address, event.address + event.bytes, itemsize)
+            if not _is_read(event):
+                held.update((place, carried[event.thread].popleft()) for place in places)
+            elif event.step == steps[number]:
+                touch(event, held[event.address][0], [held[place][1] for place in places])
+    for matrix in "AB":
+        found.fetched.of(matrix).difference_update(found.block.of(matrix))
+    return found
+
+
+def _is_read(event: Event) -> bool:
+    return event.space == "shared" and event.kind == "load"
+
+
+def _lane(event: Event, recorded: Trace) -> tuple[int, int]:
+    """Numbers of the warp and of the lane."""
+    x, y, z = event.thread
+    width, height, _ = recorded.block
+    return divmod(x + width * (y + height * z), WARP)
+
+
+def _matrix(event: Event) -> str:
+    """``"A"``, ``"B"`` or ``"C"``, of which pieces are a part; empty of anything else."""
+    name = event.array.removeprefix(_PIECES)
+    return name if name in ("A", "B", "C") else ""
+
+
+def _elements(event: Event, letter: str, itemsize: int) -> list[Element]:
+    """The elements of one access, which are neighbours in memory."""
+    count = event.bytes // itemsize
+    if event.array.startswith(_PIECES):  # of a piece, and of a batch of one: lines of it
+        piece, _, line, first = event.element
+        along = [(line, first + i) for i in range(count)]
+        return [(piece, *(place[::-1] if letter == "T" else place)) for place in along]
+    *batch, row, col = event.element
+    return [(*batch, row + i, col) if letter == "T" else (*batch, row, col + i) for i in range(count)]
