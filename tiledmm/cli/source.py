@@ -44,10 +44,13 @@ def source(
         tiledmm source warp_tiled --tile 256 --diff warp_tiled:128
         tiledmm source vectorized --sass --target sm_80 | grep LDS
     """
+    from tiledmm.architectures import find_target
+
     if ptx + sass + bool(diff) > 1:
         raise typer.BadParameter("--diff, --ptx and --sass exclude each other: name one of them")
     if page and (ptx or sass):
         raise typer.BadParameter("--page is a part of the CUDA C: leave --ptx and --sass out, or --page")
+    find_target(target)
     spec = kernel_of(variant, tile, dtype, layout, config)
     if ptx or sass:
         _show(_compiled(spec, target, machine_code=sass), "ptx" if ptx else "")
