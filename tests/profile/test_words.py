@@ -22,6 +22,12 @@ def test_nothing_is_near_its_peak() -> None:
     assert waits == "Warps wait 60% of their time for data from global memory (long scoreboard)."
 
 
+def test_tensor_cores_are_named_where_they_work() -> None:
+    """As of ``auto`` on an H100: what is busiest is not left out because it is not near its peak."""
+    assert "near its peak: the tensor cores at 68%, the SMs at 40%" in words(replace(IDLE, tensor_active=0.68))[0]
+    assert "tensor" not in words(replace(IDLE, tensor_active=0.009))[0]
+
+
 @pytest.mark.parametrize(
     ("figures", "expected"),
     [

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +80,7 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     yield "inspect", "disassembler", _disassembler, 'pip install "tiledmm[inspect]"'
     yield "profile", "ncu", lambda: _tool("ncu"), _TOOLKIT
     yield "profile", "compute-sanitizer", lambda: _tool("compute-sanitizer"), _TOOLKIT
+    yield "charts", "matplotlib", _matplotlib, 'pip install "tiledmm[charts]"'
     for name, folder, variable in _caches():
         advice = f"set {variable} to a folder of your own that you can write to"
         yield "caches", name, functools.partial(_folder, folder), advice
@@ -279,9 +279,16 @@ def _disassembler() -> str:
         raise NotThere("not installed") from error
 
 
+def _matplotlib() -> str:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise NotThere("not installed")
+    return importlib.metadata.version("matplotlib")
+
+
 def _tool(name: str) -> str:
-    folders = [str(Path(os.environ[each], "bin")) for each in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(each)]
-    path = shutil.which(name) or shutil.which(name, path=os.pathsep.join([*folders, "/usr/local/cuda/bin"]))
+    from tiledmm.profile.ncu import find_tool
+
+    path = find_tool(name)
     if path is None:
         raise NotThere("neither on PATH nor in a CUDA toolkit")
     done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)

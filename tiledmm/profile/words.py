@@ -10,6 +10,9 @@ from tiledmm.profile.records import ISSUING, Line, Profile
 _BUSY = 0.8
 _BUSY_DRAM = 0.7  # memory turns from reading to writing, and has to be refreshed
 
+# Tensor cores that work less than this are not what the kernel is about.
+_WORKS = 0.05
+
 # What is worth a sentence: of a warp's time; of the wavefronts; times the fewest sectors; of the warps an SM can hold.
 _WAITS = 0.1
 _CONFLICTS = 0.1
@@ -55,7 +58,7 @@ def waits_in_words(line: Line) -> str:
 
 
 def _limit(profile: Profile) -> str:
-    """What is busiest, or that nothing is."""
+    """What is busiest, or that nothing is: single units before the wholes that they are parts of."""
     dram, issued, sm = profile.dram_throughput, profile.issued, profile.sm_throughput
     tensor, shared, memory = profile.tensor_active, profile.shared_throughput, profile.memory_throughput
     if dram is not None and dram >= _BUSY_DRAM:
@@ -71,6 +74,8 @@ def _limit(profile: Profile) -> str:
     if sm is not None and sm >= _BUSY:
         return f"Bound by an arithmetic pipe: the busiest part of an SM works at {sm:.0%} of its peak."
     shares = {"the SMs": sm, "the way to memory": memory, "memory itself": dram, "the schedulers": issued}
+    if tensor is not None and tensor >= _WORKS:
+        shares = {"the tensor cores": tensor, **shares}
     known = [f"{name} at {share:.0%}" for name, share in shares.items() if share is not None]
     return f"Bound by latency, for nothing is near its peak: {', '.join(known)}." if known else ""
 
