@@ -10,7 +10,10 @@ from tiledmm.profile.records import ISSUING, Line, Profile
 _BUSY = 0.8
 _BUSY_DRAM = 0.7  # memory turns from reading to writing, and has to be refreshed
 
-# Tensor cores that work less than this are not what the kernel is about.
+# Where even the busiest unit works less than this, warps wait for answers, not for a turn: Nsight Compute's rule, too.
+_NEAR = 0.6
+
+# What works less than this is not what the kernel is about.
 _WORKS = 0.05
 
 # What is worth a sentence: of a warp's time; of the wavefronts; times the fewest sectors; of the warps an SM can hold.
@@ -73,11 +76,18 @@ def _limit(profile: Profile) -> str:
         return f"Bound by the way to memory: the busiest of caches and buses works at {memory:.0%} of its peak."
     if sm is not None and sm >= _BUSY:
         return f"Bound by an arithmetic pipe: the busiest part of an SM works at {sm:.0%} of its peak."
-    shares = {"the SMs": sm, "the way to memory": memory, "memory itself": dram, "the schedulers": issued}
-    if tensor is not None and tensor >= _WORKS:
-        shares = {"the tensor cores": tensor, **shares}
-    known = [f"{name} at {share:.0%}" for name, share in shares.items() if share is not None]
-    return f"Bound by latency, for nothing is near its peak: {', '.join(known)}." if known else ""
+    shares = {
+        "the tensor cores": tensor, "shared memory": shared, "the SMs": sm, "the schedulers": issued,
+        "the way to memory": memory, "memory itself": dram,
+    }  # fmt: skip
+    known = sorted(((share, name) for name, share in shares.items() if share is not None), key=lambda each: -each[0])
+    if not known:
+        return ""
+    busiest = known[0][0]
+    parts = ", ".join(f"{name} at {share:.0%}" for share, name in known if share >= min(busiest, _WORKS))
+    if busiest >= _NEAR:
+        return f"Near a limit, and not at it: {parts}."
+    return f"Bound by latency, for nothing is near its peak: {parts}."
 
 
 def _memory(profile: Profile) -> Iterator[str]:
