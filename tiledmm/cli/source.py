@@ -95,10 +95,13 @@ def _changes(before: Specialization, after: Specialization, page: bool) -> str:
 
 def _text(spec: Specialization, page: bool) -> str:
     from tiledmm.codegen import render
-    from tiledmm.simulator.lines import first_line_of_page
 
     text = render(spec)
-    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :]) if page else text
+    if not page:
+        return text
+    from tiledmm.simulator.lines import first_line_of_page
+
+    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :])
 
 
 def _show(text: str, language: str) -> None:
