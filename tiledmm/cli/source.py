@@ -99,9 +99,9 @@ def _text(spec: Specialization, page: bool) -> str:
     text = render(spec)
     if not page:
         return text
-    from tiledmm.simulator.lines import first_line_of_page
+    from tiledmm.simulator.lines import page_of
 
-    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :])
+    return page_of(text)
 
 
 def _show(text: str, language: str) -> None:
