@@ -10,7 +10,7 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Layout, Tiles, layout_of, names_of, sizes_of, tiles_of, to_write
-from tiledmm.cli.output import Csv, Json, Markdown, Output
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Rung
@@ -62,7 +62,9 @@ def profile(
         return
     if reason := device.missing_gpu():
         raise DeviceError(f"ncu counts on a GPU, and there is none: {reason}; --print-command needs none")
-    found = collect(rungs, product, dtype, pair, report=report)
+    with progress() as tell:
+        tell(f"Nsight Compute counts {', '.join(rung.label for rung in rungs)}", 0, 0)
+        found = collect(rungs, product, dtype, pair, report=report)
     out.table(profiles_table(found.profiles, f"{product}  {dtype}  {pair}"))
     for each in found.profiles:
         out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in words(each)), ""]))
