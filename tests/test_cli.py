@@ -153,7 +153,14 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    monkeypatch.setattr(device, "driver", lambda: None)
     assert device.missing_gpu() == "no driver"
+
+    def absent() -> None:
+        raise OSError("libcuda.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(device, "driver", absent)
+    assert device.missing_gpu() == "no NVIDIA driver"
     runtime.getDeviceCount = lambda: 0
     assert device.missing_gpu() == "CUDA finds no device"
     runtime.getDeviceCount = lambda: 2

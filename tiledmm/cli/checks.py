@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiledmm.cli.device import first_line
+from tiledmm.cli.device import driver, first_line
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 
@@ -65,9 +65,8 @@ _Look = Callable[[], str]
 def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     """All checks, not carried out yet: part, name, what looks, and what to do if it does not work."""
     extra = f'pip install "tiledmm[{_cuda_extra()}]"'
-    driver = "https://www.nvidia.com/drivers (the simulator needs none)"
     yield "tiledmm", "Python", _python, ""
-    yield "GPU", "NVIDIA driver", _driver, driver
+    yield "GPU", "NVIDIA driver", _driver, "https://www.nvidia.com/drivers (the simulator needs none)"
     yield "GPU", "CuPy", _cupy, extra
     yield "GPU", "devices", _devices, extra
     yield "GPU", "CUDA runtime", _runtime, extra
@@ -112,11 +111,11 @@ def _python() -> str:
 def _driver_version() -> int:
     """The newest CUDA that the driver knows, as CUDA numbers it: 12040 is 12.4."""
     try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        library = driver()
     except OSError as error:
         raise NotThere("there is none: libcuda is not found") from error
     version = ctypes.c_int()
-    if status := driver.cuDriverGetVersion(ctypes.byref(version)):
+    if status := library.cuDriverGetVersion(ctypes.byref(version)):
         raise RuntimeError(f"cuDriverGetVersion returns {status}")
     return version.value
 
