@@ -62,6 +62,8 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--layouts", "NX"), "NX"),
         (("--target", "sm_1"), "sm_1"),
         (("--seconds", "-1"), "seconds"),
+        (("--variants", "cublas"), "on a GPU only"),
+        (("--variants", "tensor_core"), "none of tensor_core multiplies float32, only float16"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: None) -> None:
@@ -151,7 +153,14 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    monkeypatch.setattr(device, "driver", lambda: None)
     assert device.missing_gpu() == "no driver"
+
+    def absent() -> None:
+        raise OSError("libcuda.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(device, "driver", absent)
+    assert device.missing_gpu() == "no NVIDIA driver"
     runtime.getDeviceCount = lambda: 0
     assert device.missing_gpu() == "CUDA finds no device"
     runtime.getDeviceCount = lambda: 2
@@ -275,6 +284,7 @@ def test_help_teaches(command: str) -> None:
         (MissingDependencyError("that there is not"), 1),
         (CompilationError("that there is not"), 1),
         (MemoryError("that there is not"), 1),
+        (FileNotFoundError(2, "that there is not"), 1),
     ],
 )
 def test_errors_are_told_in_a_sentence(error: Exception, status: int) -> None:
@@ -287,6 +297,16 @@ def test_errors_are_told_in_a_sentence(error: Exception, status: int) -> None:
     result = CliRunner().invoke(app, [])
     assert result.exit_code == status
     assert "that there is not" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_who_reads_on_no_more_is_told_nothing() -> None:
+    """As by ``| head``."""
+    code = "from tiledmm.cli import main; main()"
+    command = [sys.executable, "-c", code, "source", "warp_tiled"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
 
 
 def test_version() -> None:
@@ -304,8 +324,9 @@ def test_the_module_is_the_command() -> None:
 
 def test_tune_needs_a_gpu(no_gpu: None) -> None:
     result = CliRunner().invoke(cli.app, ["tune", "64"])
-    assert result.exit_code == 2
-    assert "there is none" in result.output
+    assert result.exit_code == 1
+    assert "there is none: none in this test" in result.output
+    assert CliRunner().invoke(cli.app, ["tune", "64", "--layouts", "NX"]).exit_code == 2
 
 
 def test_tune_tells_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:

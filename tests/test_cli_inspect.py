@@ -65,6 +65,15 @@ def test_a_variant_for_one_target(spills: dict[str, int]) -> None:
     assert "sm_80" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("variant", "dtype"), [("split_float32", "float32"), ("split_float32", "complex64"), ("split_integer", "int32")]
+)
+def test_numbers_that_are_split_are_what_is_named(spills: dict[str, int], variant: str, dtype: str) -> None:
+    result = invoke(variant, "--tile", "64", "--dtype", dtype, "--csv")
+    assert result.exit_code == 0, result.output
+    assert {row["dtype"] for row in csv.DictReader(io.StringIO(result.stdout))} == {dtype}
+
+
 def test_numbers_in_place_of_a_tiles_own(spills: dict[str, int]) -> None:
     result = invoke("warp_tiled", "--config", "stages=2", "--target", "sm_90", "--csv")
     assert result.exit_code == 0, result.output

@@ -82,7 +82,7 @@ def test_another_tile(arguments: tuple[str, ...], before: str) -> None:
         (("tiled", "--diff", "naive:x"), "tiled:16"),
         (("tiled", "--diff", "naive", "--ptx"), "exclude each other"),
         (("tiled", "--page", "--sass"), "--page"),
-        (("tiled", "--ptx", "--target", "sm_1"), "sm_1"),
+        (("tiled", "--target", "sm_1"), "sm_1"),
         (("wgmma", "--ptx", "--target", "sm_80"), "compute capability 9.0"),
     ],
 )

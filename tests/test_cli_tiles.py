@@ -129,6 +129,7 @@ def test_a_wrong_one_fails(gpu: SimpleNamespace) -> None:
         (("tiled", "--layout", "NX"), "NX"),
         (("tiled", "--size", "4096"), "too large for the simulator"),
         (("tiled", "--target", "sm_1"), "the targets are"),
+        (("tiled", "--chart", "/not/there/x.svg"), "no folder"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: None) -> None:
@@ -146,11 +147,13 @@ def test_a_chart_is_drawn(no_gpu: None, compiler: None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "name", "said"), [("tiled", "x.unheard", "unheard"), ("naive", "x.svg", "no tiles")]
+    ("variant", "name", "said"),
+    [("tiled", "x.unheard", "ends in none of"), ("tiled", "x", "ends in none of"), ("naive", "x.svg", "no tiles")],
 )
 def test_what_cannot_be_drawn_is_said(
     no_gpu: None, compiler: None, tmp_path: Path, variant: str, name: str, said: str
 ) -> None:
     pytest.importorskip("matplotlib")
     result = invoke(variant, "--size", "32", "--chart", str(tmp_path / name))
-    assert result.exit_code == 2 and said in result.output
+    assert result.exit_code == 2 and said in " ".join(result.output.replace("│", " ").split())
+    assert "Tiles of" not in result.output, "before anything is counted"

@@ -11,7 +11,7 @@ from tiledmm import ladder
 from tiledmm.codegen import Specialization, render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.ladder import find_variant
-from tiledmm.simulator.lines import first_line_of_page
+from tiledmm.simulator.lines import page_of
 
 _LAYOUTS = ("NT", "TN", "TT")
 _TYPES = ("float16", "float64", "complex64", "int8", "int64")
@@ -51,8 +51,7 @@ def row(variant: str) -> str:
 
 def page(spec: Specialization) -> str:
     """A rendered kernel without the headers before it."""
-    text = render(spec)
-    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :])
+    return page_of(render(spec))
 
 
 def fenced(text: str, language: str, marked: list[int] | None = None) -> str:

@@ -90,6 +90,13 @@ def test_without_ncu(fake: FakeNcu, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 1 and "not on PATH" in result.output
 
 
+def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
+    result = invoke("tiled")
+    assert result.exit_code == 1
+    assert result.output.startswith("ncu counts on a GPU, and there is none: none in this test; --print-command")
+
+
 @pytest.mark.parametrize("gpu", [None, "none in this test"])
 def test_the_command_line_is_printed_without_a_gpu(monkeypatch: pytest.MonkeyPatch, gpu: str | None) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: gpu)
@@ -103,7 +110,8 @@ def test_the_command_line_is_printed_without_a_gpu(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("tiled",), "ncu counts on a GPU, and there is none: none in this test"),
+        (("wgmma",), "none of wgmma multiplies float32, only float16"),
+        (("tiled", "--report", "/not/there/x.ncu-rep"), "no folder"),
         (("tilde",), "did you mean"),
         (("tiled", "--size", "0"), "MxNxK"),
         (("tiled", "--tiles", "24"), "24"),

@@ -22,6 +22,15 @@ def test_nothing_is_near_its_peak() -> None:
     assert waits == "Warps wait 60% of their time for data from global memory (long scoreboard)."
 
 
+def test_what_is_nearest_its_peak_comes_first() -> None:
+    """As of ``auto`` on an H100, whose tensor cores are its busiest unit, and of a kernel whose tiles are copied."""
+    found = words(replace(IDLE, tensor_active=0.68))[0]
+    assert found.startswith("Near a limit, and not at it: the tensor cores at 68%, the SMs at 40%")
+    found = words(replace(IDLE, shared_throughput=0.72))[0]
+    assert found.startswith("Near a limit, and not at it: shared memory at 72%")
+    assert "tensor" not in words(replace(IDLE, tensor_active=0.009))[0]
+
+
 @pytest.mark.parametrize(
     ("figures", "expected"),
     [
@@ -83,3 +92,6 @@ def test_five_sentences_at_most_and_none_of_nothing() -> None:
     )
     assert len(words(worst)) == 5
     assert words(Profile("x", "k")) == []
+    assert words(Profile("x", "k", issued=0.01)) == [
+        "Bound by latency, for nothing is near its peak: the schedulers at 1%."
+    ]

@@ -107,12 +107,12 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
     left, right = min(intensity.values()), max(intensity.values())
     for peak, what in (
         (gpu.peak_flops("float32") / 1e12, "multiply-adds of CUDA cores"),
-        (gpu.tensor_flops(2) / 3e12, "tensor cores, three products of float16 for one"),
+        (gpu.tensor_flops(2) / 3e12, "tensor cores, float16 three times"),
     ):
         if peak:
             corner = peak / gpu.bandwidth * 1e12
             axes.plot([corner, right], [peak, peak], color=_NOT_OURS, lw=1.2)
-            axes.annotate(what, (right, peak), (0, 3), textcoords="offset points", ha="right", fontsize=8)
+            axes.annotate(what, (corner, peak), (4, 3), textcoords="offset points", fontsize=8)
     top = max(gpu.peak_flops("float32"), gpu.tensor_flops(2) / 3) / gpu.bandwidth
     ends = [left, max(left, top)]
     axes.plot(ends, [each * gpu.bandwidth / 1e12 for each in ends], color=_NOT_OURS, lw=1.2)
@@ -162,11 +162,11 @@ def speed_up(comparisons: Sequence[Comparison]) -> Figure:
 
     cpu = next((row.variant for each in comparisons for row in each.rows if row.variant.startswith("numpy")), "numpy")
     lines = {
-        "than naive": over("naive"),
-        f"than {cpu}": over("numpy"),
-        f"than {cpu}, with copies": over("numpy", WITH_COPIES),
-        "than a triple loop in Python": over("triple loop"),
-        "than cupy.matmul": over(BASELINE),
+        "as naive": over("naive"),
+        f"as {cpu}": over("numpy"),
+        f"as {cpu}, with copies": over("numpy", WITH_COPIES),
+        "as a triple loop in Python": over("triple loop"),
+        f"as {BASELINE}": over(BASELINE),
     }
     colours = dict(zip(lines, ("#8957e5", "#2f81f7", "#54aeff", "#d29922", _NOT_OURS), strict=True))
     _draw(axes, lines, colours)
@@ -248,7 +248,7 @@ def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | N
         if not line:
             continue
         colour = (colours or {}).get(name) or _colour(name)
-        dashed = name in (BASELINE, f"than {BASELINE}")
+        dashed = name in (BASELINE, f"as {BASELINE}")
         look: Any = {
             "lw": 2.2 if dashed or name == "auto" else 1.5,
             "ls": "--" if dashed else "-",

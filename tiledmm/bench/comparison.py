@@ -21,7 +21,7 @@ from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, e
 from tiledmm.codegen import Specialization, specialize
 from tiledmm.compilation import Kernel, compiled, raw_kernel
 from tiledmm.elements import TF32, Element, compute_element
-from tiledmm.errors import ShapeError, TiledmmError
+from tiledmm.errors import TiledmmError
 from tiledmm.ladder import find_variant
 from tiledmm.launch import Plan, device_model
 from tiledmm.model import Choice
@@ -181,8 +181,7 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
     Raises:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
     """
-    if len(layout) != 2 or not set(layout) <= set("NTG"):
-        raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
+    specialize("naive", layout=layout)  # raises if it is none
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(_SEED)
     host_a = expected.random_matrix(rng, size.m, size.k, kind, size.k)

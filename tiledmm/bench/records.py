@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from tiledmm.elements import compute_element
+from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
 
@@ -76,8 +76,9 @@ def expand(variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal
     wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
     for tile in wanted or ():
         if tile not in fitting:
+            which = "no variant" if variants is None else f"none of {', '.join(row.name for row in rows)}"
             fits = ", ".join(map(str, sorted(fitting))) or "none"
-            raise ConfigError(f"no variant of {', '.join(sorted(chosen))} has a tile {tile}; tiles are {fits}")
+            raise ConfigError(f"{which} has a tile {tile}; tiles are {fits}")
     rungs: list[Rung] = []
     for row in rows:
         if not row.tiles:
@@ -98,7 +99,9 @@ def multiplying(rungs: Iterable[Rung], dtype: str) -> list[Rung]:
     every = list(rungs)
     found = [rung for rung in every if rung.variant == "auto" or find_variant(rung.variant).multiplies(kind)]
     if every and not found:
-        raise UnsupportedTypeError(f"none of {', '.join(rung.label for rung in every)} multiplies {kind.dtype_name}")
+        names = dict.fromkeys(rung.variant for rung in every)
+        has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
+        raise UnsupportedTypeError(f"none of {', '.join(names)} multiplies {kind.dtype_name}, only {', '.join(has)}")
     return found
 
 

@@ -174,7 +174,3 @@ def _cells(row: Simulated) -> tuple[str, ...]:
         significant(report.reuse),
         count(report.barriers),
     )
-
-
-#: What all of it means.
-NOTE = "These are counts of what the kernels do, by running them on this CPU. They are not times."

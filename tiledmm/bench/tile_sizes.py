@@ -127,17 +127,28 @@ def _memory(spec: Specialization, size: Size, counted: Simulated | None) -> tupl
     return significant(bounds.reuse), significant(bounds.intensity)
 
 
-def draw(table: Table, path: Path) -> None:
-    """A chart of either table, in the format that the file's name says.
+def check_chart(variant: str, tiles: Sequence[int], path: Path) -> None:
+    """Whether there will be something to draw, and something to draw with: before anything is measured.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed; the message has the command to install it.
-        ConfigError: If there is nothing to draw, or matplotlib knows no format of this name.
+        ConfigError: If the variant has no tiles, or matplotlib knows no format of this name.
     """
     try:
-        from tiledmm.bench import charts
+        from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise MissingDependencyError(f'charts need matplotlib: pip install "tiledmm[charts]" ({error})') from None
+    if not tiles:
+        raise ConfigError(f"{variant} has no tiles to draw")
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lower().lstrip(".") not in formats:
+        raise ConfigError(f"{path} cannot be drawn: its name ends in none of {', '.join(sorted(formats))}")
+
+
+def draw(table: Table, path: Path) -> None:
+    """A chart of either table, in the format that the file's name says."""
+    from tiledmm.bench import charts
+
     rows = table.records()
     what = "TFLOP/s" if "TFLOP/s" in rows[0] else "reuse"
     bars = [
@@ -145,16 +156,11 @@ def draw(table: Table, path: Path) -> None:
         for row in rows
         if row["tile"] and row[what]
     ]
-    if not bars:
-        raise ConfigError(f"{rows[0]['variant']} has no tiles to draw")
     with charts.theme("light"):
         figure = charts.tile_study(
             table.title, bars, what if what == "TFLOP/s" else "times that a fetched element is used"
         )
-        try:
-            figure.savefig(path)
-        except ValueError as error:
-            raise ConfigError(f"{path} cannot be drawn: {error}") from None
+        figure.savefig(path)
 
 
 def rungs_of(variant: str, tiles: Sequence[int]) -> list[Rung]:

@@ -269,7 +269,7 @@ def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
         )
     spec = specs[0]
     return Table(
-        title=f"Bounds on {gpu.name}  {size}  {spec.compute.dtype_name}  {spec.layout}",
+        title=f"Bounds on {gpu.name}  {size}  {_type(spec)}  {spec.layout}",
         columns=(
             "<variant",
             "tile",
@@ -308,9 +308,14 @@ def _kind(kernels: list[Compiled]) -> str:
 
 
 def _product(size: Size, spec: Specialization) -> dict[str, Any]:
-    return product_about(size, spec.compute.dtype_name, spec.layout)
+    return product_about(size, _type(spec), spec.layout)
+
+
+def _type(spec: Specialization) -> str:
+    """What is multiplied: where a kernel multiplies pieces of numbers, the numbers."""
+    return (spec.c if spec.variant.splits else spec.compute).dtype_name
 
 
 def _about(kernels: list[Compiled]) -> dict[str, str]:
     spec = kernels[0].spec
-    return {"dtype": spec.compute.dtype_name, "layout": spec.layout}
+    return {"dtype": _type(spec), "layout": spec.layout}

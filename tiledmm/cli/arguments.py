@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,13 +11,15 @@ if TYPE_CHECKING:
     from tiledmm.bench.records import Size
     from tiledmm.codegen import Specialization
 
-Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZES...")]
+Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)]
+Tiles = Annotated[str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")]
 Dtypes = Annotated[str, typer.Option(help="Element types, with commas, or 'all'; tf32, too.")]
 Layouts = Annotated[
     str, typer.Option(help="How A and B lie in memory, with commas: N rows contiguous, T columns, G neither.")
 ]
 
 Target = Annotated[str, typer.Option(help="Without a GPU: the target shown in detail.")]
+NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Do what can be done without a GPU, even if there is one.")]
 
 Variant = Annotated[str, typer.Argument(help="A rung of the ladder: naive, coalesced, tiled, ...", show_default=False)]
 Tile = Annotated[int | None, typer.Option(help="Its tile size.", show_default="the variant's own")]
@@ -44,15 +47,24 @@ def types_of(text: str) -> list[str]:
     return list(ELEMENTS) if text == "all" else names_of(text)
 
 
+def layout_of(text: str) -> str:
+    """A pair of letters."""
+    from tiledmm.codegen import specialize
+
+    return specialize("naive", layout=text.upper()).layout
+
+
 def layouts_of(text: str) -> list[str]:
     """Pairs of letters."""
-    return [layout.upper() for layout in names_of(text)]
+    return [layout_of(name) for name in names_of(text)]
 
 
-def tiles_of(text: str) -> list[int]:
-    """Tile sizes."""
+def tiles_of(text: str) -> list[int] | Literal["all"] | None:
+    """Tile sizes; None where none is named."""
+    if text == "all":
+        return "all"
     try:
-        return [int(name) for name in names_of(text)]
+        return [int(name) for name in names_of(text)] or None
     except ValueError:
         raise typer.BadParameter(f"tiles are whole numbers, with commas, or 'all'; got {text!r}") from None
 
@@ -84,3 +96,10 @@ def numbers_of(texts: list[str] | None) -> dict[str, int]:
             except ValueError:
                 raise typer.BadParameter(f"a number is a name and a whole number, like bk=16; got {pair!r}") from None
     return found
+
+
+def to_write(file: Path | None) -> Path | None:
+    """A file that is written at the end: whether its folder is there is looked at in the beginning."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {file.parent} to write {file.name} to")
+    return file

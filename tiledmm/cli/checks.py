@@ -9,7 +9,6 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiledmm.cli.device import first_line
+from tiledmm.cli.device import driver, first_line
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 
@@ -66,9 +65,8 @@ _Look = Callable[[], str]
 def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     """All checks, not carried out yet: part, name, what looks, and what to do if it does not work."""
     extra = f'pip install "tiledmm[{_cuda_extra()}]"'
-    driver = "https://www.nvidia.com/drivers (the simulator needs none)"
     yield "tiledmm", "Python", _python, ""
-    yield "GPU", "NVIDIA driver", _driver, driver
+    yield "GPU", "NVIDIA driver", _driver, "https://www.nvidia.com/drivers (the simulator needs none)"
     yield "GPU", "CuPy", _cupy, extra
     yield "GPU", "devices", _devices, extra
     yield "GPU", "CUDA runtime", _runtime, extra
@@ -81,6 +79,7 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     yield "inspect", "disassembler", _disassembler, 'pip install "tiledmm[inspect]"'
     yield "profile", "ncu", lambda: _tool("ncu"), _TOOLKIT
     yield "profile", "compute-sanitizer", lambda: _tool("compute-sanitizer"), _TOOLKIT
+    yield "charts", "matplotlib", _matplotlib, 'pip install "tiledmm[charts]"'
     for name, folder, variable in _caches():
         advice = f"set {variable} to a folder of your own that you can write to"
         yield "caches", name, functools.partial(_folder, folder), advice
@@ -112,11 +111,11 @@ def _python() -> str:
 def _driver_version() -> int:
     """The newest CUDA that the driver knows, as CUDA numbers it: 12040 is 12.4."""
     try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        library = driver()
     except OSError as error:
         raise NotThere("there is none: libcuda is not found") from error
     version = ctypes.c_int()
-    if status := driver.cuDriverGetVersion(ctypes.byref(version)):
+    if status := library.cuDriverGetVersion(ctypes.byref(version)):
         raise RuntimeError(f"cuDriverGetVersion returns {status}")
     return version.value
 
@@ -279,9 +278,16 @@ def _disassembler() -> str:
         raise NotThere("not installed") from error
 
 
+def _matplotlib() -> str:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise NotThere("not installed")
+    return importlib.metadata.version("matplotlib")
+
+
 def _tool(name: str) -> str:
-    folders = [str(Path(os.environ[each], "bin")) for each in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(each)]
-    path = shutil.which(name) or shutil.which(name, path=os.pathsep.join([*folders, "/usr/local/cuda/bin"]))
+    from tiledmm.profile.ncu import find_tool
+
+    path = find_tool(name)
     if path is None:
         raise NotThere("neither on PATH nor in a CUDA toolkit")
     done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtypes, Layouts, Target, layouts_of, names_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.arguments import (
+    Dtypes,
+    Layouts,
+    NoGpu,
+    Target,
+    Tiles,
+    layouts_of,
+    names_of,
+    sizes_of,
+    tiles_of,
+    types_of,
+)
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -22,23 +33,19 @@ DEFAULT_SIZES = ("256", "1024", "4096")
 def compare(
     sizes: Annotated[
         list[str] | None,
-        typer.Argument(help="Products, each N or MxNxK.", show_default=" ".join(DEFAULT_SIZES)),
+        typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=" ".join(DEFAULT_SIZES)),
     ] = None,
     variants: Annotated[
         str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all, on a GPU auto, too")
     ] = "",
-    tiles: Annotated[
-        str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
-    ] = "",
+    tiles: Tiles = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time each rival.")] = 0.4,
     peers: Annotated[
         bool, typer.Option(help="Rows for PyTorch, JAX and Triton, where they are installed, and for NumPy on the CPU.")
     ] = True,
-    no_gpu: Annotated[
-        bool, typer.Option("--no-gpu", help="Show what is known without a GPU, even if there is one.")
-    ] = False,
+    no_gpu: NoGpu = False,
     target: Target = "sm_90",
     json: Json = False,
     csv: Csv = False,
@@ -52,27 +59,27 @@ def compare(
     smaller ones), compiled for every target, and bounded on a reference machine. Exit status 1 if one is wrong, does
     not compile or spills.
 
+        tiledmm compare
         tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
         tiledmm compare 512 --json > results.json
     """
     from tiledmm.architectures import find_target
     from tiledmm.bench.records import Rung, expand, multiplying
-    from tiledmm.codegen import specialize
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products = sizes_of(list(sizes or DEFAULT_SIZES))
-    rungs = expand(names_of(variants) or None, "all" if tiles == "all" else tiles_of(tiles) or None)
+    rungs = expand(names_of(variants) or None, tiles_of(tiles))
     kinds, orders = types_of(dtypes), layouts_of(layouts)
     for kind in kinds:
         multiplying(rungs, kind)
-    for layout in orders:
-        specialize("naive", layout=layout)
     find_target(target)
     if not kinds or not orders:
         raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:
+        if not rungs:
+            raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
         out.end(ok=_without_gpu(out, rungs, products, kinds, orders, target, asked=bool(sizes)))
     _on_gpu(out, rungs if variants else [*rungs, Rung("auto")], products, kinds, orders, seconds, peers)

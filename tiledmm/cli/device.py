@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 
 def missing_gpu() -> str | None:
     """Why no kernel can run here, in a few words; None if one can."""
@@ -12,7 +15,23 @@ def missing_gpu() -> str | None:
     try:
         return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        return first_line(error)
+        said = first_line(error)
+    try:
+        driver()
+    except OSError:  # CUDA calls that a driver that is too old
+        return "no NVIDIA driver"
+    return said
+
+
+def driver() -> Any:
+    """NVIDIA's driver.
+
+    Raises:
+        OSError: If there is none.
+    """
+    import ctypes
+
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 def first_line(error: Exception) -> str:

@@ -21,9 +21,9 @@ def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
     def wrapper(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> None:
         try:
             command(*arguments, **options)
-        except (typer.Exit, typer.BadParameter):
+        except (typer.Exit, typer.BadParameter, BrokenPipeError):  # the last: nobody reads on, which typer ends well
             raise
-        except (ImportError, MemoryError) as error:
+        except (ImportError, MemoryError, OSError) as error:
             raise _missing(error) from None
         except Exception as error:
             from tiledmm.errors import TiledmmError

@@ -98,7 +98,8 @@ def console(*, stderr: bool = False) -> Console:
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on a terminal, of what takes more than a second.
 
-    What it yields is called, from any thread, with what is being done, how much of it is done, and how much there is.
+    What it yields is called, from any thread, with what is being done, how much of it is done, and how much there is: 0
+    where nobody knows.
     """
     from rich.progress import Progress
 
@@ -109,6 +110,6 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         timer.daemon = True
         timer.start()
         try:
-            yield lambda doing, done, of: bars.update(bar, description=doing, completed=done, total=of)
+            yield lambda doing, done, of: bars.update(bar, description=doing, completed=done, total=of or None)
         finally:
             timer.cancel()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import names_of, sizes_of, tiles_of
-from tiledmm.cli.output import Csv, Json, Markdown, Output
+from tiledmm.cli.arguments import Layout, Tiles, layout_of, names_of, sizes_of, tiles_of, to_write
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Rung
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 def profile(
     variants: Annotated[list[str], typer.Argument(help="Variants; 'auto' and 'cublas', too.", show_default=False)],
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
-    tiles: Annotated[
-        str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
-    ] = "",
+    tiles: Tiles = "",
     dtype: Annotated[str, typer.Option(help="Element type; tf32, too.")] = "float32",
-    layout: Annotated[
-        str, typer.Option(help="How A and B lie in memory: N rows contiguous, T columns, G neither.")
-    ] = "NN",
+    layout: Layout = "NN",
     report: Annotated[
         Path | None,
-        typer.Option(help="Also keep what ncu wrote, for Nsight Compute's own window.", metavar="FILE.ncu-rep"),
+        typer.Option(
+            help="Also keep what ncu wrote, for Nsight Compute's own window.", metavar="FILE.ncu-rep", callback=to_write
+        ),
     ] = None,
     print_command: Annotated[
         bool, typer.Option("--print-command", help="Print the command line of ncu, and run nothing.")
@@ -43,11 +41,12 @@ def profile(
     they are, caches are cold.
 
         tiledmm profile tiled tiled_padded auto cublas --size 2048 --layout NT
+        tiledmm profile warp_tiled --print-command    (needs no GPU)
     """
     import shlex
 
     from tiledmm.bench.records import multiplying
-    from tiledmm.codegen import specialize
+    from tiledmm.errors import DeviceError
     from tiledmm.profile.collection import collect, command_of
     from tiledmm.profile.ncu import find_ncu
     from tiledmm.profile.tables import lines_table, profiles_table
@@ -55,16 +54,17 @@ def profile(
 
     out = Output(json=json, csv=csv, markdown=markdown)
     (product,) = sizes_of([size])
-    pair = layout.upper()
-    specialize("naive", layout=pair)
+    pair = layout_of(layout)
     rungs = multiplying(_rungs(variants, tiles), dtype)
     if print_command:
         ncu = find_ncu() or "ncu"
         typer.echo(shlex.join(command_of(rungs, product, dtype, pair).line(ncu, str(report or "profile.ncu-rep"))))
         return
     if reason := device.missing_gpu():
-        raise typer.BadParameter(f"ncu counts on a GPU, and there is none: {reason}; --print-command needs none")
-    found = collect(rungs, product, dtype, pair, report=report)
+        raise DeviceError(f"ncu counts on a GPU, and there is none: {reason}; --print-command needs none")
+    with progress() as tell:
+        tell(f"Nsight Compute counts {', '.join(rung.label for rung in rungs)}", 0, 0)
+        found = collect(rungs, product, dtype, pair, report=report)
     out.table(profiles_table(found.profiles, f"{product}  {dtype}  {pair}"))
     for each in found.profiles:
         out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in words(each)), ""]))
@@ -81,5 +81,5 @@ def _rungs(variants: list[str], tiles: str) -> list[Rung]:
     from tiledmm.profile.target import CUBLAS
 
     names = [name for text in variants for name in names_of(text)]
-    rungs = expand([name for name in names if name != CUBLAS], "all" if tiles == "all" else tiles_of(tiles) or None)
+    rungs = expand([name for name in names if name != CUBLAS], tiles_of(tiles))
     return rungs + ([Rung(CUBLAS)] if CUBLAS in names else [])

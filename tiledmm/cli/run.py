@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
+from tiledmm.cli.arguments import to_write
 
 if TYPE_CHECKING:
     from tiledmm.replacement import Products
@@ -26,7 +27,9 @@ def run(
     precision: Annotated[str, typer.Option(help="What float32 products may use, as for tiledmm.matmul.")] = "float32",
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Also write what became of the products to FILE, as JSON."),
+        typer.Option(
+            "--json", metavar="FILE", help="Also write what became of the products to FILE, as JSON.", callback=to_write
+        ),
     ] = None,
 ) -> None:
     """Run a CuPy program unchanged, with its matrix products by kernels of this package.

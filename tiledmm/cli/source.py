@@ -44,10 +44,13 @@ def source(
         tiledmm source warp_tiled --tile 256 --diff warp_tiled:128
         tiledmm source vectorized --sass --target sm_80 | grep LDS
     """
+    from tiledmm.architectures import find_target
+
     if ptx + sass + bool(diff) > 1:
         raise typer.BadParameter("--diff, --ptx and --sass exclude each other: name one of them")
     if page and (ptx or sass):
         raise typer.BadParameter("--page is a part of the CUDA C: leave --ptx and --sass out, or --page")
+    find_target(target)
     spec = kernel_of(variant, tile, dtype, layout, config)
     if ptx or sass:
         _show(_compiled(spec, target, machine_code=sass), "ptx" if ptx else "")
@@ -92,10 +95,13 @@ def _changes(before: Specialization, after: Specialization, page: bool) -> str:
 
 def _text(spec: Specialization, page: bool) -> str:
     from tiledmm.codegen import render
-    from tiledmm.simulator.lines import first_line_of_page
 
     text = render(spec)
-    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :]) if page else text
+    if not page:
+        return text
+    from tiledmm.simulator.lines import page_of
+
+    return page_of(text)
 
 
 def _show(text: str, language: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtype, Layout, Target, Variant, kernel_of, sizes_of
+from tiledmm.cli.arguments import Dtype, Layout, NoGpu, Target, Variant, kernel_of, sizes_of, to_write
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -27,17 +27,21 @@ def tiles(
     seconds: Annotated[float, typer.Option(min=0.0, help="On a GPU: about how long to time each.")] = 0.4,
     chart: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also draw rates; without a GPU, how often elements are used."),
+        typer.Option(
+            metavar="FILE",
+            help="Also draw rates; without a GPU, how often elements are used. The name says the format: .svg, .png.",
+            callback=to_write,
+        ),
     ] = None,
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Use the simulator, even if there is a GPU.")] = False,
+    no_gpu: NoGpu = False,
     target: Target = "sm_90",
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Compare all tile sizes of a variant: the first choice that whoever tiles a product has to make.
+    """Compare all tile sizes of a variant: time or counts, occupancy, and how often an element is used.
 
-    A larger tile uses each element oftener that it fetched from global memory, and takes more registers and shared
+    A larger tile uses each element more often that it fetched from global memory, and takes more registers and shared
     memory, so fewer blocks fit an SM. On a GPU with times, checked and then taken in turn; without one with what the
     simulator counts. The exit status is 1 if a result is wrong, or a kernel does not compile or spills.
 
@@ -46,28 +50,33 @@ def tiles(
         tiledmm tiles tiled_padded --no-gpu --size 128 --csv
     """
     from tiledmm.architectures import find_target
-    from tiledmm.bench.tile_sizes import rungs_of
+    from tiledmm.bench import tile_sizes
+    from tiledmm.bench.simulated import MAX_MULTIPLY_ADDS
     from tiledmm.ladder import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
     kernel_of(variant, None, dtype, layout)  # whose errors are of the variant, type and layout
     row = find_variant(variant)
-    rungs = rungs_of(variant, row.tiles)
+    rungs = tile_sizes.rungs_of(variant, row.tiles)
     specs = [kernel_of(variant, rung.tile, dtype, layout) for rung in rungs]
     find_target(target)
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     (product,) = sizes_of([size or ("256" if reason else "4096")])
     kind = dtype or row.default_type
+    if chart:
+        tile_sizes.check_chart(variant, row.tiles, chart)
     if reason:
+        if product.m * product.n * product.k > MAX_MULTIPLY_ADDS:
+            raise typer.BadParameter(
+                f"{product} is too large for the simulator: at most 256 x 256 x 256, or as much work"
+            )
         out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.\n")
         table, ok = _counted(out, rungs, specs, product, kind, layout.upper(), target)
     else:
         table, ok = _measured(out, rungs, specs, product, kind, layout.upper(), seconds)
     out.table(table)
     if chart:
-        from tiledmm.bench.tile_sizes import draw
-
-        draw(table, chart)
+        tile_sizes.draw(table, chart)
         out.say(f"\nDrawn: {chart}")
     out.end(ok=ok)
 
@@ -109,8 +118,6 @@ def _counted(
     from tiledmm.bench.without_gpu import Compiled
     from tiledmm.errors import MissingDependencyError
 
-    if size.m * size.n * size.k > simulated.MAX_MULTIPLY_ADDS:
-        raise typer.BadParameter(f"{size} is too large for the simulator: at most 256 x 256 x 256, or as much work")
     with progress() as tell:
         rows = simulated.simulate_all(rungs, size, dtype=kind, layout=layout, target=target, progress=tell)
     try:

@@ -31,14 +31,13 @@ def tune(
     """
     from tiledmm import tuning
     from tiledmm.bench.tables import Figure, Table, significant
+    from tiledmm.errors import DeviceError
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    products = sizes_of(sizes)
+    products, kinds, orders = sizes_of(sizes), types_of(dtypes), layouts_of(layouts)
     if reason := device.missing_gpu():
-        raise typer.BadParameter(f"kernels are timed on a GPU, and there is none: {reason}")
-    entries = tuning.tune(
-        products, dtypes=types_of(dtypes), layouts=layouts_of(layouts), trials=trials, seconds=seconds, again=again
-    )
+        raise DeviceError(f"kernels are timed on a GPU, and there is none: {reason}")
+    entries = tuning.tune(products, dtypes=kinds, layouts=orders, trials=trials, seconds=seconds, again=again)
     out.table(
         Table(
             "The fastest kernels found",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Layouts, layouts_of, names_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, layouts_of, names_of, sizes_of, tiles_of, types_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ def validate(
     sizes: Annotated[
         str, typer.Option(help="Products, each N or MxNxK, with commas.", show_default=f"{_SIZES}; less, simulated")
     ] = "",
-    tiles: Annotated[
-        str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
-    ] = "",
+    tiles: Tiles = "",
     dtypes: Annotated[
         str,
         typer.Option(
@@ -35,7 +33,7 @@ def validate(
         ),
     ] = "",
     layouts: Layouts = "NN",
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Use the simulator, even if there is a GPU.")] = False,
+    no_gpu: NoGpu = False,
     target: Annotated[str, typer.Option(help="On the simulator: the GPU to be.")] = "sm_90",
     json: Json = False,
     csv: Csv = False,
@@ -54,16 +52,13 @@ def validate(
     from tiledmm.architectures import find_target
     from tiledmm.bench import simulated, validation
     from tiledmm.bench.records import expand
-    from tiledmm.codegen import specialize
     from tiledmm.ladder import kernel_variants
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = variants or [*(row.name for row in kernel_variants()), "auto"]
-    rungs = expand(names, "all" if tiles == "all" else tiles_of(tiles) or None)
+    rungs = expand(names, tiles_of(tiles))
     products, orders = sizes_of(names_of(sizes or _SIZES)), layouts_of(layouts)
     kinds = _by_type(rungs, types_of(dtypes))
-    for layout in orders:
-        specialize("naive", layout=layout)
     find_target(target)
     if not rungs or not orders:
         raise typer.BadParameter("there is nothing to check: name a variant with a kernel, and a layout")

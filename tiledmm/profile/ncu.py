@@ -117,11 +117,16 @@ class Instructions:
 
 
 def find_ncu() -> str | None:
-    """Where ncu is: on PATH, or where CUDA and Nsight Compute are installed; None if it is not there."""
-    if found := shutil.which("ncu"):
+    """Where ncu is; None if it is not there."""
+    return find_tool("ncu")
+
+
+def find_tool(name: str) -> str | None:
+    """Where a program is: on PATH, or where CUDA and Nsight Compute are installed; None if it is not there."""
+    if found := shutil.which(name):
         return found
-    homes = [Path(folder, "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (folder := os.environ.get(name))]
-    return next(filter(None, (shutil.which("ncu", path=str(folder)) for folder in [*homes, *_installed()])), None)
+    homes = [Path(folder, "bin") for home in ("CUDA_HOME", "CUDA_PATH") if (folder := os.environ.get(home))]
+    return next(filter(None, (shutil.which(name, path=str(folder)) for folder in [*homes, *_installed()])), None)
 
 
 def _installed() -> Iterator[Path]:

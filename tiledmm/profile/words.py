@@ -10,6 +10,12 @@ from tiledmm.profile.records import ISSUING, Line, Profile
 _BUSY = 0.8
 _BUSY_DRAM = 0.7  # memory turns from reading to writing, and has to be refreshed
 
+# Where even the busiest unit works less than this, warps wait for answers, not for a turn: Nsight Compute's rule, too.
+_NEAR = 0.6
+
+# What works less than this is not what the kernel is about.
+_WORKS = 0.05
+
 # What is worth a sentence: of a warp's time; of the wavefronts; times the fewest sectors; of the warps an SM can hold.
 _WAITS = 0.1
 _CONFLICTS = 0.1
@@ -55,7 +61,7 @@ def waits_in_words(line: Line) -> str:
 
 
 def _limit(profile: Profile) -> str:
-    """What is busiest, or that nothing is."""
+    """What is busiest, or that nothing is: single units before the wholes that they are parts of."""
     dram, issued, sm = profile.dram_throughput, profile.issued, profile.sm_throughput
     tensor, shared, memory = profile.tensor_active, profile.shared_throughput, profile.memory_throughput
     if dram is not None and dram >= _BUSY_DRAM:
@@ -70,9 +76,18 @@ def _limit(profile: Profile) -> str:
         return f"Bound by the way to memory: the busiest of caches and buses works at {memory:.0%} of its peak."
     if sm is not None and sm >= _BUSY:
         return f"Bound by an arithmetic pipe: the busiest part of an SM works at {sm:.0%} of its peak."
-    shares = {"the SMs": sm, "the way to memory": memory, "memory itself": dram, "the schedulers": issued}
-    known = [f"{name} at {share:.0%}" for name, share in shares.items() if share is not None]
-    return f"Bound by latency, for nothing is near its peak: {', '.join(known)}." if known else ""
+    shares = {
+        "the tensor cores": tensor, "shared memory": shared, "the SMs": sm, "the schedulers": issued,
+        "the way to memory": memory, "memory itself": dram,
+    }  # fmt: skip
+    known = sorted(((share, name) for name, share in shares.items() if share is not None), key=lambda each: -each[0])
+    if not known:
+        return ""
+    busiest = known[0][0]
+    parts = ", ".join(f"{name} at {share:.0%}" for share, name in known if share >= min(busiest, _WORKS))
+    if busiest >= _NEAR:
+        return f"Near a limit, and not at it: {parts}."
+    return f"Bound by latency, for nothing is near its peak: {parts}."
 
 
 def _memory(profile: Profile) -> Iterator[str]:

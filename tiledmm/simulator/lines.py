@@ -17,6 +17,11 @@ def first_line_of_page(text: str) -> int:
     return text.count("\n", 0, begin.start()) + 1 if begin else 1
 
 
+def page_of(text: str) -> str:
+    """A kernel's own page, without the headers before it."""
+    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :])
+
+
 def own_line(chain: Iterable[int], page: int) -> int:
     """The line that a reader of the kernel's page looks for: the innermost of a chain of calls that is on the page.
 
