@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import sys
 from pathlib import Path
 
-from benchmarks.sizes import RESULTS, STUDIED
+from benchmarks.sizes import RESULTS, STUDIED, TYPES
 from tiledmm.bench import charts
 from tiledmm.bench.records import Report, from_json
 
@@ -21,6 +22,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "charts"
 def draw(report: Report, folder: Path) -> list[Path]:
     """Every picture of a report; returns the files."""
     *by_size, tiles = report.comparisons
+    of_type = {name: list(each) for name, each in itertools.groupby(by_size, key=lambda found: found.dtype)}
     gpu = charts.gpu_of(report.machine)
     studied = [
         charts.Bar(row.variant, row.tile, row.tflops, row.occupancy)
@@ -28,11 +30,12 @@ def draw(report: Report, folder: Path) -> list[Path]:
         if row.variant in STUDIED and row.tile and row.tflops
     ]
     kinds = {
-        "throughput": functools.partial(charts.throughput, by_size),
-        "roofline": functools.partial(charts.roofline, by_size, gpu),
-        "speed-up": functools.partial(charts.speed_up, by_size),
+        "speed-up": functools.partial(charts.speed_up, of_type[TYPES[0]]),
         "tiles": functools.partial(charts.tile_study, f"Tiles, {tiles.title}", studied),
     }
+    for dtype, found in of_type.items():
+        kinds[f"throughput-{dtype}"] = functools.partial(charts.throughput, found)
+        kinds[f"roofline-{dtype}"] = functools.partial(charts.roofline, found, gpu)
     return [path for name, each in kinds.items() for path in charts.save(each, folder / name)]
 
 

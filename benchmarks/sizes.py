@@ -1,4 +1,4 @@
-"""float32 products from small to large, by every variant, by cuBLAS and by the CPU: ``python -m benchmarks.sizes``.
+"""Products from small to large, by every variant, by cuBLAS and, of float32, by the CPU: ``python -m benchmarks.sizes``.
 
 What ``python -m benchmarks.charts`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
@@ -7,35 +7,39 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, to_json
+from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying, to_json
 from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results" / "sizes.json"
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+#: Of float32 all that is drawn; of others, which have variants of their own, throughput and roofline.
+TYPES = ("float32", "float16", "int32")
 
 #: Kernels whose tiles are studied, and where.
 STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)
 
 
 def measure(seconds: float) -> Iterator[Comparison]:
-    """A comparison a size, then one of tiles."""
+    """A comparison a type and size, then one of tiles."""
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.peers import CPU
 
     def tell(doing: str) -> None:
         print(f"{doing} ...", file=sys.stderr, flush=True)
 
-    for n in SIZES:
-        tell(str(n))
-        rungs = [*expand(), Rung("auto")]
-        found = compare(Size(n, n, n), rungs=rungs, seconds=seconds, peers=[CPU])
-        yield replace(found, rows=(*found.rows, with_copies(found, seconds)))
+    for dtype, n in itertools.product(TYPES, SIZES):
+        tell(f"{dtype} {n}")
+        rungs, first = multiplying([*expand(), Rung("auto")], dtype), dtype == TYPES[0]
+        found = compare(Size(n, n, n), dtype=dtype, rungs=rungs, seconds=seconds, peers=[CPU] if first else [])
+        yield replace(found, rows=(*found.rows, with_copies(found, seconds))) if first else found
     tell("tiles")
     yield compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds)
 

@@ -122,24 +122,25 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         requested_elements=m * k * reads_a + k * n * reads_b,
         compulsory_bytes=compulsory,
         wavefronts=per_multiply_add,
-        fma_bound=_peak(spec, gpu),
+        fma_bound=peak(spec, gpu),
         memory_bound=flops / compulsory * gpu.bandwidth,
         load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
     )
 
 
-def _peak(spec: Specialization, gpu: Gpu) -> float:
+def peak(spec: Specialization, gpu: Gpu) -> float:
+    """Most operations a second that the units compute which a kernel multiplies with, of ``2 * m * n * k``."""
     if spec.variant.splits:
         scheme = SCHEMES[spec.config.scheme]
         return gpu.tensor_flops(scheme.piece.itemsize) / scheme.products / spec.compute.multiplies
     if spec.variant.in_bytes:
-        return gpu.tensor_flops(1) / _pairs_of_bytes(spec)
+        return gpu.tensor_flops(1) / pairs_of_bytes(spec)
     if spec.variant.tensor_cores:
         return gpu.tensor_flops(spec.compute.itemsize)
     return gpu.peak_flops(spec.compute.dtype_name)
 
 
-def _pairs_of_bytes(spec: Specialization) -> int:
+def pairs_of_bytes(spec: Specialization) -> int:
     """How many products of bytes one of integers takes, modulo their range."""
     return spec.compute.itemsize * (spec.compute.itemsize + 1) // 2
 
@@ -209,7 +210,7 @@ def _matrix_wavefronts(spec: Specialization) -> float:
         cols, times = (min(real, 128), scheme.products) if spec.variant.target else (real, scheme.pieces)
         size = scheme.piece.itemsize * times * spec.compute.multiplies
     elif spec.variant.in_bytes:  # one instruction for each pair of bytes
-        cols, size = config.wn, _pairs_of_bytes(spec)
+        cols, size = config.wn, pairs_of_bytes(spec)
     else:
         cols, size = config.wn, spec.compute.itemsize
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)

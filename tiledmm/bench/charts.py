@@ -15,7 +15,9 @@ from matplotlib.figure import Figure
 
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.bench.records import BASELINE, Comparison, Machine
-from tiledmm.elements import ELEMENTS
+from tiledmm.codegen import specialize
+from tiledmm.elements import ELEMENTS, SCHEMES
+from tiledmm.roofline import pairs_of_bytes, peak
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}
@@ -97,7 +99,7 @@ def throughput(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
-    """Every variant's rate of float32 by the arithmetic intensity of square products, under what a device allows."""
+    """Every variant's rate by the arithmetic intensity of square products of a type, under what a device allows."""
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
@@ -105,22 +107,32 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
     lines = _lines(comparisons)
     _draw(axes, {name: [(intensity[c.n], y) for c, y in line] for name, line in lines.items()})
     left, right = min(intensity.values()), max(intensity.values())
-    for peak, what in (
-        (gpu.peak_flops("float32") / 1e12, "multiply-adds of CUDA cores"),
-        (gpu.tensor_flops(2) / 3e12, "tensor cores, float16 three times"),
-    ):
-        if peak:
-            corner = peak / gpu.bandwidth * 1e12
-            axes.plot([corner, right], [peak, peak], color=_NOT_OURS, lw=1.2)
-            axes.annotate(what, (corner, peak), (4, 3), textcoords="offset points", fontsize=8)
-    top = max(gpu.peak_flops("float32"), gpu.tensor_flops(2) / 3) / gpu.bandwidth
-    ends = [left, max(left, top)]
+    ceilings = _ceilings({name for name in lines if name not in ("auto", BASELINE)}, comparisons[0].dtype, gpu)
+    for flops, what in ceilings.items():
+        corner = flops / gpu.bandwidth
+        axes.plot([corner, max(corner, right)], [flops / 1e12] * 2, color=_NOT_OURS, lw=1.2)
+        axes.annotate(what, (corner, flops / 1e12), (4, 3), textcoords="offset points", fontsize=8)
+    ends = [left, max(left, *(flops / gpu.bandwidth for flops in ceilings))]
     axes.plot(ends, [each * gpu.bandwidth / 1e12 for each in ends], color=_NOT_OURS, lw=1.2)
     axes.annotate(
         f"memory, {gpu.bandwidth / 1e12:.2f} TB/s", (left, left * gpu.bandwidth / 1e12), (4, 2),
         textcoords="offset points", fontsize=8, va="bottom",
     )  # fmt: skip
     return figure
+
+
+def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]:
+    """What the units compute that variants multiply with, in operations a second, and what units these are."""
+    found = {}
+    for spec in (specialize(name, dtype=dtype) for name in variants):
+        units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"
+        if spec.variant.splits:
+            scheme = SCHEMES[spec.config.scheme]
+            units = f"{units}, {scheme.products} products of {scheme.piece.dtype_name} for one"
+        elif spec.variant.in_bytes:
+            units = f"{units}, {pairs_of_bytes(spec)} products of bytes for one"
+        found[peak(spec, gpu)] = units
+    return found
 
 
 class Bar(NamedTuple):
