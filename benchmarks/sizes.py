@@ -1,4 +1,4 @@
-"""Products from small to large, by every variant, by cuBLAS and, of float32, by the CPU: ``python -m benchmarks.sizes``.
+"""Products from small to large, by all variants, by cuBLAS and, of float32, by the CPU: ``python -m benchmarks.sizes``.
 
 What ``python -m benchmarks.charts`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results" / "sizes.json"
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 #: Of float32 all that is drawn; of others, which have variants of their own, throughput and roofline.
-TYPES = ("float32", "float16", "int32")
+TYPES = ("float32", "tf32", "float16", "int32")
 
 #: Kernels whose tiles are studied, and where.
 STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.bench.records import BASELINE, Comparison, Machine
 from tiledmm.codegen import specialize
-from tiledmm.elements import ELEMENTS, SCHEMES
+from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.roofline import pairs_of_bytes, peak
 
 #: Foreground and background of a picture, by theme.
@@ -103,7 +103,7 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
-    intensity = {c.n: 2 * c.n**3 / (3 * c.n**2 * ELEMENTS[c.dtype].itemsize) for c in comparisons}
+    intensity = {c.n: 2 * c.n**3 / (3 * c.n**2 * compute_element(c.dtype).itemsize) for c in comparisons}
     lines = _lines(comparisons)
     _draw(axes, {name: [(intensity[c.n], y) for c, y in line] for name, line in lines.items()})
     left, right = min(intensity.values()), max(intensity.values())
