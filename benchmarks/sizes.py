@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,31 +16,37 @@ from typing import Any
 from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying, to_json
 from tiledmm.cli import missing_gpu
 
-RESULTS = Path(__file__).parent / "results" / "sizes.json"
+RESULTS = Path(__file__).parent / "results"
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
-#: Of float32 all that is drawn; of others, which have variants of their own, throughput and roofline.
+#: Of the first, all that is drawn; of others, which have variants of their own, throughput and roofline.
 TYPES = ("float32", "tf32", "float16", "int32")
 
 #: Kernels whose tiles are studied, and where.
 STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)
 
 
-def measure(seconds: float) -> Iterator[Comparison]:
-    """A comparison a type and size, then one of tiles."""
+def file_of(dtype: str, folder: Path = RESULTS) -> Path:
+    """Where a type's results are."""
+    return folder / f"sizes_{dtype}.json"
+
+
+def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
+    """A comparison a size; of the first type with the CPU, and then one of tiles."""
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.peers import CPU
 
     def tell(doing: str) -> None:
-        print(f"{doing} ...", file=sys.stderr, flush=True)
+        print(f"{dtype} {doing} ...", file=sys.stderr, flush=True)
 
-    for dtype, n in itertools.product(TYPES, SIZES):
-        tell(f"{dtype} {n}")
-        rungs, first = multiplying([*expand(), Rung("auto")], dtype), dtype == TYPES[0]
+    rungs, first = multiplying([*expand(), Rung("auto")], dtype), dtype == TYPES[0]
+    for n in SIZES:
+        tell(str(n))
         found = compare(Size(n, n, n), dtype=dtype, rungs=rungs, seconds=seconds, peers=[CPU] if first else [])
         yield replace(found, rows=(*found.rows, with_copies(found, seconds))) if first else found
-    tell("tiles")
-    yield compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds)
+    if first:
+        tell("tiles")
+        yield compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds)
 
 
 def with_copies(found: Comparison, seconds: float) -> Row:
@@ -67,7 +72,8 @@ def with_copies(found: Comparison, seconds: float) -> Row:
 def main() -> int:
     """Measures, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the results go, a file a type")
+    parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and size")
     options = parser.parse_args()
     if reason := missing_gpu():
@@ -75,11 +81,14 @@ def main() -> int:
         return 1
     from tiledmm.bench.machine import this_machine
 
-    report = Report(this_machine(), ())
-    for found in measure(options.seconds):  # written one by one: a run that is cut off leaves what it has measured
-        report = replace(report, comparisons=(*report.comparisons, found))
-        options.out.write_text(to_json(report), encoding="utf-8")
-    return 0 if report.ok else 1
+    ok = True
+    for dtype in options.dtypes:
+        report = Report(this_machine(), ())
+        for found in measure(dtype, options.seconds):  # written one by one: what is cut off leaves what it has measured
+            report = replace(report, comparisons=(*report.comparisons, found))
+            file_of(dtype, options.folder).write_text(to_json(report), encoding="utf-8")
+        ok = ok and report.ok
+    return 0 if ok else 1
 
 
 if __name__ == "__main__":
