@@ -56,8 +56,14 @@ def test_every_layout_and_edge(dtype: str, layout: str, case: tuple[int, int, in
     np.testing.assert_array_equal(product(a, b, tile=tile), a @ b)
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        pytest.param(dtype, layout, marks=full_unless(dtype == "float32" or layout in ("NT", "TN")))
+        for dtype in TYPES
+        for layout in ("NN", "NT", "TN", "TT", "GG")
+    ],
+)
 def test_pieces_of_tf32_in_every_layout(dtype: str, layout: str) -> None:
     tile, m, n, k = CASES[0]
     rng = np.random.default_rng(14)
@@ -212,7 +218,7 @@ def test_short_sums_are_not_split() -> None:
 @pytest.mark.parametrize("precision", SCHEMES)
 def test_a_scheme_takes_what_can_be_simulated(precision: str) -> None:
     rng = np.random.default_rng(13)
-    for dtype in TYPES:
+    for dtype in TYPES if precision == "fp16x3" else TYPES[:1]:
         a, b = random_matrix(rng, (40, 300), dtype), random_matrix(rng, (300, 50), dtype)
         expected = product(a, b, tile=None, config={"scheme": precision})
         np.testing.assert_array_equal(simulator.matmul(a, b, precision=precision), expected)
