@@ -49,7 +49,8 @@ from tiledmm.architectures import find_target
 from tiledmm.codegen import specialize
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.simulator import toolchain
-from tiledmm.simulator.simulate import Settings, simulate
+from tiledmm.simulator.kernel import Settings
+from tiledmm.simulator.simulate import simulate
 
 # ---- what is edited ----
 

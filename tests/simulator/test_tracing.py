@@ -7,8 +7,8 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.simulator import trace
+from tiledmm.simulator.kernel import Event
 from tiledmm.simulator.requests import requests
-from tiledmm.simulator.simulate import Event
 
 
 def text_of(recorded, line):

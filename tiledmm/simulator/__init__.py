@@ -22,9 +22,10 @@ import numpy as np
 
 from tiledmm.selection import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
+from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
 from tiledmm.simulator.requests import Request
-from tiledmm.simulator.simulate import Event, Settings, simulate
+from tiledmm.simulator.simulate import simulate
 from tiledmm.simulator.tracing import Trace, trace
 from tiledmm.variant import Numbers
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
-from tiledmm.simulator.simulate import Event
+from tiledmm.simulator.kernel import Event
 
 WARP = 32
 BANKS = 32

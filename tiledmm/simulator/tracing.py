@@ -11,8 +11,9 @@ import numpy as np
 
 from tiledmm.codegen import Specialization, specialize
 from tiledmm.selection import precision_of
+from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.requests import WARP, Request, requests
-from tiledmm.simulator.simulate import Event, Settings, simulate
+from tiledmm.simulator.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)

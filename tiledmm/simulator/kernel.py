@@ -1,0 +1,225 @@
+"""One launch of a product on the CPU: a kernel, and what it did in terms of its source and of arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tiledmm import geometry
+from tiledmm.architectures import find_target
+from tiledmm.codegen import Specialization, render
+from tiledmm.errors import ConfigError
+from tiledmm.simulator import machine, toolchain
+from tiledmm.simulator.debug_info import debug_info
+from tiledmm.simulator.findings import Region, finding
+from tiledmm.simulator.lines import SourceLines
+from tiledmm.simulator.placed import Placed
+from tiledmm.simulator.report import Finding, LineCounts, line_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a kernel is run.
+
+    Attributes:
+        checks: Whether every access is checked.
+        counts: Whether traffic is counted.
+        machine: Whether it is counted as the machine code has it, too. Needs NVRTC and nvdisasm.
+        order: Order of threads between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: For ``"random"``.
+        target: What to be: ``"sm_75"`` has no cp.async, say.
+        workers: Cores to use; None for all.
+        progress: Called now and then with the blocks done and their number.
+        traced_block: The block whose accesses are recorded one by one, or None.
+        traced_arithmetic: Whether its floating-point operations are, too.
+        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
+    """
+
+    checks: bool = True
+    counts: bool = True
+    machine: bool = False
+    order: str = "forward"
+    seed: int = 0
+    target: str = "sm_90"
+    workers: int | None = None
+    progress: Callable[[int, int], None] | None = None
+    traced_block: int | None = None
+    traced_arithmetic: bool = False
+    max_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in machine.ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(machine.ORDERS)}; got {self.order!r}")
+
+    @property
+    def instrumented(self) -> bool:
+        """Whether accesses are seen at all."""
+        return self.checks or self.counts or self.machine or self.traced_block is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One access of one thread, or one floating-point operation.
+
+    Attributes:
+        step: Barriers of the block that came before it.
+        thread: (x, y, z).
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory); or ``"arithmetic"``,
+            which has neither array nor element nor bytes.
+        space: ``"shared"``, ``"global"`` or ``"registers"``.
+        array: ``"A"``, ``"B"`` and ``"C"`` in global memory; in shared memory, the name that it has in the source.
+        element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
+        bytes: What is moved.
+        address: In bytes; in shared memory, from where the first array begins.
+        line: Source line, 0 if unknown.
+    """
+
+    step: int
+    thread: tuple[int, int, int]
+    kind: str
+    space: str
+    array: str
+    element: tuple[int, ...]
+    bytes: int
+    address: int
+    line: int
+
+
+class Kernel:
+    """One launch of a product, its kernel compiled for the CPU."""
+
+    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, found: str) -> None:
+        self.launch, self.spec, self.settings = launch, launch.specialization, settings
+        self.found = found  # name of the memory for what is found of operands, if there is any
+        self.target = find_target(settings.target)
+        self.text = render(self.spec) if source is None else _read(source, self.spec)
+        path = toolchain.build_kernel(
+            self.text,
+            self.spec.symbol,
+            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            instrumented=settings.instrumented,
+        )
+        self.code = machine.Code.load(path)
+        self.debug = debug_info(path)
+        self.lines = SourceLines(self.debug, self.text)
+
+    def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> machine.Outcome:
+        """Runs it on arrays, from addresses within each on; ``found`` is the memory for what is found of operands."""
+        width, height = self.spec.block
+        settings = self.settings
+        reached = [each.operand(writable=each is operands[-1]) for each in operands]
+        words = self.launch.words
+        if found is not None and self.launch.findings:
+            reached.append(found.operand(writable=self.spec.condition == "finds"))
+            words = np.append(words, [found.begin + begin for begin in self.launch.findings])
+        return machine.execute(
+            self.code,
+            grid=(*self.launch.grid, 1),
+            block=(width, height, 1),
+            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), words),
+            operands=reached,
+            shared=self.shared,
+            checks=settings.checks,
+            counts=settings.counts or settings.machine,
+            order=settings.order,
+            seed=settings.seed,
+            traced_block=settings.traced_block,
+            traced_arithmetic=settings.traced_arithmetic,
+            max_steps=settings.max_steps,
+            describe=self._describe() if settings.machine else None,
+            workers=settings.workers,
+            progress=settings.progress,
+        )
+
+    def line_counts(self, outcomes: list[machine.Outcome]) -> tuple[LineCounts, ...]:
+        """What each source line did."""
+        sites = [site for each in outcomes for site in each.sites]
+        lines = self.lines.of([site.pc for site in sites])
+        return line_counts(sites, lines, self.lines.text, machine_code=self.settings.machine)
+
+    def findings(self, outcomes: list[machine.Outcome], placed: list[Placed]) -> list[Finding]:
+        """What is wrong with it."""
+        found = [raw for each in outcomes for raw in each.findings]
+        lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
+        shared = tuple(
+            Region(array.name, offset, size)
+            for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
+        )
+        operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
+        named = (finding(raw, self.spec.symbol, lines, self.lines.text, shared, operands) for raw in found)
+        return [each for each in named if each]
+
+    @functools.cached_property
+    def shared(self) -> list[tuple[int, int]]:
+        """Distance from the anchor, and size, of each shared array."""
+        anchor = self.debug.address("tiledmm_anchor")
+        return [(array.offset - anchor, array.bytes) for array in self.debug.shared_arrays()]
+
+    def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
+        from tiledmm.simulator.widths import Widths
+
+        widths = Widths(self.text, self.spec.symbol, self.target.name)
+
+        def describe(place: int, kind: str) -> tuple[int, int, int]:
+            line = self.lines.of([place])[place]
+            return line, *widths.of(line, kind)
+
+        return describe
+
+    def events(self, outcome: machine.Outcome, placed: list[Placed]) -> Iterator[Event]:
+        """What the threads of the traced block did, in the order in which they did it here."""
+        width, height = self.spec.block
+        lines = self.lines.of(event.pc for event in outcome.events)
+        shared = list(zip((array.name for array in self.debug.shared_arrays()), self._shared_offsets, strict=True))
+        indices = {each.name: each.indices() for each in placed} if outcome.events else {}
+
+        @functools.cache  # threads come to the same places again and again
+        def find(space: str, address: int, size: int) -> tuple[str, tuple[int, ...]]:
+            if space == "shared":
+                name, begin = next((name, at) for name, (at, extent) in shared if at <= address < at + extent)
+                return name, ((address - begin) // size,)
+            operand = next(each for each in placed if each.begin <= address < each.begin + each.bytes)
+            flat = indices[operand.name][(address - operand.begin) // operand.itemsize]
+            return operand.name, tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
+
+        for raw in outcome.events:
+            kind, space = machine.KINDS[raw.kind], machine.SPACES[raw.space]
+            if kind == "barrier":
+                continue
+            thread = (raw.thread % width, raw.thread // width % height, raw.thread // (width * height))
+            if kind == "arithmetic":
+                yield Event(raw.step, thread, kind, "registers", "", (), 0, 0, lines[raw.pc])
+                continue
+            name, element = find(space, raw.address, raw.bytes)
+            yield Event(raw.step, thread, kind, space, name, element, raw.bytes, raw.address, lines[raw.pc])
+
+    def barriers(self, outcome: machine.Outcome) -> tuple[int, ...]:
+        """The line of each barrier that the traced block came to."""
+        places = [raw.pc for raw in outcome.events if machine.KINDS[raw.kind] == "barrier"]
+        lines = self.lines.of(places)
+        return tuple(lines[place] for place in places)
+
+    @property
+    def _shared_offsets(self) -> list[tuple[int, int]]:
+        """Where each shared array begins, seen from the first, and its size."""
+        first = min((offset for offset, _ in self.shared), default=0)
+        return [(offset - first, size) for offset, size in self.shared]
+
+
+def _read(path: Path, spec: Specialization) -> str:
+    """A user's kernel, to be run as if it were this one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"source={str(path)!r} cannot be read: {error}") from None
+    if spec.symbol not in text:
+        raise ConfigError(
+            f"{path} does not define {spec.symbol}, the kernel of this call (its types, tile and layout); "
+            "write what tiledmm.source gives for them to a file, and change that"
+        )
+    return text
