@@ -150,6 +150,9 @@ def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
     assert compile_for(render(spec), spec.symbol, "sm_90").warnings == ()
 
 
+WITH_MMA = ("sm_80", "sm_86", "sm_90", "sm_120")
+
+
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
@@ -158,8 +161,8 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
         if scheme not in dict(variant.schemes):
             continue
         spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
-        elsewhere = ("sm_80", "sm_86", "sm_90", "sm_120")[:: 1 if dtype == "float32" else 2]
-        for target in ("sm_90",) if variant.target else elsewhere:
+        targets = ("sm_90",) if variant.target else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
+        for target in targets:
             check_kernel(spec.kernel, target)
         for each in (splitting(spec, 0), splitting(spec, 1), unsplit(spec).kernel):
             check_kernel(each, "sm_90")

@@ -190,7 +190,9 @@ def test_schemes(variant: str, dtype: str, scheme: str) -> None:
     a, b = normal(rng, 300, 1000, dtype=dtype), normal(rng, 1000, 280, dtype=dtype)
     found = tiledmm.matmul(a, b, variant=variant, precision=scheme)
     exact = cupy.matmul(wide(a), wide(b))
-    assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 3.5e-7, "a chain has 5.7e-7 or more"
+    # mma sums 8 steps of k of tf32 at a time, of which each complex one is two: that many partial sums are rounded.
+    most = 3.5e-7 if (variant, dtype, scheme) == ("split_tensor_core", "complex64", "tf32x3") else 2.5e-7
+    assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < most
     if variant == next(name for name, its in RUN if its == dtype):
         assert bool((tiledmm.matmul(a, b, precision=scheme) == found).all()), "the first that runs here"
     whole = operands("integers to 64", dtype, cupy, rng, 140, 150, 300)
@@ -227,7 +229,7 @@ def test_batches_and_numbers(variant: str, dtype: str, numbers: dict[str, Any]) 
     x = normal(cupy.random.RandomState(115), 3, 2, 140, 256, dtype=dtype)
     found = tiledmm.matmul(x, x.swapaxes(2, 3)[:, :1], variant=variant, config=numbers)
     exact = cupy.matmul(wide(x), wide(x).swapaxes(2, 3)[:, :1])
-    assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 3.5e-7, "a chain has 5.7e-7 or more"
+    assert float(cupy.linalg.norm(found - exact) / cupy.linalg.norm(exact)) < 2.5e-7
 
 
 @each_scheme
