@@ -17,6 +17,7 @@ from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.bench.records import BASELINE, Comparison, Machine
 from tiledmm.codegen import specialize
 from tiledmm.elements import SCHEMES, compute_element
+from tiledmm.ladder import kernel_variants
 from tiledmm.roofline import pairs_of_bytes, peak
 
 #: Foreground and background of a picture, by theme.
@@ -38,17 +39,6 @@ _LADDER = (
     "register_tiled",
     "vectorized",
     "warp_tiled",
-)
-# The rungs beside these: blue to green.
-_BESIDE = (
-    "split_float32",
-    "split_tensor_core",
-    "split_integer",
-    "wgmma",
-    "tensor_core",
-    "thin",
-    "dot_products",
-    "tiny",
 )
 _AUTO = "#2f81f7"
 _NOT_OURS = "#8b949e"
@@ -107,7 +97,7 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
     lines = _lines(comparisons)
     _draw(axes, {name: [(intensity[c.n], y) for c, y in line] for name, line in lines.items()})
     left, right = min(intensity.values()), max(intensity.values())
-    ceilings = _ceilings({name for name in lines if name not in ("auto", BASELINE)}, comparisons[0].dtype, gpu)
+    ceilings = _ceilings([name for name in lines if name not in ("auto", BASELINE)], comparisons[0].dtype, gpu)
     for flops, what in ceilings.items():
         corner = flops / gpu.bandwidth
         axes.plot([corner, max(corner, right)], [flops / 1e12] * 2, color=_NOT_OURS, lw=1.2)
@@ -298,6 +288,7 @@ def _colour(name: str) -> Any:
     if name in _LADDER:
         coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # or it would not show on dark
         return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * _LADDER.index(name) / (len(_LADDER) - 1))
-    if name in _BESIDE:
-        return mpl.colormaps["viridis"](0.4 + 0.45 * _BESIDE.index(name) / (len(_BESIDE) - 1))
+    beside = [row.name for row in kernel_variants() if row.name not in _LADDER]  # blue to green
+    if name in beside:
+        return mpl.colormaps["viridis"](0.4 + 0.45 * beside.index(name) / (len(beside) - 1))
     return _AUTO if name == "auto" else _NOT_OURS
