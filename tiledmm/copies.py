@@ -135,8 +135,8 @@ def split(specialization: Specialization, problem: Problem, operand: int) -> Cop
     rows, steps = _rows(problem, operand)
     across, along, turned = rows * spec.c.parts, problem.k * spec.compute.parts, spec.layout[0] == "T"
     lines, neighbours = (along, across) if turned else (across, along)
-    # Threads write four neighbours at a time, and blocks all of their rows.
-    width = max(spec.config.bm * spec.c.parts, spec.config.tn * spec.compute.parts)
+    # Threads write several neighbours at a time, blocks all of their rows, and lines end with whole vectors.
+    width = max(spec.config.bm * spec.c.parts, spec.config.tn * spec.compute.parts, 16 // spec.c.itemsize)
     filled = tiles(neighbours, width) * width
     return _copy(spec, problem, operand, "pieces of", (rows, 1, problem.k), steps, (lines, neighbours, filled), turned)
 

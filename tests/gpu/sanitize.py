@@ -82,8 +82,8 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
     if config.split_k > 1 or config.pack_a:
         return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
-    if config.scheme:  # shorter ones are not split
-        return [(config.bm + 3, config.bn + 1, SHORTEST_SPLIT + 5), (config.bm - 1, 7, SHORTEST_SPLIT), (2, 3, 0)]
+    if config.scheme:  # shorter ones are not split; of a line's last vector of pieces one is in the matrix
+        return [(config.bm + 3, config.bn + 1, SHORTEST_SPLIT + 9), (config.bm - 1, 7, SHORTEST_SPLIT), (2, 3, 0)]
     return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
 
 
