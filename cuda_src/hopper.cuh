@@ -55,9 +55,6 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 
 // ---- tiles from global to shared memory ----
 
-// Before the first copy by a map, so that it need not wait for the map.
-__device__ __forceinline__ void fetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
-
 // Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
 // counts its bytes.
 __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {

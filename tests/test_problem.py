@@ -256,8 +256,8 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
     (launch,) = passes.schedule(specialize("tiled", tile=8), problem).launches
-    m, n, k, tiles_m, tiles_n, group, slices, slice_k, slice_c, *rest = launch.words.tolist()
-    assert (m, n, k, tiles_m, tiles_n, group) == (5, 7, 6, 1, 1, 1)
+    m, n, k, tiles_m, tiles_n, tiles, group, slices, slice_k, slice_c, *rest = launch.words.tolist()
+    assert (m, n, k, tiles_m, tiles_n, tiles, group) == (5, 7, 6, 1, 1, 2 * 3, 1)
     assert (slices, slice_k, slice_c) == (1, 6, 0)
     assert rest[:3] == [1, 2, 3], "batches, slowest first"
     assert rest[3:8] == [6, 1, 0, 30, 0], "A: row, column, batches"
@@ -315,11 +315,11 @@ def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
     assert (a.shape, a.pitch, b.shape, b.pitch) == ((4, 5, 36), 64, (1, 33, 8), 32), "zeros up to 16 bytes"
     assert planned.multiplying.specialization.layout == "NN"
     words = planned.multiplying.words.tolist()
-    assert words[12:17] == [64, 1, 0, 0, 5 * 64], "A's strides are the packed one's"
-    assert words[17:22] == [32, 1, 0, 0, 0], "B is the same in all of the batch"
+    assert words[13:18] == [64, 1, 0, 0, 5 * 64], "A's strides are the packed one's"
+    assert words[18:23] == [32, 1, 0, 0, 0], "B is the same in all of the batch"
     copying = planned.launches[1]
     assert copying.specialization.layout == "TN"
-    assert copying.words.tolist()[9:12] == [1, 1, 1], "and is copied once"
+    assert copying.words.tolist()[10:13] == [1, 1, 1], "and is copied once"
 
 
 def test_a_product_transposed_is_the_same_product() -> None:

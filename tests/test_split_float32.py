@@ -66,9 +66,10 @@ def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
         a, b = matrix(200, 300, layout[0], batch, dtype), matrix(300, 140, layout[1], dtype=dtype)
         plan = planned(a, b, tile=128)
         pieces_a, pieces_b, findings = plan.scratch
-        # Of rows that are neighbours, blocks write 32.
-        of_a = (2, math.prod(batch), *((k, 224) if layout[0] == "T" else (200, k)))
-        of_b = (2, 1, *((k, math.ceil(n / 32) * 32) if layout[1] == "N" else (n, k)))
+        # Of rows that are neighbours, blocks write 32, and of k, to the end of 16 bytes.
+        written = math.ceil(k / 8) * 8
+        of_a = (2, math.prod(batch), *((k, 224) if layout[0] == "T" else (200, written)))
+        of_b = (2, 1, *((k, math.ceil(n / 32) * 32) if layout[1] == "N" else (n, written)))
         assert pieces_a.shape == of_a
         assert pieces_b.shape == of_b, "one B is split once"
         assert pieces_a.pitch % 64 == 0, "rows that the copy engine reads"
@@ -129,7 +130,7 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     first, second, multiplying, otherwise = planned(a, b).launches
     for each in (first, second, multiplying, otherwise):
         assert each.words[2] == 1000, "splits() counts two terms a step of k, in every kernel"
-    assert list(multiplying.words[:5]) == [1000, 1000, 1000, 4, 8], "256 rows and 128 columns of C a cluster"
+    assert list(multiplying.words[:6]) == [1000, 1000, 1000, 4, 8, 32], "256 rows and 128 columns of C a cluster"
     assert multiplying.grid == (32, 1)
     text = render(multiplying.specialization)
     for line in ("constexpr int PARTS = 2;", "constexpr int BN = 256;", "constexpr int BK = 64;",
@@ -143,7 +144,7 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     wide = specialize("split_float32", out_dtype="complex64").kernel
     assert len({each.symbol for each in (multiplying.specialization, real, wide)}) == 3, "also where C is complex64"
     sliced = planned(matrix(100, 5000, dtype="complex64"), matrix(5000, 100, dtype="complex64"), split_k=4)
-    assert sliced.launches[2].words[7] % 32 == 0, "slices of whole lines of 64 real numbers"
+    assert sliced.launches[2].words[8] % 32 == 0, "slices of whole lines of 64 real numbers"
     assert sliced.scratch[-1].element.dtype_name == "complex64"
 
 
@@ -158,11 +159,11 @@ def test_pieces_without_maps_are_found_by_strides(layout: str) -> None:
         assert multiplying.operands[:2] == ("pieces of A", "pieces of B")
         pieces_a, pieces_b, *_ = plan.scratch
         *words, apart_a, apart_b = (int(word) for word in multiplying.words)
-        assert words[12:17] == [
+        assert words[13:18] == [
             *((1, pieces_a.pitch) if layout[0] == "T" else (pieces_a.pitch, 1)),
             0, 0, pieces_a.shape[2] * pieces_a.pitch if batch else 0,
         ]  # fmt: skip
-        assert words[17:22] == [*((pieces_b.pitch, 1) if layout[1] == "N" else (1, pieces_b.pitch)), 0, 0, 0]
+        assert words[18:23] == [*((pieces_b.pitch, 1) if layout[1] == "N" else (1, pieces_b.pitch)), 0, 0, 0]
         for apart, memory in ((apart_a, pieces_a), (apart_b, pieces_b)):
             assert apart * memory.shape[0] * memory.element.itemsize == memory.bytes
 

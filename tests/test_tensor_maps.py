@@ -113,10 +113,18 @@ def test_sizes_beyond_its_coordinates() -> None:
     assert select("auto", None, wide).specialization.variant.name != "wgmma"
 
 
+def test_more_tiles_than_its_kernels_count() -> None:
+    many = product(array((2**31, 1, 8), (0, 8, 1)), array((8, 8), (8, 1)))
+    choice = select("wgmma", 64, many)
+    with pytest.raises(ShapeError, match="warp_tiled"):
+        schedule(choice.specialization, choice.product.problem)
+    assert select("auto", None, many).specialization.variant.name != "wgmma"
+
+
 def test_slices_begin_where_steps_do() -> None:
     choice = select("wgmma", 64, product(array((64, 1000), (1000, 1)), array((1000, 64), (64, 1))), {"split_k": 7})
     words = schedule(choice.specialization, choice.product.problem).multiplying.words
-    slices, steps = words[6:8]
+    slices, steps = words[7:9]
     assert steps % 64 == 0
     assert slices * steps >= 1000 > (slices - 1) * steps
 

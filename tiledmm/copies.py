@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tiledmm.codegen import Specialization
 from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element
-from tiledmm.geometry import Launch, Scratch, grid_of, problem_words, products, tiles
+from tiledmm.geometry import Launch, Scratch, grid_of, problem_words, tiles, tiles_in_all
 from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SPLIT_BYTES
 from tiledmm.problem import TRANSPOSED, BatchDimension, Problem
 from tiledmm.tensor_tilings import split_across_k, split_along_k
@@ -187,7 +187,7 @@ def _copy(
     copied = Problem(*sizes, (*steps, 0, 0, *((1, pitch) if turned else (pitch, 1))), batch, spec.layout, ())
     planes = (spec.pieces,) if spec.pieces > 1 else ()
     memory = Scratch(f"{what} {'AB'[operand]}", (*planes, math.prod(once), lines, filled), pitch, spec.c)
-    blocks = tiles(sizes[0], spec.config.bm) * tiles(sizes[1], spec.config.bn) * products(copied)
+    blocks = tiles_in_all(spec.config, copied)
     words = problem_words(spec.config, copied, slice_c=math.prod(once) * lines * pitch)
     begins = problem.begins[operand] * spec.a.itemsize, 0
     launch = Launch(spec, grid_of(blocks), words, ("AB"[operand], memory.name), begins)

@@ -108,6 +108,11 @@ def slices_in(split: int, k: int, step: int = SLICE_STEP) -> tuple[int, int]:
     return tiles(k, steps), steps
 
 
+def tiles_in_all(config: Config, problem: Problem, slices: int = 1) -> int:
+    """How many tiles one launch computes, of all slices and products."""
+    return tiles_of_c(config, problem) * products(problem) * slices
+
+
 def tiles_of_c(config: Config, problem: Problem) -> int:
     """How many tiles of one product are computed."""
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
@@ -143,10 +148,11 @@ def problem_words(
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
+    slices, across = slices or (1, problem.k), tiles(problem.n, config.bn)
     words = [
         problem.m, problem.n, problem.k,
-        tiles(problem.m, config.bm), tiles(problem.n, config.bn), config.group,
-        *(slices or (1, problem.k)), slice_c,
+        tiles(problem.m, config.bm), across, tiles_in_all(config, problem, slices[0]), min(config.group, across),
+        *slices, slice_c,
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),
         row_b, col_b, *(d.b for d in batch),

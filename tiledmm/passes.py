@@ -26,6 +26,7 @@ from tiledmm.copies import (
     splitting_bytes,
 )
 from tiledmm.elements import ELEMENTS, WORDS, Element
+from tiledmm.errors import ShapeError
 from tiledmm.geometry import (
     Launch,
     Schedule,
@@ -36,11 +37,11 @@ from tiledmm.geometry import (
     slice_step,
     slices_in,
     tiles,
-    tiles_of_c,
+    tiles_in_all,
 )  # fmt: skip
 from tiledmm.ladder import SUM_SLICES, find_variant
 from tiledmm.problem import BatchDimension, Problem
-from tiledmm.tensor_maps import TensorMap, map_of, map_of_pieces
+from tiledmm.tensor_maps import TensorMap, has_coordinates, map_of, map_of_pieces
 from tiledmm.tensor_tilings import in_real_numbers
 
 #: Name of the memory for what is found of operands that are split, and what its bytes are before.
@@ -58,7 +59,8 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
     """The launches of a product. ``problem``'s outer dimensions are left to the caller.
 
     Raises:
-        ShapeError: If there are more blocks than a grid can hold, 1.4e14.
+        ShapeError: If there are more blocks than a grid can hold, 1.4e14, or a kernel that the copy engine serves can
+            count.
     """
     if specialization.variant.in_bytes:
         return _in_bytes(specialization, problem)
@@ -75,6 +77,11 @@ def _schedule(
 ) -> Schedule:
     """The launches of a product whose operands are read in place or packed; or have been split, and have maps."""
     config, kernel = specialization.config, specialization.kernel
+    if specialization.variant.target and not has_coordinates(problem):
+        raise ShapeError(
+            f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
+            "'warp_tiled' takes any size"
+        )
     before, scratch, sources, problem = _packing_both(specialization, problem, operands)
     names, after = [*sources, "C"], []
     if config.pack_words:
@@ -86,8 +93,7 @@ def _schedule(
         problem = replace(problem, k=copies[0].lines)
     cut = slices_in(config.split_k, problem.k, slice_step(specialization.variant, config))
     slices, _ = cut
-    every = tiles_of_c(config, problem) * products(problem) * slices
-    blocks = tiles(every, config.tiles_per_block)
+    blocks = tiles(tiles_in_all(config, problem, slices), config.tiles_per_block)
     into, sums = problem, 0
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)

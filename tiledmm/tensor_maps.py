@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.elements import TF32, Element
-from tiledmm.errors import DeviceError, ShapeError
+from tiledmm.errors import DeviceError
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, Problem
 from tiledmm.variant import Config
 
@@ -27,6 +27,9 @@ _UNSIGNED, _TF32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
 _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS = 0, 3, 2, 0
 
 _LARGEST_SIZE, _LARGEST_STRIDE = 2**31, 2**40
+
+# Rows and columns of the smallest tile: of complex numbers.
+_LEAST_TILE = 64, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,10 @@ class TensorMap:
 
 
 def has_coordinates(problem: Problem) -> bool:
-    """Whether the copy engine, whose coordinates have 31 bits, reaches all of a problem's operands."""
-    return max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), 0) < _LARGEST_SIZE
+    """Whether 31 bits, which the copy engine's coordinates and its kernels' numbers of tiles have, are enough."""
+    rows, columns = _LEAST_TILE
+    tiles = -(-problem.m // rows) * -(-problem.n // columns) * problem.products
+    return max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), tiles) < _LARGEST_SIZE
 
 
 def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
@@ -90,13 +95,7 @@ def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
 
 
 def map_of(problem: Problem, operand: int, config: Config, element: Element) -> TensorMap:
-    """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k.
-
-    Raises:
-        ShapeError: If a size does not fit the copy engine's coordinates.
-    """
-    if not has_coordinates(problem):
-        raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
+    """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k."""
     neighbours, lines, step = _lines(problem, operand)
     box = _box(problem.layout[operand] == "NT"[operand], operand, config, element)
     sizes, strides = [max(neighbours, 1), max(lines, 1)], [_stride(step, lines, element)]
@@ -118,13 +117,8 @@ def map_of_pieces(
         layout: Of A's and B's pieces.
         sizes: How many pieces, matrices of each, lines of each matrix and elements of a line.
         pitch: Elements from a line to the next.
-
-    Raises:
-        ShapeError: If a size does not fit the copy engine's coordinates.
     """
     pieces, matrices, lines, neighbours = sizes
-    if max(sizes) >= _LARGEST_SIZE:
-        raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
     steps = pitch, lines * pitch, matrices * lines * pitch
     box = _box(layout[operand] == "NT"[operand], operand, config, element)
     strides = (*(step * element.itemsize for step in steps), _LINE)

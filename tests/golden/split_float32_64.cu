@@ -480,8 +480,9 @@ __device__ __forceinline__ Power power_of_two(int exponent) {
 // One batched product, as the host describes it.
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
-    long long group;              // columns of blocks that are numbered together
+    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns,
+    long long tiles;              // and those that are computed, of all slices and products
+    long long group;              // columns of tiles that are numbered together
     long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
     long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
@@ -514,93 +515,104 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
-// How far a product's matrix is from the first one's, in elements.
-__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
-    const long long slow = divide(product, p.batch[2]);
-    const long long i0 = divide(slow, p.batch[1]);
-    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
-           (product - slow * p.batch[2]) * strides.batch[2];
-}
+// A product's place in each dimension of the batch, slowest first.
+struct Place {
+    long long at[3];
 
-// A product's place in each dimension of the batch, as an operand has it: 0 where it is broadcast.
-__device__ __forceinline__ void batch_coordinates(const Problem& p, const Strides& strides, long long product, int (&at)[3]) {
-    const long long slow = divide(product, p.batch[2]), i0 = divide(slow, p.batch[1]);
-    at[0] = strides.batch[0] ? static_cast<int>(i0) : 0;
-    at[1] = strides.batch[1] ? static_cast<int>(slow - i0 * p.batch[1]) : 0;
-    at[2] = strides.batch[2] ? static_cast<int>(product - slow * p.batch[2]) : 0;
+    // How far its matrix is from the first one's, in elements.
+    __device__ __forceinline__ long long offset(const Strides& strides) const {
+        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
+    }
+};
+
+template <class Count>
+__device__ __forceinline__ Place place_of(const Problem& p, Count product) {
+    const Count slow = product / static_cast<Count>(p.batch[2]), i0 = slow / static_cast<Count>(p.batch[1]);
+    return {i0, slow - i0 * static_cast<Count>(p.batch[1]), product - slow * static_cast<Count>(p.batch[2])};
 }
 
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
+    long long k0, k;        // the first step of k and how many it sums: all, or a slice of them; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
+    long long product;      // which one of the batch,
+    Place place;            // and its place there
     bool exists;            // false for the blocks that fill up the grid's last row
-    long long product, k0;  // which product of the batch, and the first step of k
 
     // The tile on the other side of C's diagonal.
-    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists, product, k0}; }
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k0, k, a0, b0, c0, product, place, exists}; }
 };
 
-// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
-__device__ __forceinline__ long long block_number() {
-    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-}
+// The order in which tiles are numbered. COLUMNS: down C's columns, then along its rows. Blocks that run at the same time share a
+// strip of B. GROUPS: along the rows of p.group columns, from row to row, then through the next columns. They share strips of A,
+// too: they read least where they cover as many rows of C as columns. TRIANGLE: tiles on and below C's diagonal alone. Two rows
+// have as many together as there are tiles in a row, the longest with the shortest: one pair after the other.
+// Then come the product's other slices of K, and then the next product.
+enum class Numbering { COLUMNS, GROUPS, TRIANGLE };
 
-// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
-// at the same time share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, long long number, int bm, int bn) {
-    const long long strip = divide(number, p.tiles_m);   // column of tiles, counted through slices and batch
-    long long product = divide(strip, p.tiles_n);
+template <Numbering NUMBERING, class Count>
+__device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int bm, int bn) {
+    const Count rows = static_cast<Count>(p.tiles_m), cols = static_cast<Count>(p.tiles_n);
+    const Count tiles = NUMBERING == Numbering::TRIANGLE ? rows * (rows + 1) / 2 : rows * cols;   // of one product
+    Count product = number / tiles, row, col;
+    const Count index = number - product * tiles;
+    if constexpr (NUMBERING == Numbering::COLUMNS) {
+        col = index / rows;
+        row = index - col * rows;
+    } else if constexpr (NUMBERING == Numbering::GROUPS) {
+        const Count group = static_cast<Count>(p.group), first = index / (rows * group) * group;
+        const Count width = cols - first < group ? cols - first : group, in_group = index - first * rows;
+        row = in_group / width;
+        col = first + in_group - row * width;
+    } else {
+        const Count odd = rows % 2, pair = index / (rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
+        const bool longer = in_pair < rows - pair;
+        row = longer ? rows - 1 - pair : pair - odd;
+        col = longer ? in_pair : in_pair - (rows - pair);
+    }
+
     BlockTile tile = {};
-    tile.row0 = (number - strip * p.tiles_m) * bm;
-    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.row0 = static_cast<long long>(row) * bm;
+    tile.col0 = static_cast<long long>(col) * bn;
     tile.k = p.k;
     if (p.slices > 1) {
-        const long long part = product;
-        product = divide(part, p.slices);
-        const long long slice = part - product * p.slices;
+        const Count slices = static_cast<Count>(p.slices), part = product;
+        product = part / slices;
+        const long long slice = part - product * slices;
         tile.k0 = slice * p.slice_k;
         tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
         tile.c0 = slice * p.slice_c;
     }
-    tile.product = product;
-    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
-    tile.exists = tile.exists && splits(p) == true;
     if (product > 0) {
-        tile.a0 += batch_offset(p, p.a, product);
-        tile.b0 += batch_offset(p, p.b, product);
-        tile.c0 += batch_offset(p, p.c, product);
+        tile.product = product;
+        tile.place = place_of(p, product);
+        tile.a0 += tile.place.offset(p.a);
+        tile.b0 += tile.place.offset(p.b);
+        tile.c0 += tile.place.offset(p.c);
     }
     return tile;
 }
 
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
-    return locate_block(p, block_number(), bm, bn);
+// How many tiles a launch computes.
+__device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
+    return splits(p) == true ? p.tiles : 0;   // else another kernel does
 }
 
-// The number in that order of a block that is numbered along the rows of p.group columns of tiles, from row to row, then
-// through the next columns. Blocks that run at the same time so share strips of A, too: they read least where they cover
-// as many rows of C as columns.
-__device__ __forceinline__ long long in_groups(const Problem& p, long long number) {
-    const long long blocks = p.tiles_m * p.tiles_n, index = number - divide(number, blocks) * blocks;   // of one product
-    const long long first = divide(index, p.tiles_m * p.group) * p.group;   // column of tiles
-    const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
-    const long long place = index - first * p.tiles_m, row = divide(place, width);
-    return number - index + (first + place - row * width) * p.tiles_m + row;
+// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ long long block_number() {
+    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
 }
 
-// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
-// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
-__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
-    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
-    const long long product = divide(number, blocks), index = number - product * blocks;
-    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
-    const bool longer = place < size - pair;
-    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
-    return (product * size + col) * size + row;
+// The tile of this number. Divisions of 64 bits are long routines on a GPU: they are for a launch of as many tiles.
+template <Numbering NUMBERING = Numbering::COLUMNS>
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, long long number = block_number()) {
+    BlockTile tile = p.tiles >> 31 ? tile_of<NUMBERING, unsigned long long>(p, number, bm, bn)
+                                   : tile_of<NUMBERING, unsigned>(p, number, bm, bn);
+    tile.exists = number < tiles_to_compute(p);
+    return tile;
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
@@ -845,9 +857,6 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 
 // ---- tiles from global to shared memory ----
 
-// Before the first copy by a map, so that it need not wait for the map.
-__device__ __forceinline__ void fetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
-
 // Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
 // counts its bytes.
 __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
@@ -950,13 +959,9 @@ static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
 
 // The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
-// every warp that multiplies, in every block, says so. Meanwhile who sends fetches the maps.
-__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES], const TensorMap& a, const TensorMap& b) {
-    if (threadIdx.x == CONSUMERS * WARPGROUP) {
-        fetch_map(a);
-        fetch_map(b);
-    }
-    if (threadIdx.x == 0) {
+// every warp that multiplies, in every block, says so. A warp does this that has nothing else to do.
+__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+    if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
             empty[stage].init(CLUSTER * CONSUMERS * 4);
@@ -971,6 +976,29 @@ __device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&
 __device__ __forceinline__ void leave_together() {
     if (CLUSTER > 1) meet_in_cluster();
 }
+
+// What a block computes: ROWS rows of a tile of C, and then of the next one that no other cluster takes.
+struct Work {
+    const Problem& p;
+    int columns;   // of C in a tile
+    unsigned number, count;
+    BlockTile tile;
+
+    __device__ __forceinline__ Work(const Problem& p, int columns)
+        : p(p), columns(columns), number(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
+        locate();
+    }
+    __device__ __forceinline__ bool is_left() const { return number < count; }
+    __device__ __forceinline__ bool is_last() const { return number + gridDim.x / CLUSTER >= count; }
+    __device__ __forceinline__ void next() {
+        number += gridDim.x / CLUSTER;
+        if (is_left()) locate();
+    }
+    __device__ __forceinline__ void locate() {
+        tile = tile_of<Numbering::GROUPS>(p, number, BM, columns);
+        tile.row0 += blockIdx.x % CLUSTER * ROWS;
+    }
+};
 
 // A stage and how often it came round: the parity of its barriers' phases.
 struct Turn {
@@ -1001,29 +1029,76 @@ constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the sma
 // Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
 constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;
 
-// x times 2^exponent, rounded once; what is beyond these bounds overflows, or is 0, whatever x is.
+// x times 2^exponent, rounded once; below this bound it is 0, whatever x is, and exponents of rows and columns reach no 2^254.
 __device__ __forceinline__ float times_power(float x, int exponent) {
-    return power_of_two(exponent < -252 ? -252 : exponent > 254 ? 254 : exponent).times(x);
+    return power_of_two(exponent < -252 ? -252 : exponent).times(x);
 }
 
-// Writes the sums of rows `row` and `row` + 8 that mma left in a lane: of every 8 columns of real numbers two, from `col` on, COUNT
-// times. Rows and columns get back the powers of two that they were divided by.
+// 2^exponent, of exponents so near 0 that the product of two such is a float's, too: most are.
+constexpr int NEAR = 63;
+__device__ __forceinline__ bool is_near(int exponent) { return -NEAR <= exponent && exponent <= NEAR; }
+__device__ __forceinline__ float near_power(int exponent) { return __uint_as_float(static_cast<unsigned>(exponent + 127) << 23); }
+
+// The exponents of a warp's columns of C. Of every 8 columns of real numbers, from `first` on, a lane has sums of two, as 7 others
+// do (mma): each reads an eighth of theirs, all at once, and hands them on, two in a word.
 template <int COUNT>
-__device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile, int row, int col, const float* sums,
-                                             const int* of_rows, const int* of_cols) {
-    const int of_row[2] = {row < tile.rows ? of_rows[row] : 0, row + 8 < tile.rows ? of_rows[row + 8] : 0};
+struct ColumnExponents {
+    int own[(COUNT + 7) / 8];
+    bool near = true;
+
+    __device__ __forceinline__ void read(const int* of_cols, int first, int cols, int lane) {
 #pragma unroll
-    for (int j = 0; j < COUNT; ++j) {
-        const int at = (j * 8 + col) / PARTS, next = (j * 8 + col + 1) / PARTS;
-        const int of_col[2] = {at < tile.cols ? of_cols[at] : 0, next < tile.cols ? of_cols[next] : 0};
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const float* const pair = &sums[j * 4 + half * 2];
-            alignas(8) const float scaled[2] = {times_power(pair[0], of_row[half] + of_col[0]),
-                                                times_power(pair[1], of_row[half] + of_col[1])};
-            tile.template write_row<2 / PARTS>(row + half * 8, at, reinterpret_cast<const Number*>(scaled));
+        for (int i = 0; i < (COUNT + 7) / 8; ++i) {
+            const int j = i * 8 + lane / 4, col = first + j * 8 + lane % 4 * 2, left = col / PARTS, right = (col + 1) / PARTS;
+            const int of_left = j < COUNT && left < cols ? of_cols[left] : 0, of_right = j < COUNT && right < cols ? of_cols[right] : 0;
+            own[i] = of_right * 0x10000 + (of_left & 0xffff);
+            near = near && is_near(of_left) && is_near(of_right);
         }
     }
+
+    // Of this lane's columns of eight.
+    __device__ __forceinline__ void of(int eight, int (&two)[2], int lane) const {
+        const int word = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
+        two[0] = static_cast<short>(word);
+        two[1] = word >> 16;
+    }
+};
+
+// Writes the sums of rows `row` and `row` + 8 that mma left in a lane, from column `first` of real numbers on. Rows and columns
+// get back the powers of two that they were divided by. As a rule these are near, and neighbours are written together.
+template <int COUNT>
+__device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile, int row, int first, const float* sums,
+                                             const int* of_rows, const ColumnExponents<COUNT>& of_cols, int lane) {
+    constexpr int TOGETHER = 2 / PARTS;   // elements of C
+    const int of_row[2] = {row < tile.rows ? of_rows[row] : 0, row + 8 < tile.rows ? of_rows[row + 8] : 0};
+    const auto write = [&](auto as_a_rule) {
+#pragma unroll
+        for (int j = 0; j < COUNT; ++j) {
+            const int col = (first + j * 8 + lane % 4 * 2) / PARTS;
+            int of_col[2];
+            of_cols.of(j, of_col, lane);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float* const pair = &sums[j * 4 + half * 2];
+                const int line = row + half * 8;
+                alignas(8) float scaled[2];
+                const auto* const numbers = reinterpret_cast<const Number*>(scaled);
+                if constexpr (decltype(as_a_rule)::value) {
+#pragma unroll
+                    for (int e = 0; e < 2; ++e)
+                        scaled[e] = multiply_add(pair[e], near_power(of_row[half]) * near_power(of_col[e]), -0.0f);
+                    if (line < tile.rows && col < tile.cols) tile.template write_neighbours<TOGETHER>(line, col, numbers);
+                } else {
+#pragma unroll
+                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], of_row[half] + of_col[e]);
+                    tile.template write_row<TOGETHER>(line, col, numbers);
+                }
+            }
+        }
+    };
+    const bool near = __all_sync(0xffffffffu, of_cols.near && is_near(of_row[0]) && is_near(of_row[1]));
+    if (near && tile.is_aligned(TOGETHER * sizeof(TC)) && tile.cols % TOGETHER == 0) write(Constant<true>{});
+    else write(Constant<false>{});
 }
 // split_float32: products in float32 from tensor cores of 16-bit floats, or of tf32 numbers.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of such (split.cu.j2); of complex numbers
@@ -1202,20 +1277,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    begin_stages(tiles.full, tiles.empty, a_map, b_map);
+    Work work(p, BN / PARTS);   // the first tile is found while barriers are initialised
+    begin_stages(tiles.full, tiles.empty);
     Turn turn = {0, 0};
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
-        for (long long number = blockIdx.x / CLUSTER; thread == 0; number += gridDim.x / CLUSTER) {
-            const BlockTile tile = locate_block(p, in_groups(p, number), BM, BN / PARTS);
-            if (!tile.exists) break;
+        for (; thread == 0 && work.is_left(); work.next()) {
+            const BlockTile& tile = work.tile;
             for (int k = 0; k < PARTS * tile.k; k += BK, turn.next()) {
                 Barrier& full = tiles.full[turn.stage];
                 tiles.empty[turn.stage].wait(turn.parity ^ 1);   // the first time round it is
                 full.arrive_and_expect(PIECES * (ROWS + BN) * BK * sizeof(T));
                 for (int piece = 0; piece < PIECES; ++piece) {
                     const int in_a[3] = {0, piece, static_cast<int>(tile.a0)}, in_b[3] = {0, piece, static_cast<int>(tile.b0)};
-                    send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage][piece], a_map, full, tile.row0 + place * ROWS, PARTS * tile.k0 + k,
+                    send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage][piece], a_map, full, tile.row0, PARTS * tile.k0 + k,
                                                 in_a);
                     send_for<B_ALONG_K, PART_B, CLUSTER>(tiles.b[turn.stage][piece] + place * PART_B * BK, b_map, full,
                                                          PARTS * tile.col0 + place * PART_B, PARTS * tile.k0 + k, in_b);
@@ -1225,10 +1300,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         take_registers<REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
-        for (long long number = blockIdx.x / CLUSTER;; number += gridDim.x / CLUSTER) {
-            BlockTile tile = locate_block(p, in_groups(p, number), BM, BN / PARTS);
-            if (!tile.exists) break;
-            tile.row0 += place * ROWS;
+        for (; work.is_left(); work.next()) {
+            const BlockTile& tile = work.tile;
 
             // mainloop
             float sums[BN / 2] = {};
@@ -1265,7 +1338,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const auto c_tile = result_tile<Number>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
             const int* const of_rows = p.of_a->exponent + tile.a0 * p.m + tile.row0;
             const int* const of_cols = p.of_b->exponent + tile.b0 * p.n + tile.col0;
-            write_scaled<BN / 8>(c_tile, warp * 16 + lane / 4, lane % 4 * 2, sums, of_rows, of_cols);
+            ColumnExponents<BN / 8> exponents;
+            exponents.read(of_cols, 0, c_tile.cols, lane);
+            write_scaled(c_tile, warp * 16 + lane / 4, 0, sums, of_rows, exponents, lane);
         }
     }
     leave_together();

@@ -458,8 +458,9 @@ struct Strides {   // in elements; may be negative or zero
 // One batched product, as the host describes it.
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
-    long long group;              // columns of blocks that are numbered together
+    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns,
+    long long tiles;              // and those that are computed, of all slices and products
+    long long group;              // columns of tiles that are numbered together
     long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
     long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
@@ -475,92 +476,104 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
-// How far a product's matrix is from the first one's, in elements.
-__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
-    const long long slow = divide(product, p.batch[2]);
-    const long long i0 = divide(slow, p.batch[1]);
-    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
-           (product - slow * p.batch[2]) * strides.batch[2];
-}
+// A product's place in each dimension of the batch, slowest first.
+struct Place {
+    long long at[3];
 
-// A product's place in each dimension of the batch, as an operand has it: 0 where it is broadcast.
-__device__ __forceinline__ void batch_coordinates(const Problem& p, const Strides& strides, long long product, int (&at)[3]) {
-    const long long slow = divide(product, p.batch[2]), i0 = divide(slow, p.batch[1]);
-    at[0] = strides.batch[0] ? static_cast<int>(i0) : 0;
-    at[1] = strides.batch[1] ? static_cast<int>(slow - i0 * p.batch[1]) : 0;
-    at[2] = strides.batch[2] ? static_cast<int>(product - slow * p.batch[2]) : 0;
+    // How far its matrix is from the first one's, in elements.
+    __device__ __forceinline__ long long offset(const Strides& strides) const {
+        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
+    }
+};
+
+template <class Count>
+__device__ __forceinline__ Place place_of(const Problem& p, Count product) {
+    const Count slow = product / static_cast<Count>(p.batch[2]), i0 = slow / static_cast<Count>(p.batch[1]);
+    return {i0, slow - i0 * static_cast<Count>(p.batch[1]), product - slow * static_cast<Count>(p.batch[2])};
 }
 
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
+    long long k0, k;        // the first step of k and how many it sums: all, or a slice of them; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
+    long long product;      // which one of the batch,
+    Place place;            // and its place there
     bool exists;            // false for the blocks that fill up the grid's last row
-    long long product, k0;  // which product of the batch, and the first step of k
 
     // The tile on the other side of C's diagonal.
-    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists, product, k0}; }
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k0, k, a0, b0, c0, product, place, exists}; }
 };
 
-// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
-__device__ __forceinline__ long long block_number() {
-    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-}
+// The order in which tiles are numbered. COLUMNS: down C's columns, then along its rows. Blocks that run at the same time share a
+// strip of B. GROUPS: along the rows of p.group columns, from row to row, then through the next columns. They share strips of A,
+// too: they read least where they cover as many rows of C as columns. TRIANGLE: tiles on and below C's diagonal alone. Two rows
+// have as many together as there are tiles in a row, the longest with the shortest: one pair after the other.
+// Then come the product's other slices of K, and then the next product.
+enum class Numbering { COLUMNS, GROUPS, TRIANGLE };
 
-// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
-// at the same time share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, long long number, int bm, int bn) {
-    const long long strip = divide(number, p.tiles_m);   // column of tiles, counted through slices and batch
-    long long product = divide(strip, p.tiles_n);
+template <Numbering NUMBERING, class Count>
+__device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int bm, int bn) {
+    const Count rows = static_cast<Count>(p.tiles_m), cols = static_cast<Count>(p.tiles_n);
+    const Count tiles = NUMBERING == Numbering::TRIANGLE ? rows * (rows + 1) / 2 : rows * cols;   // of one product
+    Count product = number / tiles, row, col;
+    const Count index = number - product * tiles;
+    if constexpr (NUMBERING == Numbering::COLUMNS) {
+        col = index / rows;
+        row = index - col * rows;
+    } else if constexpr (NUMBERING == Numbering::GROUPS) {
+        const Count group = static_cast<Count>(p.group), first = index / (rows * group) * group;
+        const Count width = cols - first < group ? cols - first : group, in_group = index - first * rows;
+        row = in_group / width;
+        col = first + in_group - row * width;
+    } else {
+        const Count odd = rows % 2, pair = index / (rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
+        const bool longer = in_pair < rows - pair;
+        row = longer ? rows - 1 - pair : pair - odd;
+        col = longer ? in_pair : in_pair - (rows - pair);
+    }
+
     BlockTile tile = {};
-    tile.row0 = (number - strip * p.tiles_m) * bm;
-    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.row0 = static_cast<long long>(row) * bm;
+    tile.col0 = static_cast<long long>(col) * bn;
     tile.k = p.k;
     if (p.slices > 1) {
-        const long long part = product;
-        product = divide(part, p.slices);
-        const long long slice = part - product * p.slices;
+        const Count slices = static_cast<Count>(p.slices), part = product;
+        product = part / slices;
+        const long long slice = part - product * slices;
         tile.k0 = slice * p.slice_k;
         tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
         tile.c0 = slice * p.slice_c;
     }
-    tile.product = product;
-    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
     if (product > 0) {
-        tile.a0 += batch_offset(p, p.a, product);
-        tile.b0 += batch_offset(p, p.b, product);
-        tile.c0 += batch_offset(p, p.c, product);
+        tile.product = product;
+        tile.place = place_of(p, product);
+        tile.a0 += tile.place.offset(p.a);
+        tile.b0 += tile.place.offset(p.b);
+        tile.c0 += tile.place.offset(p.c);
     }
     return tile;
 }
 
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
-    return locate_block(p, block_number(), bm, bn);
+// How many tiles a launch computes.
+__device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
+    return p.tiles;
 }
 
-// The number in that order of a block that is numbered along the rows of p.group columns of tiles, from row to row, then
-// through the next columns. Blocks that run at the same time so share strips of A, too: they read least where they cover
-// as many rows of C as columns.
-__device__ __forceinline__ long long in_groups(const Problem& p, long long number) {
-    const long long blocks = p.tiles_m * p.tiles_n, index = number - divide(number, blocks) * blocks;   // of one product
-    const long long first = divide(index, p.tiles_m * p.group) * p.group;   // column of tiles
-    const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
-    const long long place = index - first * p.tiles_m, row = divide(place, width);
-    return number - index + (first + place - row * width) * p.tiles_m + row;
+// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ long long block_number() {
+    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
 }
 
-// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
-// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
-__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
-    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
-    const long long product = divide(number, blocks), index = number - product * blocks;
-    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
-    const bool longer = place < size - pair;
-    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
-    return (product * size + col) * size + row;
+// The tile of this number. Divisions of 64 bits are long routines on a GPU: they are for a launch of as many tiles.
+template <Numbering NUMBERING = Numbering::COLUMNS>
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, long long number = block_number()) {
+    BlockTile tile = p.tiles >> 31 ? tile_of<NUMBERING, unsigned long long>(p, number, bm, bn)
+                                   : tile_of<NUMBERING, unsigned>(p, number, bm, bn);
+    tile.exists = number < tiles_to_compute(p);
+    return tile;
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
@@ -920,8 +933,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     auto& As = shared.tiles.As;
     auto& Bs = shared.tiles.Bs;
 
-    const long long number = TRIANGLE ? in_triangle(p, block_number()) : in_groups(p, block_number());
-    const BlockTile block = locate_block(p, number, BM, BN);
+    const BlockTile block = locate_block<TRIANGLE ? Numbering::TRIANGLE : Numbering::GROUPS>(p, BM, BN);
     if (!block.exists) return;   // all of its threads leave: no barrier is left waiting
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
     const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);

@@ -458,8 +458,9 @@ struct Strides {   // in elements; may be negative or zero
 // One batched product, as the host describes it.
 struct Problem {
     long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // blocks that cover C's rows and columns
-    long long group;              // columns of blocks that are numbered together
+    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns,
+    long long tiles;              // and those that are computed, of all slices and products
+    long long group;              // columns of tiles that are numbered together
     long long slices, slice_k;    // parts that K is cut into, each summed by blocks of its own, and steps of k in each
     long long slice_c;            // elements from where one slice's sums are written to where the next's are
     long long batch[3];           // products, slowest first
@@ -475,92 +476,104 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
-// How far a product's matrix is from the first one's, in elements.
-__device__ __forceinline__ long long batch_offset(const Problem& p, const Strides& strides, long long product) {
-    const long long slow = divide(product, p.batch[2]);
-    const long long i0 = divide(slow, p.batch[1]);
-    return i0 * strides.batch[0] + (slow - i0 * p.batch[1]) * strides.batch[1] +
-           (product - slow * p.batch[2]) * strides.batch[2];
-}
+// A product's place in each dimension of the batch, slowest first.
+struct Place {
+    long long at[3];
 
-// A product's place in each dimension of the batch, as an operand has it: 0 where it is broadcast.
-__device__ __forceinline__ void batch_coordinates(const Problem& p, const Strides& strides, long long product, int (&at)[3]) {
-    const long long slow = divide(product, p.batch[2]), i0 = divide(slow, p.batch[1]);
-    at[0] = strides.batch[0] ? static_cast<int>(i0) : 0;
-    at[1] = strides.batch[1] ? static_cast<int>(slow - i0 * p.batch[1]) : 0;
-    at[2] = strides.batch[2] ? static_cast<int>(product - slow * p.batch[2]) : 0;
+    // How far its matrix is from the first one's, in elements.
+    __device__ __forceinline__ long long offset(const Strides& strides) const {
+        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
+    }
+};
+
+template <class Count>
+__device__ __forceinline__ Place place_of(const Problem& p, Count product) {
+    const Count slow = product / static_cast<Count>(p.batch[2]), i0 = slow / static_cast<Count>(p.batch[1]);
+    return {i0, slow - i0 * static_cast<Count>(p.batch[1]), product - slow * static_cast<Count>(p.batch[2])};
 }
 
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long k;            // steps of k that it sums: all, or a slice of them; at most 2^30
+    long long k0, k;        // the first step of k and how many it sums: all, or a slice of them; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
+    long long product;      // which one of the batch,
+    Place place;            // and its place there
     bool exists;            // false for the blocks that fill up the grid's last row
-    long long product, k0;  // which product of the batch, and the first step of k
 
     // The tile on the other side of C's diagonal.
-    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k, a0, b0, c0, exists, product, k0}; }
+    __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k0, k, a0, b0, c0, product, place, exists}; }
 };
 
-// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
-__device__ __forceinline__ long long block_number() {
-    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-}
+// The order in which tiles are numbered. COLUMNS: down C's columns, then along its rows. Blocks that run at the same time share a
+// strip of B. GROUPS: along the rows of p.group columns, from row to row, then through the next columns. They share strips of A,
+// too: they read least where they cover as many rows of C as columns. TRIANGLE: tiles on and below C's diagonal alone. Two rows
+// have as many together as there are tiles in a row, the longest with the shortest: one pair after the other.
+// Then come the product's other slices of K, and then the next product.
+enum class Numbering { COLUMNS, GROUPS, TRIANGLE };
 
-// Blocks are numbered down C's columns, then along its rows, then through the slices of K and the batch: blocks that run
-// at the same time share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, long long number, int bm, int bn) {
-    const long long strip = divide(number, p.tiles_m);   // column of tiles, counted through slices and batch
-    long long product = divide(strip, p.tiles_n);
+template <Numbering NUMBERING, class Count>
+__device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int bm, int bn) {
+    const Count rows = static_cast<Count>(p.tiles_m), cols = static_cast<Count>(p.tiles_n);
+    const Count tiles = NUMBERING == Numbering::TRIANGLE ? rows * (rows + 1) / 2 : rows * cols;   // of one product
+    Count product = number / tiles, row, col;
+    const Count index = number - product * tiles;
+    if constexpr (NUMBERING == Numbering::COLUMNS) {
+        col = index / rows;
+        row = index - col * rows;
+    } else if constexpr (NUMBERING == Numbering::GROUPS) {
+        const Count group = static_cast<Count>(p.group), first = index / (rows * group) * group;
+        const Count width = cols - first < group ? cols - first : group, in_group = index - first * rows;
+        row = in_group / width;
+        col = first + in_group - row * width;
+    } else {
+        const Count odd = rows % 2, pair = index / (rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
+        const bool longer = in_pair < rows - pair;
+        row = longer ? rows - 1 - pair : pair - odd;
+        col = longer ? in_pair : in_pair - (rows - pair);
+    }
+
     BlockTile tile = {};
-    tile.row0 = (number - strip * p.tiles_m) * bm;
-    tile.col0 = (strip - product * p.tiles_n) * bn;
+    tile.row0 = static_cast<long long>(row) * bm;
+    tile.col0 = static_cast<long long>(col) * bn;
     tile.k = p.k;
     if (p.slices > 1) {
-        const long long part = product;
-        product = divide(part, p.slices);
-        const long long slice = part - product * p.slices;
+        const Count slices = static_cast<Count>(p.slices), part = product;
+        product = part / slices;
+        const long long slice = part - product * slices;
         tile.k0 = slice * p.slice_k;
         tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
         tile.c0 = slice * p.slice_c;
     }
-    tile.product = product;
-    tile.exists = product < p.batch[0] * p.batch[1] * p.batch[2];
     if (product > 0) {
-        tile.a0 += batch_offset(p, p.a, product);
-        tile.b0 += batch_offset(p, p.b, product);
-        tile.c0 += batch_offset(p, p.c, product);
+        tile.product = product;
+        tile.place = place_of(p, product);
+        tile.a0 += tile.place.offset(p.a);
+        tile.b0 += tile.place.offset(p.b);
+        tile.c0 += tile.place.offset(p.c);
     }
     return tile;
 }
 
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn) {
-    return locate_block(p, block_number(), bm, bn);
+// How many tiles a launch computes.
+__device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
+    return p.tiles;
 }
 
-// The number in that order of a block that is numbered along the rows of p.group columns of tiles, from row to row, then
-// through the next columns. Blocks that run at the same time so share strips of A, too: they read least where they cover
-// as many rows of C as columns.
-__device__ __forceinline__ long long in_groups(const Problem& p, long long number) {
-    const long long blocks = p.tiles_m * p.tiles_n, index = number - divide(number, blocks) * blocks;   // of one product
-    const long long first = divide(index, p.tiles_m * p.group) * p.group;   // column of tiles
-    const long long width = p.tiles_n - first < p.group ? p.tiles_n - first : p.group;
-    const long long place = index - first * p.tiles_m, row = divide(place, width);
-    return number - index + (first + place - row * width) * p.tiles_m + row;
+// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
+__device__ __forceinline__ long long block_number() {
+    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
 }
 
-// The number in that order of a block, where blocks are numbered through the tiles on and below C's diagonal: rows of tiles
-// that have as many together as there are tiles in a row, the longest with the shortest, one pair after the other.
-__device__ __forceinline__ long long in_triangle(const Problem& p, long long number) {
-    const long long size = p.tiles_m, blocks = size * (size + 1) / 2, odd = size % 2;
-    const long long product = divide(number, blocks), index = number - product * blocks;
-    const long long pair = divide(index, size + 1 - odd), place = index - pair * (size + 1 - odd);
-    const bool longer = place < size - pair;
-    const long long row = longer ? size - 1 - pair : pair - odd, col = longer ? place : place - (size - pair);
-    return (product * size + col) * size + row;
+// The tile of this number. Divisions of 64 bits are long routines on a GPU: they are for a launch of as many tiles.
+template <Numbering NUMBERING = Numbering::COLUMNS>
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, long long number = block_number()) {
+    BlockTile tile = p.tiles >> 31 ? tile_of<NUMBERING, unsigned long long>(p, number, bm, bn)
+                                   : tile_of<NUMBERING, unsigned>(p, number, bm, bn);
+    tile.exists = number < tiles_to_compute(p);
+    return tile;
 }
 
 // How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
@@ -805,9 +818,6 @@ __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_
 
 // ---- tiles from global to shared memory ----
 
-// Before the first copy by a map, so that it need not wait for the map.
-__device__ __forceinline__ void fetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
-
 // Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
 // counts its bytes.
 __device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
@@ -910,13 +920,9 @@ static_assert(BK == LINE, "a step along K is a line");
 static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
 
 // The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
-// every warp that multiplies, in every block, says so. Meanwhile who sends fetches the maps.
-__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES], const TensorMap& a, const TensorMap& b) {
-    if (threadIdx.x == CONSUMERS * WARPGROUP) {
-        fetch_map(a);
-        fetch_map(b);
-    }
-    if (threadIdx.x == 0) {
+// every warp that multiplies, in every block, says so. A warp does this that has nothing else to do.
+__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+    if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
             empty[stage].init(CLUSTER * CONSUMERS * 4);
@@ -931,6 +937,29 @@ __device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&
 __device__ __forceinline__ void leave_together() {
     if (CLUSTER > 1) meet_in_cluster();
 }
+
+// What a block computes: ROWS rows of a tile of C, and then of the next one that no other cluster takes.
+struct Work {
+    const Problem& p;
+    int columns;   // of C in a tile
+    unsigned number, count;
+    BlockTile tile;
+
+    __device__ __forceinline__ Work(const Problem& p, int columns)
+        : p(p), columns(columns), number(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
+        locate();
+    }
+    __device__ __forceinline__ bool is_left() const { return number < count; }
+    __device__ __forceinline__ bool is_last() const { return number + gridDim.x / CLUSTER >= count; }
+    __device__ __forceinline__ void next() {
+        number += gridDim.x / CLUSTER;
+        if (is_left()) locate();
+    }
+    __device__ __forceinline__ void locate() {
+        tile = tile_of<Numbering::GROUPS>(p, number, BM, columns);
+        tile.row0 += blockIdx.x % CLUSTER * ROWS;
+    }
+};
 
 // A stage and how often it came round: the parity of its barriers' phases.
 struct Turn {
@@ -1258,6 +1287,12 @@ __device__ __forceinline__ void multiply_afresh(Accumulator<TA> (&sums)[64], uns
         : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
 }
 __device__ __forceinline__ int row_of(int warp, int row) { return warp * 16 + row; }
+// A product's place in the batch, as an operand's map has it: 0 where it is broadcast.
+__device__ __forceinline__ void in_map(int (&at)[3], const Strides& strides, const Place& place) {
+#pragma unroll
+    for (int i = 0; i < 3; ++i) at[i] = strides.batch[i] ? static_cast<int>(place.at[i]) : 0;
+}
+
 // A row of C on its way out.
 struct Sending {
     TC* to;
@@ -1280,21 +1315,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    begin_stages(tiles.full, tiles.empty, a_map, b_map);
+    Work work(p, BN);   // the first tile is found while barriers are initialised
+    begin_stages(tiles.full, tiles.empty);
     Turn turn = {0, 0};
     if (warpgroup == CONSUMERS) {
         give_registers<OTHERS>();
-        for (long long number = blockIdx.x / CLUSTER; thread == 0; number += gridDim.x / CLUSTER) {
-            const BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
-            if (!tile.exists) break;
+        for (; thread == 0 && work.is_left(); work.next()) {
+            const BlockTile& tile = work.tile;
             int in_a[3], in_b[3];
-            batch_coordinates(p, p.a, tile.product, in_a);
-            batch_coordinates(p, p.b, tile.product, in_b);
+            in_map(in_a, p.a, tile.place);
+            in_map(in_b, p.b, tile.place);
             for (int k = 0; k < tile.k; k += BK, turn.next()) {
                 Barrier& full = tiles.full[turn.stage];
                 tiles.empty[turn.stage].wait(turn.parity ^ 1);   // the first time round it is
                 full.arrive_and_expect((ROWS + BN) * BK * sizeof(T));
-                send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage], a_map, full, tile.row0 + place * ROWS, tile.k0 + k, in_a);
+                send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage], a_map, full, tile.row0, tile.k0 + k, in_a);
                 send_for<B_ALONG_K, PART_B, CLUSTER>(tiles.b[turn.stage] + place * PART_B * BK, b_map, full, tile.col0 + place * PART_B,
                                                      tile.k0 + k, in_b);
             }
@@ -1303,10 +1338,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         take_registers<REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
         Sending row = {};   // that this lane has yet to send
-        for (long long number = blockIdx.x / CLUSTER;; number += gridDim.x / CLUSTER) {
-            BlockTile tile = locate_block(p, in_groups(p, number), BM, BN);
-            if (!tile.exists) break;
-            tile.row0 += place * ROWS;
+        for (; work.is_left(); work.next()) {
+            const BlockTile& tile = work.tile;
 
             // mainloop
             Sum sums[BN / 2] = {};
@@ -1347,11 +1380,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                         }
                     fence_shared();
                     __syncwarp();   // these rows are complete
-                    const int i = row_of(warp, lane), width = c_tile.cols - pass * PART;
-                    if (lane < 16 && i < c_tile.rows && width > 0)
-                        row = {c_tile.data + i * c_tile.row_stride + pass * PART, &rows[lane],
-                               (width < PART ? width : PART) * static_cast<int>(sizeof(TC))};
-                    if (pass + 1 < PASSES) row.send();
+                    const int width = c_tile.cols - pass * PART < PART ? c_tile.cols - pass * PART : PART;
+                    TC* const to = c_tile.data + pass * PART;
+                    if (work.is_last()) {   // nothing is multiplied meanwhile, and the warp itself is done sooner
+                        constexpr int CHUNK = 16 / sizeof(TC), LANES = PART / CHUNK;   // of a row
+                        const int col = lane % LANES * CHUNK;
+#pragma unroll
+                        for (int line = lane / LANES; line < 16; line += 32 / LANES) {
+                            const int i = row_of(warp, line);
+                            if (i < c_tile.rows && col < width)
+                                *reinterpret_cast<int4*>(to + i * c_tile.row_stride + col) =
+                                    *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[line]) + col);
+                        }
+                    } else {
+                        const int i = row_of(warp, lane);
+                        if (lane < 16 && i < c_tile.rows && width > 0)
+                            row = {to + i * c_tile.row_stride, &rows[lane], width * static_cast<int>(sizeof(TC))};
+                        if (pass + 1 < PASSES) row.send();
+                    }
                 }
             } else {
 #pragma unroll

@@ -70,6 +70,19 @@ def test_more_than_65535_batches_of_two_dimensions(variant: str, tile: int | Non
     np.testing.assert_array_equal(result.get(), left @ right)
 
 
+@pytest.mark.parametrize(("variant", "tile"), [("tiled", 8), ("tiny", 4)])
+def test_more_batches_than_31_bits_count(variant: str, tile: int) -> None:
+    need(6.6)
+    batch = BILLIONS + 17
+    x1, x2 = cupy.zeros((batch, 1, 1), np.int8), cupy.full((batch, 1, 1), 2, np.int8)
+    places = [0, 1, BILLIONS - 1, BILLIONS, batch - 1]
+    for number, place in enumerate(places, 3):
+        x1[place] = number
+    result = tiledmm.matmul(x1, x2, variant=variant, tile=tile)
+    assert int(cupy.count_nonzero(result)) == len(places)
+    assert [int(result[place, 0, 0]) for place in places] == [2 * number for number, _ in enumerate(places, 3)]
+
+
 @pytest.mark.parametrize("width", [1, 2, 7, 64, 1000])
 @pytest.mark.parametrize(("variant", "tile"), SMALLEST)
 def test_grids_of_more_than_one_row(

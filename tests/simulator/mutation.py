@@ -105,7 +105,9 @@ KERNELS = (
 _SHARED_PARTS = (
     "__device__ __forceinline__ void copy_async(",
     "__device__ __forceinline__ void wait_for_copies()",
-    "__device__ __forceinline__ long long batch_offset(",
+    "struct Place {",
+    "__device__ __forceinline__ Place place_of(",
+    "__device__ __forceinline__ BlockTile tile_of(",
     "__device__ __forceinline__ BlockTile locate_block(",
     "__device__ __forceinline__ int inside(",
     "struct View {",

@@ -98,7 +98,7 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
         operands.append(pieces.swapaxes(2, 3) if spec.layout[i] == "T" else pieces)
         exponents.append(device.found(launch.findings[i], pieces.shape[1] * rows)[3].reshape(-1, rows))
     words = launch.words
-    strides = words[14:17], words[19:22]  # of A's and B's batches, in matrices
+    strides = words[15:18], words[20:23]  # of A's and B's batches, in matrices
     for number, at in enumerate(np.ndindex(*[1] * (3 - len(sizes)), *sizes)):
         a, b = (int(np.dot(at, each)) for each in strides)
         for i in range(spec.pieces):
