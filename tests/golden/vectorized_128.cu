@@ -475,6 +475,7 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
         return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
     return dividend / divisor;
 }
+__device__ __forceinline__ unsigned divide(unsigned dividend, unsigned divisor) { return dividend / divisor; }
 
 // A product's place in each dimension of the batch, slowest first.
 struct Place {
@@ -488,7 +489,7 @@ struct Place {
 
 template <class Count>
 __device__ __forceinline__ Place place_of(const Problem& p, Count product) {
-    const Count slow = product / static_cast<Count>(p.batch[2]), i0 = slow / static_cast<Count>(p.batch[1]);
+    const Count slow = divide(product, static_cast<Count>(p.batch[2])), i0 = divide(slow, static_cast<Count>(p.batch[1]));
     return {i0, slow - i0 * static_cast<Count>(p.batch[1]), product - slow * static_cast<Count>(p.batch[2])};
 }
 
@@ -516,18 +517,18 @@ template <Numbering NUMBERING, class Count>
 __device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int bm, int bn) {
     const Count rows = static_cast<Count>(p.tiles_m), cols = static_cast<Count>(p.tiles_n);
     const Count tiles = NUMBERING == Numbering::TRIANGLE ? rows * (rows + 1) / 2 : rows * cols;   // of one product
-    Count product = number / tiles, row, col;
+    Count product = divide(number, tiles), row, col;
     const Count index = number - product * tiles;
     if constexpr (NUMBERING == Numbering::COLUMNS) {
-        col = index / rows;
+        col = divide(index, rows);
         row = index - col * rows;
     } else if constexpr (NUMBERING == Numbering::GROUPS) {
-        const Count group = static_cast<Count>(p.group), first = index / (rows * group) * group;
+        const Count group = static_cast<Count>(p.group), first = divide(index, rows * group) * group;
         const Count width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-        row = in_group / width;
+        row = divide(in_group, width);
         col = first + in_group - row * width;
     } else {
-        const Count odd = rows % 2, pair = index / (rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
+        const Count odd = rows % 2, pair = divide(index, rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
         const bool longer = in_pair < rows - pair;
         row = longer ? rows - 1 - pair : pair - odd;
         col = longer ? in_pair : in_pair - (rows - pair);
@@ -539,7 +540,7 @@ __device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int
     tile.k = p.k;
     if (p.slices > 1) {
         const Count slices = static_cast<Count>(p.slices), part = product;
-        product = part / slices;
+        product = divide(part, slices);
         const long long slice = part - product * slices;
         tile.k0 = slice * p.slice_k;
         tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
@@ -567,11 +568,9 @@ __device__ __forceinline__ long long block_number() {
     return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
 }
 
-// The tile of this number. Divisions of 64 bits are long routines on a GPU: they are for a launch of as many tiles.
 template <Numbering NUMBERING = Numbering::COLUMNS>
 __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, long long number = block_number()) {
-    BlockTile tile = p.tiles >> 31 ? tile_of<NUMBERING, unsigned long long>(p, number, bm, bn)
-                                   : tile_of<NUMBERING, unsigned>(p, number, bm, bn);
+    BlockTile tile = tile_of<NUMBERING>(p, number, bm, bn);
     tile.exists = number < tiles_to_compute(p);
     return tile;
 }

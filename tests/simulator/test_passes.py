@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import tiledmm
 from tests.conftest import full_unless
 from tests.strategies import any_bits, np_dtype, small_integers
-from tiledmm import geometry, model, passes, simulator
+from tiledmm import model, simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import find_variant, general_variants
@@ -80,32 +79,6 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
     np.testing.assert_array_equal(
         simulator.matmul(x1, x2, variant="warp_tiled", tile=32, config=config), expected(x1, x2)
     )
-
-
-@pytest.mark.parametrize(
-    ("variant", "tile", "config"),
-    [
-        ("tiled", 8, {"split_k": 3}),
-        ("tiny", 8, {}),
-        ("warp_tiled", 32, {"group": 2}),
-        ("warp_tiled", 32, {"triangle": 1}),
-    ],
-)
-def test_numbers_of_more_than_31_bits(
-    variant: str, tile: int, config: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def of_many(*arguments: Any, **keywords: Any) -> Any:
-        words = geometry.problem_words(*arguments, **keywords)
-        words[5] += 2**31  # tiles in all: kernels number them in 64 bits
-        return words
-
-    monkeypatch.setattr(passes, "problem_words", of_many)
-    # 16 products: blocks of several tiles are full. The last one's other tiles would exist.
-    x1 = small_integers(np.random.default_rng(8), (2, 8, 40, 37), "f4")
-    for x2 in (x1.swapaxes(2, 3), small_integers(np.random.default_rng(9), (8, 37, 50), "f4")):
-        if "triangle" not in config or x2.base is not None:
-            result = simulator.matmul(x1, x2, variant=variant, tile=tile, config=config)
-            np.testing.assert_array_equal(result, expected(x1, x2))
 
 
 @pytest.mark.parametrize(
