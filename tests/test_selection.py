@@ -94,7 +94,7 @@ def test_a_block_may_compute_several_tiles() -> None:
     choice = select("tiny", 8, product(20, 9, 5, batch=7))
     tiles = 3 * 2 * 7
     assert choice.specialization.config.tiles_per_block == 16
-    assert schedule(choice.specialization, choice.product.problem).multiplying.grid == (-(-tiles // 16), 1)
+    assert schedule(choice.specialization, choice.product.problem).multiplying.blocks == -(-tiles // 16)
 
 
 def test_auto_compiles_a_handful_of_kernels() -> None:

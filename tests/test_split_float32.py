@@ -131,7 +131,7 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     for each in (first, second, multiplying, otherwise):
         assert each.words[2] == 1000, "splits() counts two terms a step of k, in every kernel"
     assert list(multiplying.words[:6]) == [1000, 1000, 1000, 4, 8, 32], "256 rows and 128 columns of C a cluster"
-    assert multiplying.grid == (32, 1)
+    assert multiplying.blocks == 32
     text = render(multiplying.specialization)
     for line in ("constexpr int PARTS = 2;", "constexpr int BN = 256;", "constexpr int BK = 64;",
                  "using Number = complex64;", "using T = float16;"):  # fmt: skip

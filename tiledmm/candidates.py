@@ -67,7 +67,7 @@ CANDIDATES = (
     Candidate("tensor_core", 128, (0.7,), 64, {"tf32": 116}),
     Candidate("tensor_core", 64, (0.6,), 200, {"int8": 253}),
     Candidate("tensor_core", 128, (), 600, {"int8": 620}),
-    Candidate("wgmma", 64, (0.9,), 285, {"float16": 650}, across_k=2.0, along_k=2.0),
+    Candidate("wgmma", 64, (0.9,), 300, {"float16": 650}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 128, (), 290, {"float16": 850}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 256, (), 560, {"float16": 900}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 64, (), 215, {"tf32": 190}, across_k=2.0, along_k=2.0),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tiledmm.codegen import Specialization
 from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element
-from tiledmm.geometry import Launch, Scratch, grid_of, problem_words, tiles, tiles_in_all
+from tiledmm.geometry import Launch, Scratch, in_launches, problem_words, tiles, tiles_in_all
 from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SPLIT_BYTES
 from tiledmm.problem import TRANSPOSED, BatchDimension, Problem
 from tiledmm.tensor_tilings import split_across_k, split_along_k
@@ -28,13 +28,13 @@ class Copy:
 
     Attributes:
         operand: A (0) or B (1).
-        launch: What copies it there.
+        launches: What copies it there: one as a rule.
         memory: ``(matrices, lines, neighbours)``, or so many planes of that.
         neighbours: The operand's own; others may be written behind them.
     """
 
     operand: int
-    launch: Launch
+    launches: tuple[Launch, ...]
     memory: Scratch
     neighbours: int
 
@@ -184,14 +184,19 @@ def _copy(
     once, strides = _once(problem, operand, lines * pitch)
     rows = zip(once, strides, problem.batch, strict=True)
     batch = tuple(BatchDimension(size, (each.a, each.b)[operand], 0, stride) for size, stride, each in rows)
-    copied = Problem(*sizes, (*steps, 0, 0, *((1, pitch) if turned else (pitch, 1))), batch, spec.layout, ())
+    # Where the operand's columns are n, a part of these is what B's would be.
+    strides_of_both = *steps, 0, steps[1] if sizes[1] > 1 else 0
+    copied = Problem(*sizes, (*strides_of_both, *((1, pitch) if turned else (pitch, 1))), batch, spec.layout, ())
     planes = (spec.pieces,) if spec.pieces > 1 else ()
     memory = Scratch(f"{what} {'AB'[operand]}", (*planes, math.prod(once), lines, filled), pitch, spec.c)
-    blocks = tiles_in_all(spec.config, copied)
-    words = problem_words(spec.config, copied, slice_c=math.prod(once) * lines * pitch)
-    begins = problem.begins[operand] * spec.a.itemsize, 0
-    launch = Launch(spec, grid_of(blocks), words, ("AB"[operand], memory.name), begins)
-    return Copy(operand, launch, memory, neighbours)
+    launches = []
+    for part in in_launches(spec.config, copied):
+        words = problem_words(spec.config, part, slice_c=math.prod(once) * lines * pitch)
+        begin = problem.begins[operand] + part.begins[0] + part.begins[1]
+        begins = begin * spec.a.itemsize, part.begins[2] * spec.c.itemsize
+        names = "AB"[operand], memory.name
+        launches.append(Launch(spec, tiles_in_all(spec.config, part), words, names, begins))
+    return Copy(operand, tuple(launches), memory, neighbours)
 
 
 def _letter(specialization: Specialization, operand: int) -> str:

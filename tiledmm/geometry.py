@@ -16,8 +16,11 @@ from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
 from tiledmm.tensor_maps import TensorMap
 from tiledmm.variant import Config, Variant
 
-MAX_GRID_X = 2**31 - 1
-MAX_GRID_Y = 65_535
+#: Tiles of a launch, at most: blocks of a grid's row, and kernels number them in 32 bits.
+MOST_TILES = 2**31 - 1
+
+#: Launches that a product takes for having more, at most.
+MOST_LAUNCHES = 65_535
 
 #: Steps of k that a block sums, at most: kernels count them in 32 bits.
 LONGEST_SLICE = 1 << 30
@@ -35,7 +38,7 @@ class Launch:
 
     Attributes:
         specialization: The kernel.
-        grid: Blocks along x and y.
+        blocks: How many.
         words: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), a word a member.
         operands: What its pointers are: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
         begins: Bytes from the first element of each to where the pointer points.
@@ -46,7 +49,7 @@ class Launch:
     """
 
     specialization: Specialization
-    grid: tuple[int, int]
+    blocks: int
     words: np.ndarray[Any, np.dtype[np.int64]]
     operands: tuple[str, ...]
     begins: tuple[int, ...]
@@ -87,7 +90,7 @@ class Schedule:
 
     @property
     def multiplying(self) -> Launch:
-        """The launch that multiplies."""
+        """The launch that multiplies: the first, of more tiles than one can number."""
         return next(each for each in self.launches if len(each.operands) == 3)
 
 
@@ -129,13 +132,18 @@ def products(problem: Problem) -> int:
     return math.prod(dimension.size for dimension in problem.batch)
 
 
-def grid_of(blocks: int) -> tuple[int, int]:
-    """Blocks along x and y, numbered through both dimensions."""
-    x = min(blocks, MAX_GRID_X)
-    y = tiles(blocks, max(x, 1))
-    if y > MAX_GRID_Y:
-        raise ShapeError(f"{blocks} blocks do not fit a grid of {MAX_GRID_X} x {MAX_GRID_Y}; take a larger tile")
-    return x, y
+def in_launches(config: Config, problem: Problem, slices: int = 1) -> list[Problem]:
+    """The parts of a product that a launch each computes: as a rule one, all of it.
+
+    Raises:
+        ShapeError: If there are too many, 1.4e14 tiles.
+    """
+    every = tiles_in_all(config, problem, slices)
+    if every > MOST_TILES * MOST_LAUNCHES:
+        raise ShapeError(f"{every} tiles do not fit {MOST_LAUNCHES} launches of {MOST_TILES}; take a larger tile")
+    if every <= max(MOST_TILES, slices):
+        return [problem]
+    return [part for half in problem.halves(config.bm, config.bn) for part in in_launches(config, half, slices)]
 
 
 def problem_words(

@@ -57,11 +57,11 @@ class _Prepared:
     def __init__(self, launch: Launch, operands: list[tuple[str, int]], findings: int = 0) -> None:
         specialization = launch.specialization
         self.function = raw_kernel(specialization).kernel
-        self.grid: tuple[int, int] = launch.grid
+        self.grid: tuple[int, ...] = (launch.blocks,)
         if specialization.variant.target:  # its blocks stay, and take one tile after the other
             together = specialization.config.cluster
             room = device_model().gpu.sms // together
-            self.grid = min(launch.grid[0] * launch.grid[1], room) * together, 1
+            self.grid = (min(launch.blocks, room) * together,)
         self.block: tuple[int, int] = specialization.block
         self.shared = specialization.dynamic_shared_bytes
         self.words = launch.words
@@ -124,7 +124,7 @@ class Plan:
                     self.findings.append((offsets[memory.name], memory.bytes))
             for each in planned.launches:
                 operands = [
-                    ("scratch", offsets[name]) if name in offsets else (names.get(name, name), begin)
+                    ("scratch", offsets[name] + begin) if name in offsets else (names.get(name, name), begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
                 self.launches.append(_Prepared(each, operands, offsets.get(FINDINGS, 0)))

@@ -28,7 +28,7 @@ from tiledmm.variant import Config, Numbers, Variant
 _H100 = REFERENCE_GPUS["sm_90"]
 
 # Terabytes a second of an H100's memory, of its L2 cache, and of that where the copy engine asks.
-_MEMORY, _L2, _L2_COPIED = 2.75, 5.5, 9.0
+_MEMORY, _L2, _L2_COPIED = 2.75, 5.5, 11.0
 
 # Microseconds: of a launch, and of what the second kernel of a product in slices takes besides.
 _LAUNCH, _SECOND_LAUNCH = 2.2, 3.3

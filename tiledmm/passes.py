@@ -31,7 +31,7 @@ from tiledmm.geometry import (
     Launch,
     Schedule,
     Scratch,
-    grid_of,
+    in_launches,
     problem_words,
     products,
     slice_step,
@@ -59,8 +59,7 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
     """The launches of a product. ``problem``'s outer dimensions are left to the caller.
 
     Raises:
-        ShapeError: If there are more blocks than a grid can hold, 1.4e14, or a kernel that the copy engine serves can
-            count.
+        ShapeError: If there are too many tiles: 1.4e14, or 2^31 for a kernel that splits, or has boxes copied.
     """
     if specialization.variant.in_bytes:
         return _in_bytes(specialization, problem)
@@ -77,7 +76,7 @@ def _schedule(
 ) -> Schedule:
     """The launches of a product whose operands are read in place or packed; or have been split, and have maps."""
     config, kernel = specialization.config, specialization.kernel
-    if specialization.variant.target and not has_coordinates(problem):
+    if (specialization.variant.target or specialization.variant.splits) and not has_coordinates(problem):
         raise ShapeError(
             f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
             "'warp_tiled' takes any size"
@@ -86,14 +85,13 @@ def _schedule(
     names, after = [*sources, "C"], []
     if config.pack_words:
         copies = [packed_words(specialization, problem, operand) for operand in range(2)]
-        before, scratch = [copy.launch for copy in copies], [copy.memory for copy in copies]
+        before, scratch = [each for copy in copies for each in copy.launches], [copy.memory for copy in copies]
         names[:2] = [memory.name for memory in scratch]
         for copy in copies:
             problem = copy.in_place_of(problem, kernel.layout)
         problem = replace(problem, k=copies[0].lines)
     cut = slices_in(config.split_k, problem.k, slice_step(specialization.variant, config))
     slices, _ = cut
-    blocks = tiles(tiles_in_all(config, problem, slices), config.tiles_per_block)
     into, sums = problem, 0
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)
@@ -103,8 +101,8 @@ def _schedule(
         sums = problem.m * pitch * products(problem)
         from_sums = replace(problem, strides=(pitch, 1, *problem.strides[2:]))
         into_c = 0, problem.begins[2] * adding.c.itemsize
-        grid = grid_of(tiles(sums, adding.config.bn))
-        after.append(Launch(adding, grid, problem_words(config, from_sums, cut, sums), (memory.name, "C"), into_c))
+        blocks, words = tiles(sums, adding.config.bn), problem_words(config, from_sums, cut, sums)
+        after.append(Launch(adding, blocks, words, (memory.name, "C"), into_c))
         scratch.append(memory)
         names[2] = memory.name
         into = replace(
@@ -113,11 +111,17 @@ def _schedule(
             begins=(*problem.begins[:2], 0),
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
-    begins = tuple(begin * each.itemsize for begin, each in zip(into.begins, types, strict=True))
     if specialization.variant.target and not maps:
         maps = map_of(into, 0, config, kernel.compute), map_of(into, 1, config, kernel.compute)
-    multiplying = Launch(kernel, grid_of(blocks), problem_words(config, into, cut, sums), tuple(names), begins, maps)
-    return Schedule((*before, multiplying, *after), tuple(scratch))
+    multiplying = []
+    for part in in_launches(config, into, slices):
+        begins = tuple(begin * each.itemsize for begin, each in zip(part.begins, types, strict=True))
+        blocks, words = (
+            tiles(tiles_in_all(config, part, slices), config.tiles_per_block),
+            problem_words(config, part, cut, sums),
+        )
+        multiplying.append(Launch(kernel, blocks, words, tuple(names), begins, maps))
+    return Schedule((*before, *multiplying, *after), tuple(scratch))
 
 
 def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
@@ -137,7 +141,8 @@ def _splitting(specialization: Specialization, problem: Problem) -> Schedule:
         found += -found % 8
     findings = begins[0], begins[1]
     for source, begin, copy in zip(sources, begins, copies, strict=True):
-        before.append(replace(copy.launch, operands=(source, copy.memory.name), findings=(begin, begin)))
+        operands = source, copy.memory.name
+        before += [replace(each, operands=operands, findings=(begin, begin)) for each in copy.launches]
     planned = _of_copies(specialization.packed, problem, copies)
     words = np.append(planned.multiplying.words, [copy.plane for copy in copies])
     multiplying = replace(planned.multiplying, findings=findings, words=words)
@@ -151,7 +156,7 @@ def _in_bytes(specialization: Specialization, problem: Problem) -> Schedule:
     """Splits both operands, integers, into bytes, and multiplies these."""
     copies = [split_bytes(specialization, problem, operand) for operand in range(2)]
     planned = _of_copies(specialization, problem, copies)
-    before, scratch = (copy.launch for copy in copies), (copy.memory for copy in copies)
+    before, scratch = (each for copy in copies for each in copy.launches), (copy.memory for copy in copies)
     return Schedule((*before, *planned.launches), (*scratch, *planned.scratch))
 
 
@@ -200,12 +205,14 @@ def _packing_both(
     Returns:
         The launches, the memory that they fill, what the operands are then, and the problem as it is with these.
     """
-    before, scratch, names = [], [], [*operands]
+    before: list[Launch] = []
+    scratch: list[Scratch] = []
+    names = [*operands]
     layout = specialization.packed.layout
     for operand, packs in enumerate((specialization.config.pack_a, specialization.config.pack_b)):
         if packs:
             copy = packed(specialization, problem, operand)
-            before.append(copy.launch)
+            before += copy.launches
             scratch.append(copy.memory)
             names[operand] = copy.memory.name
             problem = copy.in_place_of(problem, layout)

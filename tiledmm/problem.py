@@ -103,6 +103,23 @@ class Problem:
         begins = a + rows.start * row_a, b + cols.start * col_b, c + rows.start * row_c + cols.start * col_c
         return replace(self, m=len(rows), n=len(cols), begins=begins)
 
+    def halves(self, rows: int, cols: int) -> tuple[Problem, Problem]:
+        """Two parts of a batch; or of a product alone, whole tiles of ``rows`` and ``cols`` in the first."""
+        for i, dimension in enumerate(self.batch):
+            if dimension.size > 1:
+                half, (a, b, c) = dimension.size // 2, self.begins
+                first, second = (
+                    replace(self, batch=(*self.batch[:i], replace(dimension, size=size), *self.batch[i + 1 :]))
+                    for size in (half, dimension.size - half)
+                )
+                begins = a + half * dimension.a, b + half * dimension.b, c + half * dimension.c
+                return first, replace(second, begins=begins)
+        if self.m > rows:
+            cut = self.m // rows // 2 * rows or rows
+            return self.part(range(cut), range(self.n)), self.part(range(cut, self.m), range(self.n))
+        cut = self.n // cols // 2 * cols or cols
+        return self.part(range(self.m), range(cut)), self.part(range(self.m), range(cut, self.n))
+
     def outer_offsets(self) -> Iterator[tuple[int, int, int]]:
         """How far A, B and C are on, in elements, at each step of the outer dimensions."""
         for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):

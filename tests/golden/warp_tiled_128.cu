@@ -475,7 +475,6 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
         return static_cast<unsigned>(dividend) / static_cast<unsigned>(divisor);
     return dividend / divisor;
 }
-__device__ __forceinline__ unsigned divide(unsigned dividend, unsigned divisor) { return dividend / divisor; }
 
 // A product's place in each dimension of the batch, slowest first.
 struct Place {
@@ -487,10 +486,10 @@ struct Place {
     }
 };
 
-template <class Count>
-__device__ __forceinline__ Place place_of(const Problem& p, Count product) {
-    const Count slow = divide(product, static_cast<Count>(p.batch[2])), i0 = divide(slow, static_cast<Count>(p.batch[1]));
-    return {i0, slow - i0 * static_cast<Count>(p.batch[1]), product - slow * static_cast<Count>(p.batch[2])};
+__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+    const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
+    const unsigned slow = product / fast, i0 = slow / middle;
+    return {i0, slow - i0 * middle, product - slow * fast};
 }
 
 // The part of the problem that one block computes.
@@ -498,9 +497,9 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a slice of them; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    long long product;      // which one of the batch,
+    unsigned product;       // which one of the batch,
     Place place;            // and its place there
-    bool exists;            // false for the blocks that fill up the grid's last row
+    bool exists;            // false where a block has room for more tiles, or another kernel computes them
 
     // The tile on the other side of C's diagonal.
     __device__ __forceinline__ BlockTile transposed() const { return {col0, row0, k0, k, a0, b0, c0, product, place, exists}; }
@@ -513,22 +512,23 @@ struct BlockTile {
 // Then come the product's other slices of K, and then the next product.
 enum class Numbering { COLUMNS, GROUPS, TRIANGLE };
 
-template <Numbering NUMBERING, class Count>
-__device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int bm, int bn) {
-    const Count rows = static_cast<Count>(p.tiles_m), cols = static_cast<Count>(p.tiles_n);
-    const Count tiles = NUMBERING == Numbering::TRIANGLE ? rows * (rows + 1) / 2 : rows * cols;   // of one product
-    Count product = divide(number, tiles), row, col;
-    const Count index = number - product * tiles;
+// The tile of this number. A launch has fewer than 2^31.
+template <Numbering NUMBERING>
+__device__ __forceinline__ BlockTile tile_of(const Problem& p, unsigned number, int bm, int bn) {
+    const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n);
+    const unsigned tiles = NUMBERING == Numbering::TRIANGLE ? rows * (rows + 1) / 2 : rows * cols;   // of one product
+    unsigned product = number / tiles, row, col;
+    const unsigned index = number - product * tiles;
     if constexpr (NUMBERING == Numbering::COLUMNS) {
-        col = divide(index, rows);
+        col = index / rows;
         row = index - col * rows;
     } else if constexpr (NUMBERING == Numbering::GROUPS) {
-        const Count group = static_cast<Count>(p.group), first = divide(index, rows * group) * group;
-        const Count width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-        row = divide(in_group, width);
+        const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
+        const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
+        row = in_group / width;
         col = first + in_group - row * width;
     } else {
-        const Count odd = rows % 2, pair = divide(index, rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
+        const unsigned odd = rows % 2, pair = index / (rows + 1 - odd), in_pair = index - pair * (rows + 1 - odd);
         const bool longer = in_pair < rows - pair;
         row = longer ? rows - 1 - pair : pair - odd;
         col = longer ? in_pair : in_pair - (rows - pair);
@@ -539,8 +539,8 @@ __device__ __forceinline__ BlockTile tile_of(const Problem& p, Count number, int
     tile.col0 = static_cast<long long>(col) * bn;
     tile.k = p.k;
     if (p.slices > 1) {
-        const Count slices = static_cast<Count>(p.slices), part = product;
-        product = divide(part, slices);
+        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
+        product = part / slices;
         const long long slice = part - product * slices;
         tile.k0 = slice * p.slice_k;
         tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
@@ -563,13 +563,9 @@ __device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
     return p.tiles;
 }
 
-// The block's number, which spans two grid dimensions: x alone stops at 2^31 - 1.
-__device__ __forceinline__ long long block_number() {
-    return blockIdx.x + static_cast<long long>(gridDim.x) * blockIdx.y;
-}
-
+// This block's tile, or that of another number.
 template <Numbering NUMBERING = Numbering::COLUMNS>
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, long long number = block_number()) {
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
     BlockTile tile = tile_of<NUMBERING>(p, number, bm, bn);
     tile.exists = number < tiles_to_compute(p);
     return tile;

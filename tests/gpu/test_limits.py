@@ -85,11 +85,11 @@ def test_more_batches_than_31_bits_count(variant: str, tile: int) -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 7, 64, 1000])
 @pytest.mark.parametrize(("variant", "tile"), SMALLEST)
-def test_grids_of_more_than_one_row(
+def test_more_tiles_than_a_launch_numbers(
     variant: str, tile: int | None, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Blocks beyond 2^31 - 1 go to a second row of the grid; here already those beyond a few.
-    monkeypatch.setattr(geometry, "MAX_GRID_X", width)
+    # Tiles beyond 2^31 - 1 are another launch's; here already those beyond a few.
+    monkeypatch.setattr(geometry, "MOST_TILES", width)
     monkeypatch.setattr(api, "_plans", {})
     rng = np.random.default_rng(32)
     for batch, m, n in (((), 1, 1), ((), 70, 40), ((3,), 33, 65), ((2, 5, 3), 9, 9)):

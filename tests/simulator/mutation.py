@@ -35,7 +35,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 from rich.console import Console
@@ -44,7 +43,7 @@ from rich.table import Table
 import tiledmm
 from benchmarks.simulator import machine
 from tests.strategies import Layout, lay_out, small_integers
-from tiledmm import geometry, inspection
+from tiledmm import inspection
 from tiledmm.architectures import find_target
 from tiledmm.codegen import specialize
 from tiledmm.errors import CompilationError, MissingDependencyError
@@ -383,9 +382,6 @@ def why(mutant: Mutant, known: Iterable[Known] = EQUIVALENT) -> str | None:
 
 # ---- what they are run on ----
 
-#: A grid's first dimension ends here, so that blocks are numbered through both and some have nothing to do.
-GRID_X = 5
-
 #: Accesses of one thread, several times what the largest product takes.
 MAX_STEPS = 20_000
 
@@ -488,8 +484,7 @@ class Judge:
             with tempfile.TemporaryDirectory() as folder:
                 source = Path(folder) / "mutant.cu"
                 source.write_text(text, encoding="utf-8")
-                with mock.patch.object(geometry, "MAX_GRID_X", GRID_X):
-                    verdict = self._run(kernel, source)
+                verdict = self._run(kernel, source)
             return self._ask_nvrtc(kernel, text) if verdict.status == "survived" else verdict
         finally:
             if text != kernel.text:

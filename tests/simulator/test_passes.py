@@ -10,7 +10,7 @@ import pytest
 import tiledmm
 from tests.conftest import full_unless
 from tests.strategies import any_bits, np_dtype, small_integers
-from tiledmm import model, simulator
+from tiledmm import geometry, model, simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import find_variant, general_variants
@@ -79,6 +79,27 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
     np.testing.assert_array_equal(
         simulator.matmul(x1, x2, variant="warp_tiled", tile=32, config=config), expected(x1, x2)
     )
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "config"),
+    [
+        ("tiled", 8, {"split_k": 3}),
+        ("tiny", 8, {}),
+        ("warp_tiled", 32, {"group": 2, "pack_b": 1}),
+        ("warp_tiled", 64, {"pack_words": 1}),
+    ],
+)
+def test_more_tiles_than_a_launch_numbers(
+    variant: str, tile: int, config: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, kind = np.random.default_rng(8), np.dtype("int8" if "pack_words" in config else "f4")
+    for batch, m, n in (((), 70, 90), ((2, 3), 40, 50)):
+        x1, x2 = small_integers(rng, (*batch, m, 37), kind), small_integers(rng, (*batch[1:], 37, n), kind)
+        for most in (1, 5):
+            monkeypatch.setattr(geometry, "MOST_TILES", most)
+            result = simulator.matmul(x1, x2, variant=variant, tile=tile, config=config)
+            np.testing.assert_array_equal(result, expected(x1, x2))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Device:
         found = [self.addresses[FINDINGS] + begin for begin in launch.findings]
         machine.execute(
             machine.Code.load(path),
-            grid=(*launch.grid, 1),
+            grid=(launch.blocks, 1, 1),
             block=(*spec.block, 1),
             arguments=(
                 *(ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins),

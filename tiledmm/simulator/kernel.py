@@ -119,7 +119,7 @@ class Kernel:
             words = np.append(words, [found.begin + begin for begin in self.launch.findings])
         return machine.execute(
             self.code,
-            grid=(*self.launch.grid, 1),
+            grid=(self.launch.blocks, 1, 1),
             block=(width, height, 1),
             arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), words),
             operands=reached,

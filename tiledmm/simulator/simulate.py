@@ -193,7 +193,7 @@ class _Run:
             target=kernel.target.name,
             sizes=(problem.m, problem.n, problem.k, problem.products),
             element_bytes=kernel.spec.a.itemsize,
-            grid=(*kernel.launch.grid, 1) if outcomes else (0, 0, 0),
+            grid=(kernel.launch.blocks, 1, 1) if outcomes else (0, 0, 0),
             block=(*kernel.spec.block, 1),
             findings=tuple(found),
             barriers=sum(each.barriers for each in done),
