@@ -30,6 +30,7 @@ from tests.strategies import (
     small_integers,
 )
 from tiledmm.casting import can_cast
+from tiledmm.choice import Choice
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     AlignmentError,
@@ -39,7 +40,7 @@ from tiledmm.errors import (
     TiledmmError,
     UnsupportedTypeError,
 )
-from tiledmm.model import H100, Choice
+from tiledmm.model import H100
 from tiledmm.operands import Array, Product, describe, resolve
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS
 

@@ -15,11 +15,12 @@ import tiledmm
 from tests.strategies import PROPERTY, np_dtype
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES
+from tiledmm.choice import Choice
 from tiledmm.codegen import Specialization
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import VARIANTS, find_variant, general_variants
-from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Choice, Model, candidates
+from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model, candidates
 from tiledmm.operands import Array, Product, describe, resolve
 from tiledmm.passes import companions, schedule
 from tiledmm.selection import AUTO, select

@@ -113,12 +113,15 @@ def test_sizes_beyond_its_coordinates() -> None:
     assert select("auto", None, wide).specialization.variant.name != "wgmma"
 
 
-def test_more_tiles_than_its_kernels_count() -> None:
-    many = product(array((2**31, 1, 8), (0, 8, 1)), array((8, 8), (8, 1)))
-    choice = select("wgmma", 64, many)
+@pytest.mark.parametrize(
+    ("variant", "dtype"), [("wgmma", "float16"), ("split_float32", "float32"), ("split_tensor_core", "float32")]
+)
+def test_more_tiles_than_its_kernels_count(variant: str, dtype: str) -> None:
+    many = product(array((2**31, 1, 300), (0, 300, 1), dtype), array((300, 8), (8, 1), dtype))
+    choice = select(variant, 64, many)
     with pytest.raises(ShapeError, match="warp_tiled"):
         schedule(choice.specialization, choice.product.problem)
-    assert select("auto", None, many).specialization.variant.name != "wgmma"
+    assert not select("auto", None, many).specialization.variant.is_limited
 
 
 def test_slices_begin_where_steps_do() -> None:

@@ -11,11 +11,12 @@ import tiledmm
 from tests.test_selection import product
 from tiledmm import simulator, tuned
 from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.choice import Choice
 from tiledmm.codegen import specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant, general_variants, kernel_variants
-from tiledmm.model import H100, Choice, Model
+from tiledmm.model import H100, Model
 from tiledmm.passes import schedule
 from tiledmm.selection import AUTO, PRECISIONS, kernel_of, precision_of, select, with_precision
 

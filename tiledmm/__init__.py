@@ -16,8 +16,9 @@ from tiledmm._version import __version__
 
 if TYPE_CHECKING:
     from tiledmm import errors, simulator
-    from tiledmm.api import explain, kernel, matmul, precompile, source, variants
+    from tiledmm.api import explain, matmul, variants
     from tiledmm.errors import TiledmmError
+    from tiledmm.kernels import kernel, precompile, source
     from tiledmm.registration import register, unregister
     from tiledmm.replacement import replacing
     from tiledmm.simulator.conflicts import explain_conflicts
@@ -43,7 +44,8 @@ __all__ = [
 
 # Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
 _HOMES = {
-    **dict.fromkeys(("explain", "kernel", "matmul", "precompile", "source", "variants"), "tiledmm.api"),
+    **dict.fromkeys(("explain", "matmul", "variants"), "tiledmm.api"),
+    **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.kernels"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tiledmm import codegen, passes
-from tiledmm.candidates import AUTO_KERNELS
-from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
-from tiledmm.errors import ConfigError, MissingDependencyError
+from tiledmm.choice import Choice
+from tiledmm.device import device_module
+from tiledmm.elements import ELEMENTS, SCHEMES
+from tiledmm.errors import ConfigError
 from tiledmm.explanation import Explanation, explanation
 from tiledmm.ladder import VARIANTS, find_variant
-from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Choice, Model
+from tiledmm.model import H100, H100_UNSPLIT
 from tiledmm.operands import Product, begin_together, describe, resolve
 from tiledmm.selection import AUTO, kernel_of, may_split, select, with_precision
 from tiledmm.tuned import table_of
 from tiledmm.variant import Numbers
 
 if TYPE_CHECKING:
-    from tiledmm.compilation import Kernel
+    pass
 
 #: Plans that are kept. The oldest goes first when there are more.
 MAX_PLANS = 4096
@@ -195,131 +193,6 @@ def variants() -> tuple[str, ...]:
     return tuple(VARIANTS)
 
 
-def source(
-    variant: str,
-    *,
-    tile: int | None = None,
-    dtype: Any = None,
-    layout: str = "NN",
-    a_dtype: Any = None,
-    b_dtype: Any = None,
-    out_dtype: Any = None,
-) -> str:
-    """The CUDA C of a kernel. Needs no GPU and no CuPy.
-
-    Args:
-        variant: A variant with a kernel of its own: any but ``"cublas"``.
-        tile: Tile size, or None for the variant's default.
-        dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.
-        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous (the transpose of a
-            row-major matrix), G neither.
-        a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
-
-    Returns:
-        Source that is complete in itself, with an ``extern "C"`` kernel.
-
-    Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If something is not one of what there is.
-    """
-    specialization = codegen.specialize(
-        variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
-    )
-    return codegen.render(specialization.kernel)
-
-
-def kernel(
-    variant: str,
-    *,
-    tile: int | None = None,
-    dtype: Any = None,
-    layout: str = "NN",
-    a_dtype: Any = None,
-    b_dtype: Any = None,
-    out_dtype: Any = None,
-) -> Kernel:
-    """The compiled kernel on the current device: source, RawKernel, registers, shared memory, occupancy.
-
-    Args:
-        variant, tile, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
-
-    Raises:
-        TiledmmError: As ``source``.
-        DeviceError: If there is no GPU; ``tiledmm.inspection`` tells what can be known without one.
-        CompilationError: If it does not compile.
-    """
-    specialization = codegen.specialize(
-        variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
-    )
-    compiled: Kernel = device_module("compilation").compiled(specialization.kernel)
-    return compiled
-
-
-def precompile(
-    variants: str | Iterable[str] = AUTO,
-    *,
-    tiles: Iterable[int] | None = None,
-    dtypes: Any = None,
-    layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
-    progress: Callable[[str], None] | None = None,
-) -> int:
-    """Compiles kernels now, on the current device, so that no call has to later.
-
-    Args:
-        variants: A name or several; ``"auto"`` stands for all that ``auto`` chooses from, in slices of K or not.
-        tiles: Tile sizes; None for all that each variant has.
-        dtypes: A type or several; None for float32, or the first of a variant's own.
-        layouts: Layouts of A and B, see ``source``.
-        progress: Called with each kernel's name before it is compiled.
-
-    Returns:
-        How many kernels are ready.
-
-    Raises:
-        TiledmmError: As ``kernel``.
-    """
-    names = [variants] if isinstance(variants, str) else list(variants)
-    types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
-    sizes = None if tiles is None else list(tiles)
-    pairs = list(layouts)
-    named = {
-        (chosen, codegen.specialize(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
-        for chosen in names
-        for dtype in types
-        for name, tile in (_kernels_of_auto(sizes, dtype) if chosen == AUTO else _kernels_of(chosen, sizes))
-        for layout in pairs
-    }
-    specializations: set[codegen.Specialization] = set()
-    for chosen, spec in named:
-        by_auto = chosen == AUTO
-        specializations |= passes.companions(spec, SPLITS[1:] if by_auto else (), by_auto)
-    compilation = device_module("compilation")
-    for specialization in sorted(specializations, key=lambda each: each.symbol):
-        if progress is not None:
-            progress(specialization.symbol)
-        compilation.raw_kernel(specialization)
-    return len(specializations)
-
-
-def _own_type(name: str, dtype: Any) -> Any:
-    """What a variant takes products in for which a type will do."""
-    return None if dtype is None else find_variant(name).taken_in(compute_element(dtype)).dtype_name
-
-
-def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | None]]:
-    """A variant with each of its tiles, or with those given."""
-    has = find_variant(name).tiles
-    if not has:
-        return [(name, None)]
-    return [(name, tile) for tile in (has if tiles is None else tiles)]
-
-
-def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
-    """What ``auto`` chooses from for a type, on the current device."""
-    model: Model = device_module("launch").device_model()
-    names = {each.name for each in model.kernels_for(compute_element("float32" if dtype is None else dtype))}
-    return [(name, tile) for name, tile in AUTO_KERNELS if (name, tile) in names and (tiles is None or tile in tiles)]
-
-
 class _Baseline:
     """``cupy.matmul`` itself, for ``variant="cublas"``."""
 
@@ -397,17 +270,6 @@ def _keep(key: Any, plan: Any) -> None:
         while len(_plans) >= MAX_PLANS:
             del _plans[next(iter(_plans))]
         _plans[key] = plan
-
-
-def device_module(name: str) -> Any:
-    """A module that needs CuPy, imported when it is first needed."""
-    try:
-        return importlib.import_module(f"tiledmm.{name}")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"this needs CuPy, which does not import here ({error}); "
-            'pip install "tiledmm[cuda12]" (or [cuda13]) on a machine with an NVIDIA GPU'
-        ) from error
 
 
 def _current_device() -> int:

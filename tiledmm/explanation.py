@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledmm.model import Choice, Model
+from tiledmm.choice import Choice
+from tiledmm.model import Model
 from tiledmm.operands import Product
 from tiledmm.selection import measured
 from tiledmm.tuned import Table

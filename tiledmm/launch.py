@@ -15,10 +15,11 @@ import numpy as np
 from cupy.linalg import _product
 
 from tiledmm.architectures import Gpu
+from tiledmm.choice import Choice
 from tiledmm.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
 from tiledmm.geometry import Launch
-from tiledmm.model import Choice, Model, candidates
+from tiledmm.model import Model, candidates
 from tiledmm.passes import FINDINGS, UNFOUND, schedule
 from tiledmm.tensor_maps import ALIGNMENT, TensorMap
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES, Candidate
-from tiledmm.codegen import Specialization
+from tiledmm.choice import Choice, oriented, specialization_of
 from tiledmm.elements import WORDS, Element
 from tiledmm.geometry import slice_step, slices_in, tiles, tiles_of_c
 from tiledmm.ladder import find_variant
@@ -22,7 +22,7 @@ from tiledmm.operands import Product
 from tiledmm.passes import is_short
 from tiledmm.problem import TRANSPOSED, Problem
 from tiledmm.tensor_maps import can_be_mapped, has_coordinates
-from tiledmm.variant import Config, Numbers, Variant
+from tiledmm.variant import Config, Numbers
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]
@@ -72,55 +72,6 @@ _MOST_BLOCKS = 16
 
 # Bytes that the sums of slices may take, and the pieces of operands that are split.
 _MOST_WORKSPACE, _MOST_PIECES = 1 << 27, 1 << 33
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A kernel for a product, and what the model makes of it.
-
-    Attributes:
-        product: The product as the kernel computes it: as it is, or transposed; or a part of it.
-        specialization: The kernel.
-        microseconds: What the model expects, of all parts; None for a kernel that was asked for by name.
-        others: Of a product whose C is cut into parts, what computes the others.
-    """
-
-    product: Product
-    specialization: Specialization
-    microseconds: float | None = None
-    others: tuple[Choice, ...] = ()
-
-    @property
-    def parts(self) -> tuple[Choice, ...]:
-        """All that is computed, this first."""
-        return self, *self.others
-
-    @property
-    def cut(self) -> tuple[int, int] | None:
-        """Rows and columns of the first part; None if there are no others."""
-        return (self.product.problem.m, self.product.problem.n) if self.others else None
-
-    @property
-    def copies(self) -> bool:
-        """Whether operands are packed or mapped before they are multiplied."""
-        specs = [part.specialization for part in self.parts]
-        packs = ("pack_a", "pack_b", "pack_words")
-        return any(spec.variant.target or any(getattr(spec.config, each) for each in packs) for spec in specs)
-
-    def packed(self) -> Choice:
-        """The same kernels, with operands packed first where the copy engine would read them in place."""
-        spec = self.specialization.packing_unless(False, False)
-        return replace(self, specialization=spec, others=tuple(other.packed() for other in self.others))
-
-    def __str__(self) -> str:
-        if not self.others:
-            return str(self.specialization)
-        return "; ".join(f"{_part_of_c(each.product)}: {each.specialization}" for each in self.parts)
-
-
-def _part_of_c(product: Product) -> str:
-    m, n = product.problem.m, product.problem.n
-    return f"{n} x {m} of C" if product.swapped else f"{m} x {n} of C"
 
 
 class Model:
@@ -187,7 +138,7 @@ class Model:
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
             turned = oriented(variant, product)
-            if variant.target and not has_coordinates(product.problem):
+            if variant.is_limited and not has_coordinates(product.problem):
                 continue
             if variant.few_rows and turned.problem.m > _FEW_ROWS:
                 continue
@@ -375,27 +326,6 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
             yield ()
     else:
         yield ()
-
-
-def oriented(variant: Variant, product: Product) -> Product:
-    """A product, or C^T = B^T A^T where its kernels are made for that: for few rows, or for operands that lie so."""
-    problem, compute = product.problem, variant.taken_in(product.compute)
-    if variant.few_rows:
-        return product.transposed() if problem.n < problem.m else product
-
-    def unsuited(layout: str) -> int:
-        return sum(not variant.suits(i, letter, compute) for i, letter in enumerate(layout))
-
-    turned = problem.layout[::-1].translate(TRANSPOSED)
-    return product.transposed() if unsuited(turned) < unsuited(problem.layout) else product
-
-
-def specialization_of(name: str, config: Config, product: Product) -> Specialization:
-    """The kernel of a variant for a product."""
-    variant = find_variant(name)
-    a, b, problem, compute = product.a, product.b, product.problem, variant.taken_in(product.compute)
-    spec = Specialization(variant, config, a, b, compute, product.c, problem.layout)
-    return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
 
 
 def _footprint(problem: Problem, operand: int) -> int:

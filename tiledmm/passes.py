@@ -76,7 +76,7 @@ def _schedule(
 ) -> Schedule:
     """The launches of a product whose operands are read in place or packed; or have been split, and have maps."""
     config, kernel = specialization.config, specialization.kernel
-    if (specialization.variant.target or specialization.variant.splits) and not has_coordinates(problem):
+    if specialization.variant.is_limited and not has_coordinates(problem):
         raise ShapeError(
             f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
             "'warp_tiled' takes any size"

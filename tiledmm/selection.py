@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiledmm.choice import Choice, oriented, specialization_of
 from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.ladder import find_variant, kernel_variants
-from tiledmm.model import H100, Choice, Model, oriented, specialization_of
+from tiledmm.model import H100, Model
 from tiledmm.operands import Product
 from tiledmm.tuned import Table, describe_product
 from tiledmm.variant import Numbers

@@ -10,9 +10,11 @@ from typing import Any
 
 from tiledmm import api, tuned
 from tiledmm.bench.records import Size
+from tiledmm.choice import Choice
+from tiledmm.device import device_module
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
-from tiledmm.model import H100, SPLITS, Choice, Model
+from tiledmm.model import H100, SPLITS, Model
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.variant import Config
 
@@ -65,7 +67,7 @@ def tune(
         (Size(*map(int, shape)), dtype, layout)
         for shape, dtype, layout in itertools.product(list(shapes), list(dtypes), list(layouts))
     ]
-    device = api.device_module("launch")
+    device = device_module("launch")
     from tiledmm.bench.comparison import operand_sets
 
     model = device.device_model()

@@ -152,6 +152,11 @@ class Variant:
         """Whether operands are split into pieces."""
         return bool(self.schemes)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether sizes, and tiles in all, stay below 2^31: where boxes are copied, or findings kept of rows."""
+        return bool(self.target) or self.splits
+
     def config(self, tile: int | None, element: Element, numbers: Numbers | None = None) -> Config:
         """The numbers for a tile and an element type, some of them given.
 

@@ -11,10 +11,10 @@ import tiledmm
 from tests.conftest import full_unless
 from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import geometry, model, simulator
+from tiledmm.choice import Choice
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
 from tiledmm.ladder import find_variant, general_variants
-from tiledmm.model import Choice
 from tiledmm.operands import Product
 
 #: Variants whose C goes by way of shared memory.

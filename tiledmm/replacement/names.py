@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.api import device_module, plan_of
+from tiledmm.api import plan_of
+from tiledmm.device import device_module
 from tiledmm.errors import TiledmmError
 from tiledmm.replacement.products import Products
 

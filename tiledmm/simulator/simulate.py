@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tiledmm import geometry, passes
+from tiledmm.choice import Choice
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
 from tiledmm.ladder import find_variant
-from tiledmm.model import Choice, Model, candidates
+from tiledmm.model import Model, candidates
 from tiledmm.operands import begin_together, describe, resolve
 from tiledmm.problem import Span
 from tiledmm.selection import kernel_of, may_split, select
