@@ -803,7 +803,7 @@ constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // those would spill
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
 // clang-format on
-constexpr bool SPILLS = SAME<T, tf32> && ORDER_B == Order::ROWS && __CUDA_ARCH__ == 900;   // words of B come one by one
+constexpr bool SPILLS = SAME<T, tf32> && ORDER_B == Order::ROWS;   // with so few registers: words of B come one by one
 constexpr int BLOCKS = SPILLS ? 1 : __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 has registers for this, too
 
 // Tensor cores: a warp multiplies small matrices that lie spread over its lanes' registers. All 32 lanes take part. Inline
