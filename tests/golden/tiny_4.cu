@@ -535,8 +535,6 @@ __device__ __forceinline__ BlockTile tile_of(const Problem& p, unsigned number, 
     }
 
     BlockTile tile = {};
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     tile.k = p.k;
     if (p.slices > 1) {
         const unsigned slices = static_cast<unsigned>(p.slices), part = product;
@@ -555,6 +553,8 @@ __device__ __forceinline__ BlockTile tile_of(const Problem& p, unsigned number, 
         tile.b0 += tile.place.offset(p.b);
         tile.c0 += tile.place.offset(p.c);
     }
+    tile.row0 = static_cast<long long>(row) * bm;
+    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
