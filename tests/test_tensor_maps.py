@@ -124,6 +124,21 @@ def test_more_tiles_than_its_kernels_count(variant: str, dtype: str) -> None:
     assert not select("auto", None, many).specialization.variant.is_limited
 
 
+def test_slices_are_counted_too() -> None:
+    many = product(array((2**30, 1, 300), (0, 300, 1)), array((300, 8), (8, 1)))
+    schedule((one := select("wgmma", 64, many)).specialization, one.product.problem)
+    four = select("wgmma", 64, many, {"split_k": 4})
+    with pytest.raises(ShapeError, match="warp_tiled"):
+        schedule(four.specialization, four.product.problem)
+
+
+def test_pieces_of_complex_numbers_are_counted_as_real_ones() -> None:
+    x1, x2 = array((8, 300), (300, 1), "complex64"), array((300, 2**30), (2**30, 1), "complex64")
+    choice = select("split_float32", 64, product(x1, x2))
+    with pytest.raises(ShapeError, match="warp_tiled"):
+        schedule(choice.specialization, choice.product.problem)
+
+
 def test_slices_begin_where_steps_do() -> None:
     choice = select("wgmma", 64, product(array((64, 1000), (1000, 1)), array((1000, 64), (64, 1))), {"split_k": 7})
     words = schedule(choice.specialization, choice.product.problem).multiplying.words

@@ -28,6 +28,7 @@ from tiledmm.copies import (
 from tiledmm.elements import ELEMENTS, WORDS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.geometry import (
+    MOST_TILES,
     Launch,
     Schedule,
     Scratch,
@@ -76,11 +77,6 @@ def _schedule(
 ) -> Schedule:
     """The launches of a product whose operands are read in place or packed; or have been split, and have maps."""
     config, kernel = specialization.config, specialization.kernel
-    if specialization.variant.is_limited and not has_coordinates(problem):
-        raise ShapeError(
-            f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
-            "'warp_tiled' takes any size"
-        )
     before, scratch, sources, problem = _packing_both(specialization, problem, operands)
     names, after = [*sources, "C"], []
     if config.pack_words:
@@ -92,6 +88,12 @@ def _schedule(
         problem = replace(problem, k=copies[0].lines)
     cut = slices_in(config.split_k, problem.k, slice_step(specialization.variant, config))
     slices, _ = cut
+    countable = has_coordinates(problem) and tiles_in_all(config, problem, slices) <= MOST_TILES
+    if specialization.variant.is_limited and not countable:  # its maps and findings are of all of the product
+        raise ShapeError(
+            f"{specialization.variant.name!r} counts to 2^31 - 1: elements in each direction, and tiles; "
+            "'warp_tiled' takes any size"
+        )
     into, sums = problem, 0
     if slices > 1:
         kernel, adding = in_slices(specialization, slices)
@@ -116,10 +118,8 @@ def _schedule(
     multiplying = []
     for part in in_launches(config, into, slices):
         begins = tuple(begin * each.itemsize for begin, each in zip(part.begins, types, strict=True))
-        blocks, words = (
-            tiles(tiles_in_all(config, part, slices), config.tiles_per_block),
-            problem_words(config, part, cut, sums),
-        )
+        blocks = tiles(tiles_in_all(config, part, slices), config.tiles_per_block)
+        words = problem_words(config, part, cut, sums)
         multiplying.append(Launch(kernel, blocks, words, tuple(names), begins, maps))
     return Schedule((*before, *multiplying, *after), tuple(scratch))
 

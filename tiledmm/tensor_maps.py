@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.elements import TF32, Element
-from tiledmm.errors import DeviceError
+from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, Problem
 from tiledmm.variant import Config
 
@@ -117,8 +117,13 @@ def map_of_pieces(
         layout: Of A's and B's pieces.
         sizes: How many pieces, matrices of each, lines of each matrix and elements of a line.
         pitch: Elements from a line to the next.
+
+    Raises:
+        ShapeError: If a size does not fit the copy engine's coordinates: a complex number is two real ones.
     """
     pieces, matrices, lines, neighbours = sizes
+    if max(sizes) >= _LARGEST_SIZE:
+        raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
     steps = pitch, lines * pitch, matrices * lines * pitch
     box = _box(layout[operand] == "NT"[operand], operand, config, element)
     strides = (*(step * element.itemsize for step in steps), _LINE)
