@@ -1,7 +1,7 @@
 """How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
 
 Times the kernels that ``auto`` considers for products from small to large, square to thin, each with the slices of K
-that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/selection.py`` were read
+that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/model.py`` were read
 off these results. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
 

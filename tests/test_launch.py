@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +18,7 @@ from tiledmm.operands import describe, resolve
 from tiledmm.passes import UNFOUND
 from tiledmm.selection import select
 
-SCRATCH = 0x100000
+SCRATCH, GRAPHS_OWN = 0x100000, 0x200000
 
 
 @pytest.fixture
@@ -35,19 +33,29 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         seen.append(("encode", pointer))
         return np.zeros(128, np.uint8).view("V128")
 
-    @contextlib.contextmanager
-    def borrowed(size: int) -> Iterator[int]:
-        yield SCRATCH if size else 0
-
     monkeypatch.setattr(launch, "raw_kernel", raw_kernel)
     monkeypatch.setattr(launch, "device_model", lambda splits=True: H100)
     monkeypatch.setattr(launch, "current_device", lambda: 0)
-    monkeypatch.setattr(launch, "_borrowed", borrowed)
-    monkeypatch.setattr(launch, "_by_value", lambda array: array)
+    monkeypatch.setattr(
+        launch, "_by_value", lambda array: array if array.size > 1 or array.dtype.kind == "V" else array[0]
+    )
     monkeypatch.setattr(tensor_maps.TensorMap, "encode", encode)
-    memset = SimpleNamespace(memsetAsync=lambda *call: seen.append(("fill", *call)), setDevice=lambda device: None)
-    stream = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=7), runtime=memset)
-    monkeypatch.setattr(launch, "cupy", SimpleNamespace(cuda=stream))
+
+    def allocate(size: int, stream: int) -> int:
+        seen.append(("allocate", size, stream))
+        return GRAPHS_OWN
+
+    runtime = SimpleNamespace(
+        memsetAsync=lambda *call: seen.append(("fill", *call)),
+        mallocAsync=allocate,
+        freeAsync=lambda *call: seen.append(("free", *call)),
+        setDevice=lambda device: None,
+    )
+    stream = SimpleNamespace(ptr=7, is_capturing=lambda: False)
+    cuda = SimpleNamespace(
+        get_current_stream=lambda: stream, alloc=lambda size: SimpleNamespace(ptr=SCRATCH), runtime=runtime
+    )
+    monkeypatch.setattr(launch, "cupy", SimpleNamespace(cuda=cuda))
     launch._map_argument.cache_clear()
     return seen
 
@@ -55,15 +63,21 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def array(shape: tuple[int, ...], dtype: str, pointer: int) -> Any:
     made = np.empty(shape, dtype)
     return SimpleNamespace(
-        shape=shape, dtype=made.dtype, strides=made.strides, data=SimpleNamespace(ptr=pointer), size=made.size
+        shape=shape,
+        dtype=made.dtype,
+        strides=made.strides,
+        itemsize=made.itemsize,
+        data=SimpleNamespace(ptr=pointer),
+        size=made.size,
     )
 
 
-def run(variant: str, dtype: str, times: int = 1, **numbers: int) -> launch.Plan:
+def run(variant: str, dtype: str, times: int = 1, begins: tuple[int, int] = (0, 0), **numbers: int) -> launch.Plan:
     x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
     plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2)), numbers or None))
     for _ in range(times):
-        first, second = array((512, 600), dtype, 1 << 24), array((600, 512), dtype, 2 << 24)
+        first = array((512, 600), dtype, (1 << 24) + begins[0])
+        second = array((600, 512), dtype, (2 << 24) + begins[1])
         plan.run(first, second, array((512, 512), dtype, 3 << 24))
     return plan
 
@@ -71,7 +85,7 @@ def run(variant: str, dtype: str, times: int = 1, **numbers: int) -> launch.Plan
 def test_a_split_product_is_sent_in_order_with_the_addresses_of_what_is_found(sent: list[tuple[Any, ...]]) -> None:
     plan = run("split_float32", "float32")
     names = [each[0] for each in sent]
-    assert names == ["fill", "split", "split", "encode", "encode", "split_float32", "warp_tiled"]
+    assert names == ["fill", "encode", "encode", "split", "split", "split_float32", "warp_tiled"]
     ((begin, size),) = plan.findings
     assert sent[0][1:] == (SCRATCH + begin, UNFOUND, size, 7), "before anything is found, on the same stream"
     of_a, of_b = sent[5][3][-1][-2:]
@@ -125,3 +139,19 @@ def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:
     assert multiplying[3][2] == adding[3][0] == SCRATCH
     assert adding[3][1] == 3 << 24
     assert plan.scratch_bytes >= 3 * 512 * 512 * 4
+
+
+def test_a_graph_that_is_captured_has_scratch_memory_of_its_own(
+    sent: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.cupy.cuda.get_current_stream(), "is_capturing", lambda: True)
+    plan = run("warp_tiled", "float32", split_k=3)
+    assert [each[0] for each in sent] == ["allocate", "warp_tiled", "sum_slices", "free"]
+    assert sent[0][1:] == (plan.scratch_bytes, 7)
+    assert sent[1][3][2] == sent[2][3][0] == GRAPHS_OWN
+    assert sent[3][1:] == (GRAPHS_OWN, 7)
+
+
+def test_what_the_copy_engine_cannot_read_is_packed(sent: list[tuple[Any, ...]]) -> None:
+    run("wgmma", "float16", begins=(2, 0))
+    assert [each[0] for each in sent] == ["encode", "encode", "pack", "pack", "wgmma"]

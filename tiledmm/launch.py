@@ -5,10 +5,8 @@ A plan does everything once that does not depend on where the data lies.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
@@ -32,12 +30,17 @@ current_device = cupy.cuda.runtime.getDevice
 # Where arrays in scratch memory begin.
 _ALIGNMENT = 512
 
-# Places of scratch memory for which a launch keeps its arguments.
-_PLACES = 16
+# What a launch's pointers may point into, by number.
+_X1, _X2, _OUT, _SCRATCH = range(4)
 
-# RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch).
-# A wrapper made once serves as well; it is not a documented name, so a CuPy without it gets the array.
+# RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch);
+# pointers it converts one by one. A wrapper made once serves as well; it is not a documented name, so a CuPy without it
+# gets the array.
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
+
+
+# Of x1, x2, the result and scratch memory.
+_Addresses: TypeAlias = tuple[int, int, int, int]
 
 
 def _by_value(array: Any) -> Any:
@@ -48,14 +51,14 @@ class _Prepared:
     """A launch of a plan: kernel, grid, block and sizes.
 
     Attributes:
-        operands: Of each of its pointers, the array by name and how many bytes in.
+        operands: Of each of its pointers, the array by number and how many bytes in.
         maps: Of A and B, if the copy engine is to find them.
         findings: Bytes into scratch memory at which it finds what was found of each operand, if it asks.
     """
 
-    __slots__ = ("_placed", "block", "findings", "function", "grid", "maps", "operands", "shared", "sizes", "words")
+    __slots__ = ("block", "findings", "function", "grid", "maps", "operands", "shared", "sizes", "words")
 
-    def __init__(self, launch: Launch, operands: list[tuple[str, int]], findings: int = 0) -> None:
+    def __init__(self, launch: Launch, operands: list[tuple[int, int]], findings: int = 0) -> None:
         specialization = launch.specialization
         self.function = raw_kernel(specialization).kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
@@ -68,27 +71,19 @@ class _Prepared:
         self.words = launch.words
         self.findings = [findings + begin for begin in launch.findings]
         self.sizes: Any = _by_value(launch.words)
-        self._placed: dict[int, Any] = {}  # the same with addresses of findings, by that of the scratch memory
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
 
-    def __call__(self, addresses: dict[str, int]) -> None:
-        """Launches it on arrays that begin there."""
-        arguments: list[Any] = [addresses[name] + begin for name, begin in self.operands]
+    def arguments(self, addresses: _Addresses) -> tuple[Any, ...]:
+        """What the kernel takes where the arrays begin there."""
+        pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
+        arguments = [_by_value(pointers[i : i + 1]) for i in range(len(pointers))]
         for i, each in enumerate(self.maps):
-            arguments[i] = _map_argument(each, arguments[i])
-        sizes = self._sizes(addresses["scratch"]) if self.findings else self.sizes
-        self.function(self.grid, self.block, (*arguments, sizes), self.shared)
-
-    def _sizes(self, scratch: int) -> Any:
-        """The sizes, with the addresses of what is found; CuPy's pool mostly hands out the same memory again."""
-        sizes = self._placed.get(scratch)
-        if sizes is None:
-            if len(self._placed) >= _PLACES:
-                self._placed.clear()
-            words = [*self.words, *(scratch + begin for begin in self.findings)]
-            sizes = self._placed[scratch] = _by_value(np.array(words, np.int64))
-        return sizes
+            arguments[i] = _map_argument(each, int(pointers[i]))
+        if not self.findings:
+            return (*arguments, self.sizes)
+        found = [addresses[_SCRATCH] + begin for begin in self.findings]
+        return (*arguments, _by_value(np.array([*self.words, *found], np.int64)))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -101,22 +96,29 @@ def _map_argument(described: TensorMap, pointer: int) -> Any:
 class Plan:
     """One product on one device, ready to be launched on any arrays that are described alike."""
 
-    __slots__ = ("_packing", "alignment", "choice", "findings", "launches", "mapped", "product", "scratch_bytes")
+    __slots__ = (
+        "_aligned", "_is_empty", "_packing", "_spans",
+        "alignment", "choice", "findings", "launches", "product", "scratch_bytes",
+    )  # fmt: skip
 
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
-        self.product = choice.product
-        self.alignment = max(each.itemsize for each in (self.product.a, self.product.b, self.product.c)) - 1
+        self.product = product = choice.product
+        self.alignment = max(each.itemsize for each in (product.a, product.b, product.c)) - 1
         self.launches: list[_Prepared] = []  # none if there is nothing to multiply
         self.scratch_bytes = 0
-        self.mapped: set[str] = set()  # what the copy engine reads in place
         self.findings: list[tuple[int, int]] = []  # begin and bytes of what is to be filled with UNFOUND
+        self._is_empty = product.problem.is_empty
+        self._spans = [(span.start, span.stop) for span in product.spans]
+        self._aligned = [0, 0]  # bits of x1's and x2's address that are 0, or the copy engine cannot read them in place
         self._packing: Plan | None = None
-        if self.product.problem.is_empty or (self.product.problem.k == 0 and choice.copies):
+        if self._is_empty or (product.problem.k == 0 and choice.copies):
             return
         for part in choice.parts:
             planned = schedule(part.specialization, part.product.problem)
-            names = {"A": "x2", "B": "x1"} if part.product.swapped else {"A": "x1", "B": "x2"}
+            arrays = {"A": _X1, "B": _X2, "C": _OUT}
+            if part.product.swapped:
+                arrays |= {"A": _X2, "B": _X1}
             offsets = {}
             for memory in planned.scratch:
                 offsets[memory.name] = self.scratch_bytes
@@ -125,11 +127,13 @@ class Plan:
                     self.findings.append((offsets[memory.name], memory.bytes))
             for each in planned.launches:
                 operands = [
-                    ("scratch", offsets[name] + begin) if name in offsets else (names.get(name, name), begin)
+                    (_SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
                 self.launches.append(_Prepared(each, operands, offsets.get(FINDINGS, 0)))
-                self.mapped.update(names[name] for name in ("A", "B") if each.maps and name in each.operands)
+                for name in ("A", "B"):
+                    if each.maps and name in each.operands:
+                        self._aligned[arrays[name]] = ALIGNMENT - 1
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         """Computes the product.
@@ -141,28 +145,29 @@ class Plan:
         Returns:
             ``out``, or the new array.
         """
-        product = self.product
-        if self.mapped and any(x.data.ptr % ALIGNMENT for name, x in (("x1", x1), ("x2", x2)) if name in self.mapped):
+        product, first, second = self.product, x1.data.ptr, x2.data.ptr
+        if first & self._aligned[_X1] or second & self._aligned[_X2]:
             return self._packed().run(x1, x2, out)
         if out is None:
             result = cupy.ndarray(product.shape, product.result_type, order=product.order)
-        elif self.launches and self._overlaps(x1, x2, out):
+        elif self.launches and self._overlaps(first, second, out.data.ptr):
             result = self._apart(out)
         else:
             result = out
-        if product.problem.is_empty:
+        if self._is_empty:
             return result
-        if (x1.data.ptr | x2.data.ptr | result.data.ptr) & self.alignment:
+        third = result.data.ptr
+        if (first | second | third) & self.alignment:
             self._check_alignment(x1, x2, result)
         if not self.launches:
             result.fill(0)  # sums of nothing
         elif product.problem.outer:
             for a, b, c in product.problem.outer_offsets():
-                steps = (b, a, c) if product.swapped else (a, b, c)
-                pairs = zip((x1, x2, result), steps, strict=True)
-                self._launch(*(x.data.ptr + step * x.dtype.itemsize for x, step in pairs))
+                if product.swapped:
+                    a, b = b, a
+                self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize)
         elif len(self.launches) > 1 or self.launches[0].maps:
-            self._launch(x1.data.ptr, x2.data.ptr, result.data.ptr)
+            self._launch(first, second, third)
         else:
             left, right = (x2, x1) if product.swapped else (x1, x2)
             only = self.launches[0]
@@ -179,22 +184,34 @@ class Plan:
         return self._packing
 
     def _launch(self, x1: int, x2: int, out: int) -> None:
-        """All kernels of a product, on memory that begins at these addresses."""
-        with _borrowed(self.scratch_bytes) as scratch:
-            addresses = {"x1": x1, "x2": x2, "C": out, "scratch": scratch}
-            for begin, size in self.findings:
-                cupy.cuda.runtime.memsetAsync(scratch + begin, UNFOUND, size, cupy.cuda.get_current_stream().ptr)
-            for each in self.launches:
-                each(addresses)
+        """All kernels of a product, on memory that begins at these addresses.
 
-    def _overlaps(self, x1: Any, x2: Any, out: Any) -> bool:
+        Scratch memory is from CuPy's pool, which hands it out again to what comes later on the same stream. A graph
+        that is being captured is launched any time later: there it is the graph's own.
+        """
+        if not self.scratch_bytes:
+            self._send((x1, x2, out, 0))
+            return
+        stream = cupy.cuda.get_current_stream()
+        if not stream.is_capturing():
+            memory = cupy.cuda.alloc(self.scratch_bytes)  # held until all is launched
+            self._send((x1, x2, out, memory.ptr), stream)
+            return
+        scratch: int = cupy.cuda.runtime.mallocAsync(self.scratch_bytes, stream.ptr)
+        self._send((x1, x2, out, scratch), stream)
+        cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
+
+    def _send(self, addresses: _Addresses, stream: Any = None) -> None:
+        for begin, size in self.findings:
+            cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, UNFOUND, size, stream.ptr)
+        for each, arguments in zip(self.launches, _arguments(self, addresses), strict=True):
+            each.function(each.grid, each.block, arguments, each.shared)
+
+    def _overlaps(self, x1: int, x2: int, out: int) -> bool:
         """Whether ``out`` may share memory with an operand, judged by the stretch of memory that each spans."""
-        spans = self.product.spans
-        start, stop = (out.data.ptr + edge for edge in (spans[2].start, spans[2].stop))
-        return any(
-            x.data.ptr + span.start < stop and start < x.data.ptr + span.stop
-            for x, span in zip((x1, x2), spans, strict=False)
-        )
+        first, second, third = self._spans
+        start, stop = out + third[0], out + third[1]
+        return (x1 + first[0] < stop and start < x1 + first[1]) or (x2 + second[0] < stop and start < x2 + second[1])
 
     def _apart(self, out: Any) -> Any:
         """An array like ``out``, strides and all, in memory of its own."""
@@ -211,24 +228,10 @@ class Plan:
                 )
 
 
-@contextlib.contextmanager
-def _borrowed(size: int) -> Iterator[int]:
-    """The address of memory for what is launched meanwhile on the current stream.
-
-    From CuPy's pool, which hands it out again to what comes later on that stream. A graph that is being captured is
-    launched any time later: there the memory is the graph's own.
-    """
-    if not size:
-        yield 0
-        return
-    stream = cupy.cuda.get_current_stream()
-    if not stream.is_capturing():
-        memory = cupy.cuda.alloc(size)
-        yield memory.ptr
-        return
-    pointer: int = cupy.cuda.runtime.mallocAsync(size, stream.ptr)
-    yield pointer
-    cupy.cuda.runtime.freeAsync(pointer, stream.ptr)
+@functools.lru_cache(maxsize=4096)
+def _arguments(plan: Plan, addresses: _Addresses) -> list[tuple[Any, ...]]:
+    """What each of a plan's kernels takes. Made once: CuPy's pool mostly hands out the same memory again."""
+    return [each.arguments(addresses) for each in plan.launches]
 
 
 def device_model(splits: bool = True) -> Model:

@@ -41,11 +41,16 @@ _PACKING, _NARROW = 2.4, 0.93
 _PACKING_WORDS = 0.7
 
 # Microseconds of the other launches of a product whose operands are split, two that split and one that does nothing;
-# and terabytes a second, read and written, at which they are split.
-_SPLITTING, _SPLITTING_RATE = 12.0, 2.0
+# and that the host takes to send for all of them, which a loop of such calls takes at least.
+_SPLITTING, _SPLITTING_CALL = 10.0, 30.0
 
-# Microseconds that the host takes to send for all of that, and a loop of such calls at least.
-_SPLITTING_CALL = 75.0
+# Terabytes a second, read and written, at which rows of A and columns of B are split, by how they lie: along k (N),
+# across it (T), or neither (G). Across it a block splits 32 lines from end to end: with few of these an SM has no more
+# than twice its share of the rate, and there are microseconds before the first and after the last.
+_SPLITTING_RATE, _LINES_ACROSS, _ACROSS = {"N": 2.6, "T": 1.95, "G": 2.0}, 32, 4.0
+
+# The same of operands that are split into bytes.
+_SPLITTING_BYTES = 2.0
 
 # Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
 # written where these are not neighbours.
@@ -202,6 +207,17 @@ class Model:
         )
         yield from itertools.takewhile(lambda split: split <= most, SPLITS[1:])
 
+    def _splitting(self, problem: Problem, operand: int, size: int, parts: int = 1) -> float:
+        """Microseconds in which A (0) or B (1) of so many bytes is split, into ``parts`` times as many pieces."""
+        letter = problem.layout[operand]
+        if operand:
+            letter = letter.translate(TRANSPOSED)
+        time = (1 + parts) * size / _SPLITTING_RATE[letter] / self._memory / 1e6
+        if letter != "T":
+            return time
+        lines = _footprint(problem, operand) // problem.k * parts
+        return _ACROSS + time / min(1.0, 2 * tiles(max(lines, 1), _LINES_ACROSS) / self.gpu.sms)
+
     def _expected(
         self, candidate: Candidate, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
@@ -225,10 +241,11 @@ class Model:
             letters = ("N" if "pack_a" in packs else letters[0]) + (packed_b if "pack_b" in packs else letters[1])
         elif variant.in_bytes:
             launches += 2 * _LAUNCH
-            packing = 2 * (a_bytes + b_bytes) / _SPLITTING_RATE
+            packing = 2 * (a_bytes + b_bytes) / _SPLITTING_BYTES
         elif variant.splits:
-            launches += _SPLITTING
-            packing = (2 * a_bytes + b_bytes + compute.parts * b_bytes) / _SPLITTING_RATE
+            launches += (
+                _SPLITTING + self._splitting(problem, 0, a_bytes) + self._splitting(problem, 1, b_bytes, compute.parts)
+            )
             b_bytes *= compute.parts  # a complex number is two by two pieces of B
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW

@@ -806,11 +806,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < TM; ++i) read_neighbours(a_view, wide_a, i, frag_a[i]);
 #pragma unroll
-        for (int i = 0; i < TM; ++i)
+        for (int v = 0; v < V; ++v)
 #pragma unroll
-            for (int j = 0; j < TN; ++j)
+            for (int i = 0; i < TM; ++i)
 #pragma unroll
-                for (int v = 0; v < V; ++v) acc[i][j] = multiply_add(frag_a[i][v], frag_b[j][v], acc[i][j]);
+                for (int j = 0; j < TN; ++j) acc[i][j] = multiply_add(frag_a[i][v], frag_b[j][v], acc[i][j]);
         a_view.move(0, BK);
         b_view.move(0, BK);
     }
