@@ -144,10 +144,12 @@ def plain(ndim: int) -> Layout:
     return Layout(tuple(range(ndim)), (1,) * ndim, (0,) * ndim)
 
 
-def tight(letter: str) -> Layout:
-    """A matrix of layout N or T, without gaps, or G."""
-    memory = (1, 0) if letter == "T" else (0, 1)
-    return Layout(memory, (2, -2) if letter == "G" else (1, 1), (0, 0))
+def tight(letter: str, batch: int = 0) -> Layout:
+    """A matrix of layout N or T, without gaps, or G; or so many dimensions of such."""
+    rows, cols = batch, batch + 1
+    memory = (cols, rows) if letter == "T" else (rows, cols)
+    steps = (2, -2) if letter == "G" else (1, 1)
+    return Layout((*range(batch), *memory), (1,) * batch + steps, (0,) * (batch + 2))
 
 
 @st.composite

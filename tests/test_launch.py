@@ -31,7 +31,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def encode(described: Any, pointer: int) -> Any:
         seen.append(("encode", pointer))
-        return np.zeros(128, np.uint8).view("V128")
+        return np.array([pointer, *[0] * 15], np.uint64).view("V128")
 
     monkeypatch.setattr(launch, "raw_kernel", raw_kernel)
     monkeypatch.setattr(launch, "device_model", lambda splits=True: H100)
@@ -93,6 +93,8 @@ def test_a_split_product_is_sent_in_order_with_the_addresses_of_what_is_found(se
     assert [tuple(each[3][-1][-2:]) for each in sent if each[0] in ("split", "warp_tiled")] == [
         (of_a, of_a), (of_b, of_b), (of_a, of_b),
     ]  # fmt: skip
+    maps = [int(each.view(np.uint64)[0]) for each in sent[5][3][:2]]
+    assert maps == [each[3][1] for each in sent if each[0] == "split"], "where the pieces of A and of B were written"
     assert sent[-1][3][:3] == (1 << 24, 2 << 24, 3 << 24), "the CUDA cores read the operands themselves"
 
 
