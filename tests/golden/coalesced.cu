@@ -762,7 +762,8 @@ constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
 // that needs it.
 static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
 
-extern "C" __global__ void __launch_bounds__(BM * BN)
+// 1: as many registers as the loads of UNROLL steps take, though fewer blocks fit an SM then.
+extern "C" __global__ void __launch_bounds__(BM * BN, 1)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     const BlockTile block = locate_block(p, BM, BN);
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
