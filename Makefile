@@ -19,6 +19,7 @@ ifeq ($(origin PYTHON),undefined)
   HARDWARE := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
   RUN_READY := $(VENV)/.ready-to-run-$(HARDWARE)
   TEST_READY := $(VENV)/.ready-to-test-$(HARDWARE)
+  CUPY_READY := $(VENV)/.has-cupy
 else
   export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
   # Tests that install packages, even into an environment of their own, are not asked for.
@@ -40,6 +41,10 @@ compare: $(RUN_READY)  ## The main job: every variant beside cupy.matmul (ARGS="
 .PHONY: test
 test: $(TEST_READY)  ## All tests that this machine can run (ARGS="-k tiled")
 	$(PYTEST) $(SELECT) $(ARGS)
+
+.PHONY: test-cupy
+test-cupy: $(TEST_READY) $(CUPY_READY)  ## Without a GPU: those that need CuPy all the same, which is installed for them
+	$(PYTEST) -m cupy $(ARGS)
 
 .PHONY: test-full
 test-full: $(TEST_READY)  ## The same, every kernel compiled for every type, layout, tile and target
@@ -97,3 +102,7 @@ $(VENV)/.ready-to-run-%: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.ready-to-test-%: pyproject.toml | $(VENV)/bin/python
 	$(call install,$(subst +,$(comma),inspect+dev))
 	@touch $(RUN_READY) $@
+
+$(VENV)/.has-cupy: pyproject.toml | $(VENV)/bin/python
+	$(PYTHON) -c '$(OTHER_CUPY)' || $(PYTHON) -m pip install --quiet --disable-pip-version-check "cupy-cuda12x>=14.0"
+	@touch $@

@@ -1,10 +1,11 @@
-"""What all tests share: ``--full``, and skipping what needs a GPU where none works."""
+"""What all tests share: ``--full``, and skipping what needs CuPy, or a GPU, where there is none."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("gpu")
         if item.path.is_relative_to(SIMULATOR_TESTS) and (reason := missing_simulator()):
             item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker("cupy") and not find_spec("cupy"):
+            item.add_marker(pytest.mark.skip(reason="needs CuPy, which needs no GPU to be imported"))
         if item.get_closest_marker("gpu") and (reason := missing_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
     if not config.getoption("full"):  # what is marked case by case

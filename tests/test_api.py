@@ -251,15 +251,15 @@ X = np.ones((2, 2), np.float32)
     [(X, X), ([[1.0]], [[1.0]]), (1.0, 2.0), (None, None), ("ab", "cd"), (X.astype("M8[s]"), X)],
     ids=["numpy", "lists", "numbers", "None", "text", "dates"],
 )
+@pytest.mark.cupy
 def test_only_cupy_arrays_are_multiplied(operands: tuple[Any, Any]) -> None:
-    pytest.importorskip("cupy")
     with pytest.raises(TypeError, match=r"cupy\.asarray") as caught:
         tiledmm.matmul(*operands)
     assert isinstance(caught.value, TiledmmError)
 
 
+@pytest.mark.cupy
 def test_numpy_bfloat16_is_refused_like_any_numpy_array() -> None:
-    pytest.importorskip("cupy")
     x = np.ones((2, 2), ELEMENTS["bfloat16"].dtype)
     with pytest.raises(TypeError, match=r"cupy\.asarray"):
         tiledmm.matmul(x, x)
@@ -278,8 +278,10 @@ def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
         tiledmm.precompile("tiled")
 
 
+@pytest.mark.cupy
 def test_without_a_device_the_error_is_a_device_error() -> None:
-    cupy = pytest.importorskip("cupy")
+    import cupy
+
     if cupy.cuda.is_available():
         pytest.skip("there is a device")
     with pytest.raises(DeviceError):

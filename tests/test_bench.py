@@ -611,7 +611,6 @@ def test_bounds_table() -> None:
 
 @pytest.fixture
 def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
-    pytest.importorskip("cupy")
     from tiledmm.bench import comparison as module
 
     def matmul(a: Any, b: Any, *, out: Any, variant: str, tile: int | None, precision: str) -> None:
@@ -640,6 +639,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GN", "TG"])
+@pytest.mark.cupy
 def test_operands_lie_as_the_layout_says(comparing: Any, layout: str) -> None:
     sets = comparing.operand_sets(Size(5, 7, 11), "float32", layout)
     plain = comparing.operand_sets(Size(5, 7, 11), "float32", "NN")
@@ -651,6 +651,7 @@ def test_operands_lie_as_the_layout_says(comparing: Any, layout: str) -> None:
     assert not np.shares_memory(sets[0].a, sets[1].a)
 
 
+@pytest.mark.cupy
 def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
     told: list[str] = []
     rungs = expand(["naive", "coalesced", "tiled", "auto"], [8, 16])
@@ -673,6 +674,7 @@ def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
     assert from_json(to_json(Report(MACHINE, (found,)))).comparisons == (found,)
 
 
+@pytest.mark.cupy
 def test_compare_goes_on_where_cupy_cannot(comparing: Any) -> None:
     found = comparing.compare(Size(3, 3, 3), dtype="float16", rungs=expand(["naive"]), seconds=0.001)
     assert found.ok
@@ -682,6 +684,7 @@ def test_compare_goes_on_where_cupy_cannot(comparing: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "bool", "uint64", "bfloat16"])
+@pytest.mark.cupy
 def test_compare_takes_every_kind_of_type(comparing: Any, dtype: str) -> None:
     found = comparing.compare(Size(4, 4, 4), dtype=dtype, rungs=expand(["naive"]), seconds=0.001)
     assert found.ok
@@ -689,6 +692,7 @@ def test_compare_takes_every_kind_of_type(comparing: Any, dtype: str) -> None:
     assert naive.tflops == pytest.approx(128 * element(dtype).multiplies / naive.microseconds / 1e6)
 
 
+@pytest.mark.cupy
 def test_compare_has_cupy_take_tf32_too_and_only_meanwhile(comparing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Any] = ["float32"]
     fake = SimpleNamespace(

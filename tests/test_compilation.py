@@ -19,6 +19,8 @@ from tiledmm.codegen import Specialization, render, specialize
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.ladder import VARIANTS
 
+pytestmark = pytest.mark.cupy
+
 
 class CompileError(Exception):
     """Stands for CuPy's."""

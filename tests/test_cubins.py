@@ -17,6 +17,8 @@ from tiledmm import cubins
 from tiledmm.cubins import cubin_file
 from tiledmm.errors import CompilationError
 
+pytestmark = pytest.mark.cupy
+
 try:
     VERSION = cubins.nvrtc.getVersion()
 except Exception as error:  # what CuPy raises where there is none differs

@@ -18,6 +18,8 @@ from tiledmm.operands import describe, resolve
 from tiledmm.passes import UNFOUND
 from tiledmm.selection import select
 
+pytestmark = pytest.mark.cupy
+
 SCRATCH, GRAPHS_OWN = 0x100000, 0x200000
 
 

@@ -18,6 +18,8 @@ from tests.host_arrays import numbers, pretend
 from tiledmm import api
 from tiledmm.replacement import names
 
+pytestmark = pytest.mark.cupy
+
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:

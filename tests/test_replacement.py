@@ -24,6 +24,8 @@ from tiledmm.errors import ConfigError, TiledmmError, UnknownVariantError
 from tiledmm.replacement import names, products
 from tiledmm.replacement.products import Products
 
+pytestmark = pytest.mark.cupy
+
 NAMES = [(cupy, "matmul"), (cupy, "inner"), (cupy, "tensordot"), (cupy, "vdot"), (cupy.linalg, "matmul")]
 METHODS = ["__matmul__", "dot"]
 

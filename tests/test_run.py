@@ -122,8 +122,8 @@ pretend()
 """
 
 
+@pytest.mark.cupy
 def test_what_became_of_the_products_is_told_at_the_end(tmp_path: Path) -> None:
-    pytest.importorskip("cupy")
     program = write(
         tmp_path,
         DEVICE
@@ -153,8 +153,8 @@ def test_what_became_of_the_products_is_told_at_the_end(tmp_path: Path) -> None:
     assert [(line["count"], line["variants"]) for line in document["products"]] == [(4, ["tiled"])]
 
 
+@pytest.mark.cupy
 def test_it_is_told_after_a_traceback_too(tmp_path: Path) -> None:
-    pytest.importorskip("cupy")
     program = write(tmp_path, DEVICE + "numbers(3, 3) @ numbers(3, 3)\n1 / 0\n")
     status, _, errors = run(program)
     assert status == 1
@@ -162,8 +162,8 @@ def test_it_is_told_after_a_traceback_too(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in errors.partition("\ntiledmm: 1 matrix product: 1 by tiledmm")[0]
 
 
+@pytest.mark.cupy
 def test_without_a_gpu_it_goes_as_far_as_cupy_does(tmp_path: Path) -> None:
-    pytest.importorskip("cupy")
     program = write(tmp_path, "import cupy\nprint(cupy.dtype('f4'))\ncupy.zeros(3)\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -172,8 +172,8 @@ def test_without_a_gpu_it_goes_as_far_as_cupy_does(tmp_path: Path) -> None:
     assert found[2].startswith(expected[2] + "\ntiledmm: no matrix products of CuPy arrays; there is no GPU (")
 
 
+@pytest.mark.cupy
 def test_cupy_is_imported_by_the_program_when_it_likes(tmp_path: Path) -> None:
-    pytest.importorskip("cupy")
     program = write(
         tmp_path,
         """

@@ -103,9 +103,9 @@ def test_operands_without_data(letter: str, strides: tuple[int, int]) -> None:
     assert collection._laid_out((3, 5), np.dtype("f4"), letter) == Array((3, 5), strides, np.dtype("f4"))
 
 
+@pytest.mark.cupy
 def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where B's transpose is read, conflicts are where the source has them. Needs CuPy, NVRTC and nvdisasm."""
-    pytest.importorskip("cupy")
     try:
         code, source = machine_code_with_lines(TILED, "sm_90")
     except (MissingDependencyError, CompilationError, RuntimeError, OSError) as error:

@@ -24,6 +24,8 @@ from tiledmm.operands import describe, resolve
 from tiledmm.selection import select
 from tiledmm.simulator import machine, toolchain
 
+pytestmark = pytest.mark.cupy
+
 
 class HostArray(cupy.ndarray):
     """A CuPy array over a NumPy array's memory."""

@@ -89,7 +89,7 @@ def test_a_users_file_must_hold_the_kernel_of_the_call(tmp_path):
         simulator.run(a, a, variant="tiled", tile=16, source=path)
 
 
+@pytest.mark.cupy
 def test_numpy_arrays_are_sent_to_the_simulator_by_name():
-    pytest.importorskip("cupy")
     with pytest.raises(TypeError, match=r"tiledmm\.simulator\.matmul"):
         tiledmm.matmul(np.zeros((2, 2)), np.zeros((2, 2)))
