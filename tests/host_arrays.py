@@ -16,9 +16,13 @@ from tiledmm.model import H100
 
 def on_host(values: Any, kind: type = cupy.ndarray) -> Any:
     """A CuPy array with these values. Nothing on a GPU can read it."""
-    values = np.ascontiguousarray(values) if np.ndim(values) else np.array(values)
-    memory = cupy.cuda.UnownedMemory(values.ctypes.data, max(values.nbytes, 1), values, 0)
-    return kind(values.shape, values.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=values.strides)
+    return over(np.ascontiguousarray(values) if np.ndim(values) else np.array(values), kind)
+
+
+def over(x: np.ndarray, kind: type = cupy.ndarray) -> Any:
+    """The memory of a NumPy array as a CuPy array."""
+    memory = cupy.cuda.UnownedMemory(x.ctypes.data, max(x.nbytes, 1), x, 0)
+    return kind(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=x.strides)
 
 
 def of_host(array: Any) -> np.ndarray:

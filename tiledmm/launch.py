@@ -195,14 +195,15 @@ class Plan:
         stream = cupy.cuda.get_current_stream()
         if not stream.is_capturing():
             memory = cupy.cuda.alloc(self.scratch_bytes)  # held until all is launched
-            self._send((x1, x2, out, memory.ptr), stream)
+            self._send((x1, x2, out, memory.ptr))
             return
         scratch: int = cupy.cuda.runtime.mallocAsync(self.scratch_bytes, stream.ptr)
-        self._send((x1, x2, out, scratch), stream)
+        self._send((x1, x2, out, scratch))
         cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
 
-    def _send(self, addresses: _Addresses, stream: Any = None) -> None:
+    def _send(self, addresses: _Addresses) -> None:
         for begin, size in self.findings:
+            stream = cupy.cuda.get_current_stream()
             cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, UNFOUND, size, stream.ptr)
         for each, arguments in zip(self.launches, _arguments(self, addresses), strict=True):
             each.function(each.grid, each.block, arguments, each.shared)

@@ -22,6 +22,7 @@ from tiledmm.operands import Product
 from tiledmm.passes import is_short
 from tiledmm.problem import TRANSPOSED, Problem
 from tiledmm.tensor_maps import can_be_mapped, has_coordinates
+from tiledmm.tensor_tilings import split_across_k
 from tiledmm.variant import Config, Numbers
 
 # What was measured on.
@@ -45,9 +46,9 @@ _PACKING_WORDS = 0.7
 _SPLITTING, _SPLITTING_CALL = 10.0, 30.0
 
 # Terabytes a second, read and written, at which rows of A and columns of B are split, by how they lie: along k (N),
-# across it (T), or neither (G). Across it a block splits 32 lines from end to end: with few of these an SM has no more
+# across it (T), or neither (G). Across it a block splits its lines from end to end: with few blocks an SM has no more
 # than twice its share of the rate, and there are microseconds before the first and after the last.
-_SPLITTING_RATE, _LINES_ACROSS, _ACROSS = {"N": 2.6, "T": 1.95, "G": 2.0}, 32, 4.0
+_SPLITTING_RATE, _ACROSS = {"N": 2.6, "T": 1.95, "G": 2.0}, 4.0
 
 # The same of operands that are split into bytes.
 _SPLITTING_BYTES = 2.0
@@ -207,16 +208,20 @@ class Model:
         )
         yield from itertools.takewhile(lambda split: split <= most, SPLITS[1:])
 
-    def _splitting(self, problem: Problem, operand: int, size: int, parts: int = 1) -> float:
-        """Microseconds in which A (0) or B (1) of so many bytes is split, into ``parts`` times as many pieces."""
+    def _splitting(self, product: Product, operand: int, scheme: str) -> float:
+        """Microseconds in which A (0) or B (1) is split; complex numbers of B as two by two real ones."""
+        problem, compute = product.problem, product.compute
+        size = _footprint(problem, operand) * (product.a, product.b)[operand].itemsize
+        parts = compute.parts if operand else 1
         letter = problem.layout[operand]
         if operand:
             letter = letter.translate(TRANSPOSED)
         time = (1 + parts) * size / _SPLITTING_RATE[letter] / self._memory / 1e6
         if letter != "T":
             return time
-        lines = _footprint(problem, operand) // problem.k * parts
-        return _ACROSS + time / min(1.0, 2 * tiles(max(lines, 1), _LINES_ACROSS) / self.gpu.sms)
+        lines = max(_footprint(problem, operand) // problem.k, 1)
+        blocks = tiles(lines, split_across_k(compute, scheme, parts).bm)
+        return _ACROSS + time / min(1.0, 2 * blocks / self.gpu.sms)
 
     def _expected(
         self, candidate: Candidate, config: Config, product: Product, packs: tuple[str, ...], split: int
@@ -243,9 +248,8 @@ class Model:
             launches += 2 * _LAUNCH
             packing = 2 * (a_bytes + b_bytes) / _SPLITTING_BYTES
         elif variant.splits:
-            launches += (
-                _SPLITTING + self._splitting(problem, 0, a_bytes) + self._splitting(problem, 1, b_bytes, compute.parts)
-            )
+            launches += _SPLITTING
+            launches += sum(self._splitting(product, operand, config.scheme) for operand in (0, 1))
             b_bytes *= compute.parts  # a complex number is two by two pieces of B
         elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
             rate *= _NARROW

@@ -13,16 +13,17 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 import cupy
 
+from tests import host_arrays
+from tests.simulator.unchecked import execute
 from tests.strategies import lay_out, small_integers, tight
 from tiledmm import launch
 from tiledmm.choice import Choice, oriented, specialization_of
-from tiledmm.codegen import Specialization, render
+from tiledmm.codegen import Specialization
 from tiledmm.errors import AlignmentError
 from tiledmm.ladder import find_variant
 from tiledmm.model import H100, H100_UNSPLIT
 from tiledmm.operands import describe, resolve
 from tiledmm.selection import select
-from tiledmm.simulator import machine, toolchain
 
 pytestmark = pytest.mark.cupy
 
@@ -40,8 +41,7 @@ class HostArray(cupy.ndarray):
 
 
 def over(x: np.ndarray) -> HostArray:
-    memory = cupy.cuda.UnownedMemory(x.ctypes.data, max(x.nbytes, 1), x, 0)
-    array = HostArray(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=x.strides)
+    array: HostArray = host_arrays.over(x, HostArray)
     array.held = x
     return array
 
@@ -52,14 +52,10 @@ def as_argument(x: Any) -> Any:
 
 def on_the_simulator(specialization: Specialization) -> Any:
     """What stands for ``raw_kernel``."""
-    path = toolchain.build_kernel(render(specialization), specialization.symbol, arch=900, instrumented=False)
 
     def run(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...], shared: int) -> None:
-        machine.execute(
-            machine.Code.load(path),
-            grid=(grid[0], 1, 1), block=(block[0], block[1], 1), arguments=[*map(as_argument, arguments)],
-            operands=(), shared=(), checks=False, counts=False,
-        )  # fmt: skip
+        assert block == specialization.block
+        execute(specialization, grid[0], [*map(as_argument, arguments)])
 
     return SimpleNamespace(kernel=run)
 

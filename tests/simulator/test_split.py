@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
-from tiledmm.codegen import render
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.geometry import Launch, Schedule
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.passes import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
 from tiledmm.selection import select
-from tiledmm.simulator import machine, toolchain
 from tiledmm.tensor_maps import TensorMap
 
 NEVER = -(1 << 30)
@@ -51,22 +50,10 @@ class Device:
     def launch(self, launch: Launch) -> None:
         spec = launch.specialization
         assert spec.variant.name in ("pack", "split")
-        path = toolchain.build_kernel(render(spec), spec.symbol, arch=900, instrumented=False)
         begins = zip(launch.operands, launch.begins, strict=True)
         found = [self.addresses[FINDINGS] + begin for begin in launch.findings]
-        machine.execute(
-            machine.Code.load(path),
-            grid=(launch.blocks, 1, 1),
-            block=(*spec.block, 1),
-            arguments=(
-                *(ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins),
-                np.array([*launch.words, *found], np.int64),
-            ),
-            operands=(),
-            shared=(),
-            checks=False,
-            counts=False,
-        )
+        pointers = [ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins]
+        execute(spec, launch.blocks, [*pointers, np.array([*launch.words, *found], np.int64)])
 
     def pieces(self, name: str, described: TensorMap, piece: Any) -> np.ndarray:
         """(pieces, matrices, lines, neighbours) as the copy engine finds them, in float64."""

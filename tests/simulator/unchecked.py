@@ -1,0 +1,19 @@
+"""A kernel on the CPU as a device runs it: on addresses, with nothing checked or counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiledmm.codegen import Specialization, render
+from tiledmm.simulator import machine, toolchain
+
+
+def execute(specialization: Specialization, blocks: int, arguments: Sequence[Any]) -> None:
+    """Runs so many blocks of it. ``arguments`` are ctypes objects, or NumPy arrays that hold one each."""
+    path = toolchain.build_kernel(render(specialization), specialization.symbol, arch=900, instrumented=False)
+    machine.execute(
+        machine.Code.load(path),
+        grid=(blocks, 1, 1), block=(*specialization.block, 1), arguments=arguments,
+        operands=(), shared=(), checks=False, counts=False,
+    )  # fmt: skip
