@@ -16,6 +16,7 @@ class Candidate:
         rates: Where every SM is full, its trillions of floating-point operations a second on an H100, by type.
         across_k: Terabytes a second at which it reads an operand whose neighbours in memory are not successive k.
         along_k: The same where they are.
+        transposing: Of its rate, what it reaches where B's neighbours in memory are successive k.
     """
 
     variant: str
@@ -25,6 +26,7 @@ class Candidate:
     rates: dict[str, float]
     across_k: float = 2.75
     along_k: float = 2.75
+    transposing: float = 1.0
 
     @property
     def name(self) -> tuple[str, int]:
@@ -47,13 +49,14 @@ CANDIDATES = (
         "float64": 4.7, "complex64": 4.5, "int64": 4.6, "complex128": 2.4,
     }),
     Candidate("double_buffered", 32, (0.95,), 16, {"complex128": 4.5}),
-    Candidate("double_buffered", 64, (0.66, 0.86), 32, {"int64": 7.5}),
+    Candidate("double_buffered", 64, (0.66, 0.86), 8, {"int64": 7.2}),
     Candidate("tiled", 64, (0.66, 0.86), 24, {"float16": 27.1, "int8": 25.5}, along_k=1.0),
     Candidate("warp_tiled", 32, _ONE_WARP, 24, {
         "float32": 40, "int32": 30, "float16": 13, "int8": 13, "float64": 22.5, "complex64": 12.8,
         "complex128": 6.3,
     }, along_k=1.3),
-    Candidate("warp_tiled", 64, (0.58, 0.78, 0.9, 0.97), 26, {"float32": 46, "int32": 31.2}),
+    Candidate("warp_tiled", 64, (0.58, 0.78, 0.9, 0.97), 26, {"float32": 46}),
+    Candidate("warp_tiled", 64, (0.58, 0.78, 0.9, 0.97), 16, {"int32": 31.2}),
     Candidate("warp_tiled", 64, (0.73, 0.95), 16, {"float64": 24.5, "complex64": 13.5}),
     Candidate("warp_tiled", 64, (), 16, {"complex128": 6.4}),
     Candidate("warp_tiled", 64, (0.45, 0.7, 0.9), 16, {"float16": 30.5, "int8": 26.5}),
@@ -86,21 +89,23 @@ CANDIDATES = (
     Candidate("split_tensor_core", 128, (0.6,), 128, {"float32": 105}),
     Candidate("split_tensor_core", 64, (0.3, 0.55, 0.75), 64, {"complex64": 23}),
     Candidate("split_tensor_core", 128, (0.6,), 64, {"complex64": 26}),
-    Candidate("split_integer", 64, (), 185, {"int32": 94, "float16": 250, "int64": 25.5}, across_k=2.0, along_k=2.0),
-    Candidate("split_integer", 128, (), 200, {"int32": 141, "float16": 360, "int64": 36}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 64, (), 185, {"int32": 94, "float16": 250}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 64, (), 150, {"int64": 30}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 128, (), 200, {"int32": 141, "float16": 360}, across_k=2.0, along_k=2.0),
+    Candidate("split_integer", 128, (), 170, {"int64": 42}, across_k=2.0, along_k=2.0),
     Candidate("split_integer", 256, (), 260, {"int32": 193, "float16": 541}, across_k=2.0, along_k=2.0),
+    Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {"float32": 23}, across_k=2.8, along_k=1.5, transposing=0.6),
     Candidate("thin", 8, (0.3, 0.55, 0.75, 0.9), 32, {
-        "float32": 23, "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7,
-        "complex128": 3.7,
-    }, across_k=2.8, along_k=1.5),
+        "int32": 19, "float16": 8, "int8": 9, "float64": 13.5, "complex64": 6.5, "int64": 4.7, "complex128": 3.7,
+    }, across_k=2.8, along_k=1.5, transposing=0.85),
+    Candidate("thin", 16, (0.5, 0.8, 1, 1), 32, {"float32": 42}, across_k=2.85, along_k=1.75, transposing=0.55),
     Candidate("thin", 16, (0.5, 0.8, 1, 1), 32, {
-        "float32": 42, "int32": 28, "float16": 13, "int8": 14, "float64": 19, "complex64": 9.5, "int64": 6.1,
-        "complex128": 5.2,
-    }, across_k=2.85, along_k=1.75),
+        "int32": 28, "float16": 13, "int8": 14, "float64": 19, "complex64": 9.5, "int64": 6.1, "complex128": 5.2,
+    }, across_k=2.85, along_k=1.75, transposing=0.85),
+    Candidate("thin", 32, (0.6, 0.85), 32, {"float32": 48}, across_k=2.8, along_k=1.7, transposing=0.75),
     Candidate("thin", 32, (0.6, 0.85), 32, {
-        "float32": 48, "int32": 29, "float16": 20, "int8": 19, "float64": 22, "complex64": 12.5, "int64": 6,
-        "complex128": 6.2,
-    }, across_k=2.8, along_k=1.7),
+        "int32": 29, "float16": 20, "int8": 19, "float64": 22, "complex64": 12.5, "int64": 6, "complex128": 6.2,
+    }, across_k=2.8, along_k=1.7, transposing=0.85),
     Candidate("thin", 64, (0.5, 0.8, 0.95), 24, {"float32": 48, "int32": 29}, across_k=2.7, along_k=2.2),
     Candidate("dot_products", 1, (0.3, 0.5, 0.7, 0.85), 512, {
         "float32": 5, "int32": 5, "float16": 0.9, "int8": 0.9, "float64": 1.9, "complex64": 1.9, "int64": 1.8,

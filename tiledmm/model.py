@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.candidates import CANDIDATES, Candidate
@@ -23,7 +23,7 @@ from tiledmm.passes import is_short
 from tiledmm.problem import TRANSPOSED, Problem
 from tiledmm.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.tensor_tilings import split_across_k
-from tiledmm.variant import Config, Numbers
+from tiledmm.variant import Config, Numbers, Variant
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]
@@ -38,24 +38,24 @@ _LAUNCH, _SECOND_LAUNCH = 2.2, 3.3
 # B one element at a time.
 _PACKING, _NARROW = 2.4, 0.93
 
-# Terabytes a second, read, at which narrow elements are packed to words.
-_PACKING_WORDS = 0.7
+# Terabytes a second, read, at which narrow elements are packed to words; and microseconds that an operand takes at
+# least whose elements become bits, along k (N), across it (T), or neither (G): a thread reads 32, one after the other.
+_PACKING_WORDS, _PACKING_BITS = 0.7, {"N": 8.0, "T": 12.0, "G": 12.0}
 
 # Microseconds of the other launches of a product whose operands are split, two that split and one that does nothing;
 # and that the host takes to send for all of them, which a loop of such calls takes at least.
 _SPLITTING, _SPLITTING_CALL = 10.0, 30.0
 
-# Terabytes a second, read and written, at which rows of A and columns of B are split, by how they lie: along k (N),
-# across it (T), or neither (G). Across it a block splits its lines from end to end: with few blocks an SM has no more
-# than twice its share of the rate, and there are microseconds before the first and after the last.
+# Terabytes a second, read and written, at which rows of A and columns of B are split, by how they lie. Across k a block
+# splits its lines from end to end: with few blocks an SM has no more than twice its share of the rate, and there are
+# microseconds before the first and after the last.
 _SPLITTING_RATE, _ACROSS = {"N": 2.6, "T": 1.95, "G": 2.0}, 4.0
 
 # The same of operands that are split into bytes.
 _SPLITTING_BYTES = 2.0
 
-# Of its rate, what a thin kernel reaches where it has to transpose B; and terabytes a second at which C's columns are
-# written where these are not neighbours.
-_THIN_ALONG_K, _SCATTERED = 0.85, 0.4
+# Terabytes a second at which C's columns are written where these are not neighbours.
+_SCATTERED = 0.4
 
 # Terabytes a second at which it reads the slices' sums, and microseconds for 32 of an element's.
 _SUMMING, _SLICES_IN_TURN = 4.0, 0.6
@@ -78,6 +78,23 @@ _MOST_BLOCKS = 16
 
 # Bytes that the sums of slices may take, and the pieces of operands that are split.
 _MOST_WORKSPACE, _MOST_PIECES = 1 << 27, 1 << 33
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """What a kernel reads.
+
+    Attributes:
+        sizes: Bytes of A and of B.
+        lies: Of each, whether neighbours in memory are successive k (N), rows of A or columns of B (T), or neither (G).
+        k: Elements along k, or words.
+        microseconds: Until it is there: of packing or splitting, launches included.
+    """
+
+    sizes: tuple[float, float]
+    lies: str
+    k: int
+    microseconds: float
 
 
 class Model:
@@ -208,54 +225,60 @@ class Model:
         )
         yield from itertools.takewhile(lambda split: split <= most, SPLITS[1:])
 
-    def _splitting(self, product: Product, operand: int, scheme: str) -> float:
+    def _operands(self, variant: Variant, config: Config, product: Product, packs: tuple[str, ...]) -> _Operands:
+        """What a kernel reads, once operands are packed or split."""
+        problem, compute = product.problem, product.compute
+        a, b = (_footprint(problem, operand) * each.itemsize for operand, each in enumerate((product.a, product.b)))
+        lies = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
+        if "pack_words" in packs:
+            words, packing = tiles(problem.k, WORDS[compute.dtype_name].per_word), 0.0
+            for size, letter in zip((a, b), lies, strict=True):
+                least = _PACKING_BITS[letter] if compute.dtype_name == "bool" else 0.0
+                packing += _LAUNCH + max(self._passing(size, _PACKING_WORDS), least)
+            part = 4 * words / max(problem.k * compute.itemsize, 1)
+            return _Operands((a * part, b * part), "TT", words, packing)
+        if packs:
+            packed = a * ("pack_a" in packs) + b * ("pack_b" in packs)
+            packed_b = variant.packed_b(compute).translate(TRANSPOSED)
+            lies = ("N" if "pack_a" in packs else lies[0]) + (packed_b if "pack_b" in packs else lies[1])
+            return _Operands((a, b), lies, problem.k, len(packs) * _LAUNCH + self._passing(2 * packed, _PACKING))
+        if variant.in_bytes:
+            return _Operands((a, b), lies, problem.k, 2 * _LAUNCH + self._passing(2 * (a + b), _SPLITTING_BYTES))
+        if variant.splits:
+            splitting = sum(self._splitting(product, operand, lies[operand], config.scheme) for operand in (0, 1))
+            return _Operands((a, b * compute.parts), lies, problem.k, _SPLITTING + splitting)
+        return _Operands((a, b), lies, problem.k, 0.0)
+
+    def _splitting(self, product: Product, operand: int, lies: str, scheme: str) -> float:
         """Microseconds in which A (0) or B (1) is split; complex numbers of B as two by two real ones."""
         problem, compute = product.problem, product.compute
         size = _footprint(problem, operand) * (product.a, product.b)[operand].itemsize
         parts = compute.parts if operand else 1
-        letter = problem.layout[operand]
-        if operand:
-            letter = letter.translate(TRANSPOSED)
-        time = (1 + parts) * size / _SPLITTING_RATE[letter] / self._memory / 1e6
-        if letter != "T":
+        time = self._passing((1 + parts) * size, _SPLITTING_RATE[lies])
+        if lies != "T":
             return time
         lines = max(_footprint(problem, operand) // problem.k, 1)
         blocks = tiles(lines, split_across_k(compute, scheme, parts).bm)
         return _ACROSS + time / min(1.0, 2 * blocks / self.gpu.sms)
+
+    def _passing(self, size: float, rate: float) -> float:
+        """Microseconds in which so many bytes pass, at an H100's terabytes a second."""
+        return size / rate / self._memory / 1e6
 
     def _expected(
         self, candidate: Candidate, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
         """Microseconds: of the SM that has most blocks or of the memory, and of the launches around it."""
         problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
-        like, k = "int32" if "pack_words" in packs else _behaves_like(compute), problem.k
+        operands = self._operands(variant, config, product, packs)
+        like = "int32" if "pack_words" in packs else _behaves_like(compute)
         rate = candidate.rates[like] * (self._speed_of_pieces if variant.splits else self._speed[like])
-        letters = problem.layout
-        a_bytes, b_bytes = _footprint(problem, 0) * product.a.itemsize, _footprint(problem, 1) * product.b.itemsize
-        c_bytes = problem.m * problem.n * problem.products * compute.itemsize
-        launches, packing = _LAUNCH, 0.0
-        if "pack_words" in packs:
-            launches += 2 * _LAUNCH
-            packing = (a_bytes + b_bytes) / _PACKING_WORDS
-            k, letters = tiles(k, WORDS[compute.dtype_name].per_word), "TN"
-        elif packs:
-            launches += len(packs) * _LAUNCH
-            packed = (a_bytes if "pack_a" in packs else 0) + (b_bytes if "pack_b" in packs else 0)
-            packing = 2 * packed / _PACKING
-            packed_b = variant.packed_b(compute)
-            letters = ("N" if "pack_a" in packs else letters[0]) + (packed_b if "pack_b" in packs else letters[1])
-        elif variant.in_bytes:
-            launches += 2 * _LAUNCH
-            packing = 2 * (a_bytes + b_bytes) / _SPLITTING_BYTES
-        elif variant.splits:
-            launches += _SPLITTING
-            launches += sum(self._splitting(product, operand, config.scheme) for operand in (0, 1))
-            b_bytes *= compute.parts  # a complex number is two by two pieces of B
-        elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
+        if candidate.variant == "warp_tiled" and not packs and not _has_wide_rows(problem, compute):
             rate *= _NARROW
-        elif candidate.variant == "thin" and candidate.tile < 64 and letters[1] == "T":
-            rate *= _THIN_ALONG_K
-        slices, steps = slices_in(split, k, slice_step(variant, config))
+        if operands.lies[1] == "N":
+            rate *= candidate.transposing
+        (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.itemsize
+        slices, steps = slices_in(split, operands.k, slice_step(variant, config))
         blocks = tiles(tiles_of_c(config, problem) * problem.products * slices, config.tiles_per_block)
         full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(candidate.few) + 1)
         rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
@@ -265,18 +288,17 @@ class Model:
         # wgmma writes columns as fast as rows where it computes C transposed, of tf32.
         together = problem.strides[5] == 1 or (variant.target and problem.strides[4] == 1)
         writing = _MEMORY if together else _SCATTERED
-        moving = a_bytes / speed[letters[0]] + b_bytes / speed[letters[1].translate(TRANSPOSED)] + c_bytes / writing
+        moving = a_bytes / speed[operands.lies[0]] + b_bytes / speed[operands.lies[1]] + c_bytes / writing
         moving += c_bytes * (slices - 1) / _MEMORY
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
         half = 0.5 if config.triangle else 1.0
         cache = _L2_COPIED if variant.target else _L2
-        time = launches + packing / self._memory / 1e6
+        time = operands.microseconds + _LAUNCH
         time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
         if variant.splits:
             time = max(time, _SPLITTING_CALL + time / 100)  # of those that wait for the host, the fastest still
         if slices > 1:
-            adding = c_bytes * (slices + 1) / _SUMMING / self._memory / 1e6
-            time += _SECOND_LAUNCH + adding + slices / 32 * _SLICES_IN_TURN
+            time += _SECOND_LAUNCH + self._passing(c_bytes * (slices + 1), _SUMMING) + slices / 32 * _SLICES_IN_TURN
         return time
 
 
