@@ -62,20 +62,26 @@ def tensor_core(tile: int, element: Element) -> Config:
     )
 
 
-def warpgroups(config: Config, element: Element) -> list[Rule]:
-    """Of ``wgmma``."""
-    return [
-        (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
-        (config.cluster in (1, 2) and config.bn % (64 * config.cluster) == 0,
-         "cluster is 1 or 2, and bn a multiple of 64 times that"),
-        (config.bn in (64, 128, 256), "bn is 64, 128 or 256"),
-        ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
-         "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
-        (config.bk * element.itemsize == 128 and config.unroll == config.bk, "bk is 128 bytes, and unroll the same"),
-        (config.stages >= 2, "stages is at least 2"),
-        (config.pad == config.triangle == 0 and config.lanes == config.min_blocks == 1,
-         "pad and triangle are 0, lanes and min_blocks are 1"),
-    ]  # fmt: skip
+def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
+    """Of ``wgmma`` and what is built like it, with tiles of so many columns."""
+    named = " or ".join([", ".join(map(str, columns[:-1])), str(columns[-1])])
+
+    def rules(config: Config, element: Element) -> list[Rule]:
+        return [
+            (config.bm in (64 * config.cluster, 128 * config.cluster), "bm is 64 or 128 for every block of a cluster"),
+            (config.cluster in (1, 2) and config.bn % (64 * config.cluster) == 0,
+             "cluster is 1 or 2, and bn a multiple of 64 times that"),
+            (config.bn in columns, f"bn is {named}"),
+            ((config.wm, config.wn, config.tm, config.tn) == (16, config.bn, 2, config.bn // 4),
+             "wm is 16, wn is bn, tm is 2 and tn is bn / 4"),
+            (config.bk * element.itemsize == 128 and config.unroll == config.bk,
+             "bk is 128 bytes, and unroll the same"),
+            (config.stages >= 2, "stages is at least 2"),
+            (config.pad == config.triangle == 0 and config.lanes == config.min_blocks == 1,
+             "pad and triangle are 0, lanes and min_blocks are 1"),
+        ]  # fmt: skip
+
+    return rules
 
 
 def shared_lines(config: Config, element: Element, layout: str) -> int:
@@ -165,7 +171,7 @@ def bytes_in_lines(config: Config, element: Element) -> list[Rule]:
     return [
         (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: bytes are packed"),
         (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
-        *warpgroups(config, ELEMENTS["uint8"]),
+        *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
     ]
 
 
@@ -178,7 +184,7 @@ def wgmma(tile: int, element: Element) -> Config:
     """As many stages as an SM's shared memory holds. The least tile is of 64 rows: one warpgroup multiplies it."""
     if tile == 64:
         return replace(_warpgroup_tiles(128, element, 7), bm=64)
-    return _warpgroup_tiles(tile, element, {128: 5, 256: 3}[tile])
+    return _warpgroup_tiles(tile, element, {128: 5, 192: 4, 256: 3}[tile])
 
 
 def _warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:

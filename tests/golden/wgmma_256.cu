@@ -1,4 +1,4 @@
-// tiledmm_wgmma_f16_256x256x64_tn
+// tiledmm_wgmma_f16_256x256x64_tt
 // Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2
 
 // The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
@@ -738,14 +738,14 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
             inside(p.n, block.col0, width), p.c.row, p.c.col};
 }
 // clang-format off
-#define KERNEL tiledmm_wgmma_f16_256x256x64_tn
+#define KERNEL tiledmm_wgmma_f16_256x256x64_tt
 using TA = float16;       // an element of A in memory,
 using TB = float16;       // of B,
 using TC = float16;       // and of C
 using T = float16;        // what A's and B's elements are taken as when they are multiplied
 using Sum = Accumulator<T>;   // what their products are summed in
 [[maybe_unused]] constexpr Order ORDER_A = Order::COLUMNS;
-[[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
+[[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
 constexpr int BM = 256;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
 constexpr int BK = 64;   // step along K: a line of 128 bytes
@@ -1634,14 +1634,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     const int width = c_tile.cols - pass * PART < PART ? c_tile.cols - pass * PART : PART;
                     TC* const to = c_tile.data + pass * PART;
                     if (work.is_last()) {   // nothing is multiplied meanwhile, and the warp itself is done sooner
-                        constexpr int CHUNK = 16 / sizeof(TC), LANES = PART / CHUNK;   // of a row
-                        const int col = lane % LANES * CHUNK;
+                        constexpr int CHUNK = 16 / sizeof(TC), CHUNKS = PART / CHUNK;   // of a row
+                        constexpr int LANES = CHUNKS & -CHUNKS;   // that share it: a power of two of them
 #pragma unroll
-                        for (int line = lane / LANES; line < 16; line += 32 / LANES) {
-                            const int i = row_of(warp, line);
-                            if (i < c_tile.rows && col < width)
-                                *reinterpret_cast<int4*>(to + i * c_tile.row_stride + col) =
-                                    *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[line]) + col);
+                        for (int first = 0; first < CHUNKS; first += LANES) {
+                            const int col = (first + lane % LANES) * CHUNK;
+#pragma unroll sizeof(TC) < 16 ? 16 : 8   // of complex128, all laid out would not fit in registers
+                            for (int line = lane / LANES; line < 16; line += 32 / LANES) {
+                                const int i = row_of(warp, line);
+                                if (i < c_tile.rows && col < width)
+                                    *reinterpret_cast<int4*>(to + i * c_tile.row_stride + col) =
+                                        *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[line]) + col);
+                            }
                         }
                     } else {
                         const int i = row_of(warp, lane);

@@ -1378,14 +1378,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     const int width = c_tile.cols - pass * PART < PART ? c_tile.cols - pass * PART : PART;
                     TC* const to = c_tile.data + pass * PART;
                     if (work.is_last()) {   // nothing is multiplied meanwhile, and the warp itself is done sooner
-                        constexpr int CHUNK = 16 / sizeof(TC), LANES = PART / CHUNK;   // of a row
-                        const int col = lane % LANES * CHUNK;
+                        constexpr int CHUNK = 16 / sizeof(TC), CHUNKS = PART / CHUNK;   // of a row
+                        constexpr int LANES = CHUNKS & -CHUNKS;   // that share it: a power of two of them
 #pragma unroll
-                        for (int line = lane / LANES; line < 16; line += 32 / LANES) {
-                            const int i = row_of(warp, line);
-                            if (i < c_tile.rows && col < width)
-                                *reinterpret_cast<int4*>(to + i * c_tile.row_stride + col) =
-                                    *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[line]) + col);
+                        for (int first = 0; first < CHUNKS; first += LANES) {
+                            const int col = (first + lane % LANES) * CHUNK;
+#pragma unroll sizeof(TC) < 16 ? 16 : 8   // of complex128, all laid out would not fit in registers
+                            for (int line = lane / LANES; line < 16; line += 32 / LANES) {
+                                const int i = row_of(warp, line);
+                                if (i < c_tile.rows && col < width)
+                                    *reinterpret_cast<int4*>(to + i * c_tile.row_stride + col) =
+                                        *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[line]) + col);
+                            }
                         }
                     } else {
                         const int i = row_of(warp, lane);
