@@ -180,6 +180,15 @@ def test_a_warp_whose_lanes_share_k_reads_its_own_rows_and_columns() -> None:
     assert bounds.limited_by == "memory"
 
 
+def test_a_warp_of_axpy_reads_four_rows_of_b() -> None:
+    spec = specialize("axpy", tile=2)
+    bounds = roofline(spec, REFERENCE_GPUS["sm_90"], 2, 4096, 4096)
+    # 512 bytes of B and an element of each row of A a lane, for 2 * 4 multiply-adds.
+    assert bounds.wavefronts == (4 + 2) / 8
+    assert bounds.requested_bytes == 4 * (2 * 4096 * 1024 + 4096 * 4096 + 2 * 4096)
+    assert bounds.limited_by == "memory"
+
+
 @pytest.mark.parametrize(
     ("tile", "layout", "wavefronts"), [(4, "NN", 1.0), (4, "TN", 0.75), (8, "NN", 0.375), (16, "TT", 0.375)]
 )

@@ -82,6 +82,9 @@ def test_auto_reads_thin_operands_at_the_speed_of_memory() -> None:
     assert chosen(8192, 1, 8192, layout="NN")[0] == "dot_products", "a matrix times a vector"
     for m, n in ((16, 8192), (8192, 16)):
         assert chosen(m, n, 8192, layout="NN" if m < n else "TN")[0] == "thin"
+    for m in (1, 2, 3, 4):
+        assert chosen(m, 8192, 8192)[0] == chosen(8192, m, 8192, layout="TT")[0] == "axpy"
+    assert chosen(1, 8191, 8192)[0] != "axpy", "rows that are not read 16 bytes at a time"
 
 
 def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
@@ -198,7 +201,7 @@ def test_a_device_is_described_by_its_properties() -> None:
 # ---- few rows ----
 
 
-@pytest.mark.parametrize("variant", ["thin", "dot_products"])
+@pytest.mark.parametrize("variant", ["thin", "dot_products", "axpy"])
 def test_few_columns_are_computed_as_few_rows(variant: str) -> None:
     wide, tall = product(5, 300, 70), product(300, 5, 70)
     assert select(variant, None, wide).product == wide
@@ -248,6 +251,11 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
         ("warp_tiled", {"bn": 96}, "bm and bn are multiples of wm and wn"),
         ("dot_products", {"bk": 64}, "bk is 128"),
         ("dot_products", {"tiles_per_block": 2}, "tiles_per_block is 1"),
+        ("axpy", {"tm": 1}, "tm is bm"),
+        ("axpy", {"lanes": 16}, "lanes is bk"),
+        ("axpy", {"bn": 12}, "bn / tn divides 32"),
+        ("axpy", {"bk": 2, "lanes": 2}, "threads, bk * bn / tn, are a multiple of 32"),
+        ("axpy", {"stages": 2}, "stages, wm, wn and pad are 0"),
         ("tiny", {"tiles_per_block": 3}, "those of a block are a multiple of 32"),
         ("tiny", {"bm": 64}, "the threads of a tile, bm / tm * (bn / tn), divide 32"),
         ("tiny", {"bk": 12}, "bm, bn and bk are powers of 2, at least 4"),

@@ -130,6 +130,17 @@ CANDIDATES = (
         "float32": 20, "int32": 20, "float64": 7.7, "complex64": 7.1, "int64": 6.4,
         "complex128": 2.9,
     }, along_k=2.2),
+    Candidate("axpy", 1, (), 512, {
+        "float32": 3.6, "int32": 3.6, "float16": 5, "float64": 1.28, "complex64": 1.28, "int64": 1.28,
+        "complex128": 0.46,
+    }, across_k=2.9),
+    Candidate("axpy", 2, (), 512, {
+        "float32": 6.7, "int32": 6.7, "float16": 10.7, "float64": 2.4, "complex64": 2.4, "int64": 2.4,
+        "complex128": 0.9,
+    }, across_k=2.9),
+    Candidate("axpy", 4, (), 512, {
+        "float32": 12, "int32": 12, "float16": 16, "float64": 3.9, "complex64": 3.9, "int64": 3.9, "complex128": 1.4,
+    }, across_k=2.8),
     Candidate("tiny", 4, _SMALL_BLOCKS, 12, {
         "float32": 5.7, "int32": 4.5, "float16": 4.5, "int8": 4.5, "float64": 2.5, "complex64": 2, "int64": 2,
         "complex128": 1.2,

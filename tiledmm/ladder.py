@@ -124,6 +124,18 @@ VARIANTS: dict[str, Variant] = {
             default_tile=4,
         ),
         Variant(
+            name="axpy",
+            template="axpy.cu.j2",
+            summary="a few columns a block and all of K: rows of B, each times an element of A, for a C of few rows",
+            configure=tilings.axpy,
+            block=lambda config: (config.threads, 1),
+            shared_bytes=tilings.shared_axpy,
+            rules=tilings.rows_of_vectors,
+            few_rows=True,
+            tiles=(1, 2, 4),
+            default_tile=4,
+        ),
+        Variant(
             name="tiny",
             template="tiny.cu.j2",
             summary="a warp, or a part of one, for a tile of C, and many in a block: for batches of small products",

@@ -348,6 +348,9 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
     if candidate.variant == "dot_products":  # its lanes read along k
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
+    elif candidate.variant == "axpy":  # its threads read rows of B 16 bytes at a time, and once
+        if problem.m <= candidate.tile and _has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
+            yield ()
     elif variant.in_bytes:
         if (_footprint(problem, 0) + _footprint(problem, 1)) * compute.itemsize <= _MOST_PIECES:
             yield ()

@@ -217,8 +217,15 @@ def _matrix_wavefronts(spec: Specialization) -> float:
 
 
 def _shared_k_wavefronts(spec: Specialization) -> float:
-    """Reads of rows of A and columns of B that lie along k, 16 bytes a lane, by a warp whose lanes share k."""
+    """Global reads of a warp whose lanes share k, for one multiply-add.
+
+    Rows of A and columns of B along k, 16 bytes a lane; or, where a lane has one step of k at a time, its columns of a
+    row of B, and an element of A that its neighbours read, too.
+    """
     config = spec.config
+    if config.bk == config.lanes:
+        reads = config.tm + WARP_SIZE * config.tn * spec.b.itemsize / WAVEFRONT_BYTES
+        return reads / (config.tm * config.tn)
     reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
     return reads / (config.tm * config.tn * (config.bk // config.lanes))
 

@@ -109,6 +109,17 @@ def lanes_share_k(config: Config, element: Element) -> list[Rule]:
     ]
 
 
+def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
+    """Of ``axpy``."""
+    return [
+        (config.tm == config.bm, "tm is bm"),
+        (config.lanes == config.bk, "lanes is bk"),
+        (config.bn % config.tn == 0 and WARP_SIZE % (config.bn // config.tn) == 0, f"bn / tn divides {WARP_SIZE}"),
+        (config.threads % WARP_SIZE == 0, f"threads, bk * bn / tn, are a multiple of {WARP_SIZE}"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
+
+
 def groups_of_threads(config: Config, element: Element) -> list[Rule]:
     """Of ``tiny``."""
     vector, group = VECTOR_BYTES // element.sum_bytes, config.tile_threads
@@ -310,6 +321,21 @@ def dot_products(tile: int, element: Element) -> Config:
     across = 4 if tile < 16 else 2
     bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
     return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, lanes=WARP_SIZE)
+
+
+def axpy(tile: int, element: Element) -> Config:
+    """``tile`` rows; of B 8 threads a row, 16 bytes each, and as many rows at a time as keep memory busy."""
+    tn = min(VECTOR_BYTES // element.itemsize, 128 // (tile * element.sum_bytes))
+    column = tile * element.sum_bytes  # bytes of sums, of which there are tn
+    depth = 64 if element.itemsize < 4 or element.itemsize * tile == 4 else 32
+    unroll = 8 if column <= 16 and column * tn < 128 else 4 if column <= 32 else 2
+    min_blocks = 2 if column * tn <= 16 else 1
+    return Config(tile, 8 * tn, bk=depth, tm=tile, tn=tn, unroll=unroll, min_blocks=min_blocks, lanes=depth)
+
+
+def shared_axpy(config: Config, element: Element, layout: str) -> int:
+    """A tile of C for each warp."""
+    return config.threads // WARP_SIZE * config.bm * config.bn * element.sum_bytes
 
 
 # Step along K, rows and columns of a thread, blocks an SM: by bytes of a sum and by tile. The fewer threads a tile has,

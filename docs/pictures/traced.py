@@ -73,7 +73,7 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
     """What a block does in one iteration.
 
     That is what it reads from shared memory between two barriers, followed to where that came from; in a kernel without
-    shared memory, its share of what each thread reads from A and from B.
+    tiles there, its share of what each thread reads from A and from B.
 
     Args:
         recorded: A block of the kernel.
@@ -82,10 +82,11 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
         warp, lane: Which warp of the block, and which thread of it.
     """
     found, itemsize = Iteration(lane), kernel.a.itemsize
-    events = [event for event in recorded.events if _matrix(event) or event.space == "shared"]
+    tiles = kernel.config.stages > 0
+    events = [event for event in recorded.events if _matrix(event) or (tiles and event.space == "shared")]
     steps = sorted({event.step for event in events if _is_read(event)})
     events.sort(key=lambda event: (event.step, _is_read(event)))  # lanes that meet may be recorded one after the other
-    # Without shared memory: how often each thread reads from a matrix in an iteration.
+    # Without tiles: how often each thread reads from a matrix in an iteration.
     reads = Counter((_matrix(event), event.thread) for event in events)
     share = {key: count * kernel.config.bk // recorded.sizes[2] for key, count in reads.items()}
 
@@ -119,6 +120,9 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
                 held.update((place, carried[event.thread].popleft()) for place in places)
             elif event.step == steps[number]:
                 touch(event, held[event.address][0], [held[place][1] for place in places])
+    if kernel.variant.name == "axpy":  # of a column's threads another one may write: all have sums of it
+        for each in found.lanes:
+            each.C = {(row, col) for row, col in found.block.C if col in {col for _, col in each.B}}
     for matrix in "AB":
         found.fetched.of(matrix).difference_update(found.block.of(matrix))
     return found

@@ -41,7 +41,11 @@ def test_the_counts_are_the_simulators(row):
         assert found[name] == expected, f"{name}: python -m benchmarks.counts counts anew"
 
 
-@pytest.mark.parametrize("row", [row for row in KERNELS if row["shared loads"]], ids=lambda row: row["symbol"])
+@pytest.mark.parametrize(
+    "row",
+    [row for row in KERNELS if row["shared loads"] and row["variant"] != "axpy"],  # which keeps no tiles there
+    ids=lambda row: row["symbol"],
+)
 def test_the_roofline_works_out_what_is_counted(row):
     spec = specialize(row["variant"], tile=row["tile"], layout=row["layout"])
     assert wavefronts_per_multiply_add(spec, 256, 256, 256) == pytest.approx(row["load wavefronts"])

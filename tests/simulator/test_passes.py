@@ -24,6 +24,7 @@ CASES = [
     ("tiled", 8, {"split_k": 3}),
     ("warp_tiled", 64, {"split_k": 20, "pack_b": 1}),
     ("dot_products", 8, {"pack_a": 1, "split_k": 2}),
+    ("axpy", 4, {"pack_b": 1, "split_k": 3}),
     ("thin", 8, {"pack_a": 1, "pack_b": 1}),
     ("tiny", 8, {"pack_b": 1, "split_k": 3}),
 ]

@@ -95,6 +95,16 @@ def test_lanes_that_share_k_have_four_steps_each():
     assert box(rows, range(128, 256)) == done.block.A and box(range(128, 256), range(8)) == done.block.B
 
 
+def test_a_warp_of_axpy_has_four_rows_of_b():
+    scene = next(each for each in draw.SCENES if each.variant == "axpy")
+    config, done = scene.kernel.config, scene.iteration(scene.recorded())
+    rows, cols = range(config.bm), range(config.bn, 2 * config.bn)
+    steps = range(config.bk, 2 * config.bk)
+    assert box(rows, steps) == done.block.A and box(steps, cols) == done.block.B and box(rows, cols) == done.block.C
+    assert box(steps[4:8], cols) == done.warp.B and done.warp.C == done.block.C
+    assert box([steps[4]], cols[20:24]) == done.thread.B and box(rows, cols[20:24]) == done.thread.C
+
+
 def test_all_pieces_are_read_at_the_same_places():
     (scene,) = (each for each in draw.SCENES if each.variant == "split_tensor_core")
     done = scene.iteration(scene.recorded())
