@@ -179,8 +179,11 @@ def test_a_warp_whose_lanes_share_k_reads_its_own_rows_and_columns() -> None:
     assert bounds.requested_bytes == 4 * (4 * 4096 * 2048 + 4096 * 4096 + 4 * 4096)
     assert bounds.limited_by == "memory"
 
+    assert wavefronts_per_multiply_add(specialize("dot_products", tile=4, dtype="complex128"), 4, 64, 64) == 5 * 4 / 4
+
 
 def test_a_warp_of_axpy_reads_four_rows_of_b() -> None:
+    assert wavefronts_per_multiply_add(specialize("axpy", tile=4, dtype="int8"), 4, 64, 64) == (4 + 4) / (4 * 8)
     spec = specialize("axpy", tile=2)
     bounds = roofline(spec, REFERENCE_GPUS["sm_90"], 2, 4096, 4096)
     # 512 bytes of B and an element of each row of A a lane, for 2 * 4 multiply-adds.

@@ -70,6 +70,13 @@ def test_auto_has_a_kernel_for_everything(dtype: str, sizes: tuple[int, int, int
     assert covered == sizes[0] * sizes[1]
 
 
+def test_auto_counts_rounds_of_tiles() -> None:
+    columns = [
+        select(AUTO, None, product(n, n, n, dtype="float16")).specialization.config.bn for n in (1536, 2048, 3072)
+    ]
+    assert columns == [192, 128, 192]
+
+
 def test_auto_cuts_a_long_k_and_only_that() -> None:
     assert chosen(64, 64, 65536)[1] > 32
     assert chosen(512, 512, 512)[1] > 1
@@ -252,7 +259,9 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
         ("dot_products", {"bk": 64}, "bk is 128"),
         ("dot_products", {"tiles_per_block": 2}, "tiles_per_block is 1"),
         ("axpy", {"tm": 1}, "tm is bm"),
-        ("axpy", {"lanes": 16}, "lanes is bk"),
+        ("axpy", {"lanes": 16}, "lanes is bk, at least 2"),
+        ("axpy", {"bk": 1, "lanes": 1, "bn": 128}, "lanes is bk, at least 2"),
+        ("axpy", {"bn": 24, "tn": 3}, "tn is a power of 2"),
         ("axpy", {"bn": 12}, "bn / tn divides 32"),
         ("axpy", {"bk": 2, "lanes": 2}, "threads, bk * bn / tn, are a multiple of 32"),
         ("axpy", {"stages": 2}, "stages, wm, wn and pad are 0"),

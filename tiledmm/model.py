@@ -249,13 +249,13 @@ class Model:
             return _Operands((a, b * compute.parts), lies, problem.k, _SPLITTING + splitting)
         return _Operands((a, b), lies, problem.k, 0.0)
 
-    def _splitting(self, product: Product, operand: int, lies: str, scheme: str) -> float:
+    def _splitting(self, product: Product, operand: int, letter: str, scheme: str) -> float:
         """Microseconds in which A (0) or B (1) is split; complex numbers of B as two by two real ones."""
         problem, compute = product.problem, product.compute
         size = _footprint(problem, operand) * (product.a, product.b)[operand].itemsize
         parts = compute.parts if operand else 1
-        time = self._passing((1 + parts) * size, _SPLITTING_RATE[lies])
-        if lies != "T":
+        time = self._passing((1 + parts) * size, _SPLITTING_RATE[letter])
+        if letter != "T":
             return time
         lines = max(_footprint(problem, operand) // problem.k, 1)
         blocks = tiles(lines, split_across_k(compute, scheme, parts).bm)

@@ -219,12 +219,13 @@ def _matrix_wavefronts(spec: Specialization) -> float:
 def _shared_k_wavefronts(spec: Specialization) -> float:
     """Global reads of a warp whose lanes share k, for one multiply-add.
 
-    Rows of A and columns of B along k, 16 bytes a lane; or, where a lane has one step of k at a time, its columns of a
-    row of B, and an element of A that its neighbours read, too.
+    Rows of A and columns of B along k, 16 bytes a lane; or, by ``axpy``, whose lanes have a step of k each, parts of
+    rows of B, and an element of A that lanes side by side read, too.
     """
     config = spec.config
-    if config.bk == config.lanes:
-        reads = config.tm + WARP_SIZE * config.tn * spec.b.itemsize / WAVEFRONT_BYTES
+    if spec.variant.name == "axpy":
+        rows = WARP_SIZE // (config.bn // config.tn)
+        reads = config.tm + rows * -(-config.bn * spec.b.itemsize // WAVEFRONT_BYTES)
         return reads / (config.tm * config.tn)
     reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
     return reads / (config.tm * config.tn * (config.bk // config.lanes))

@@ -113,7 +113,8 @@ def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
     """Of ``axpy``."""
     return [
         (config.tm == config.bm, "tm is bm"),
-        (config.lanes == config.bk, "lanes is bk"),
+        (config.lanes == config.bk > 1, "lanes is bk, at least 2"),
+        (_is_power_of_2(config.tn), "tn is a power of 2"),
         (config.bn % config.tn == 0 and WARP_SIZE % (config.bn // config.tn) == 0, f"bn / tn divides {WARP_SIZE}"),
         (config.threads % WARP_SIZE == 0, f"threads, bk * bn / tn, are a multiple of {WARP_SIZE}"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
@@ -324,7 +325,7 @@ def dot_products(tile: int, element: Element) -> Config:
 
 
 def axpy(tile: int, element: Element) -> Config:
-    """``tile`` rows; of B 8 threads a row, 16 bytes each, and as many rows at a time as keep memory busy."""
+    """``tile`` rows; of B 8 threads a row, up to 16 bytes each, and as many rows at a time as keep memory busy."""
     tn = min(VECTOR_BYTES // element.itemsize, 128 // (tile * element.sum_bytes))
     column = tile * element.sum_bytes  # bytes of sums, of which there are tn
     depth = 64 if element.itemsize < 4 or element.itemsize * tile == 4 else 32

@@ -35,10 +35,10 @@ class Config:
 
     Attributes:
         bm, bn: Rows and columns of C that a block computes, or each of its tiles_per_block, or a cluster of blocks.
-        bk: Step along K; 1 where nothing is staged in shared memory.
+        bk: Step along K: of a tile in shared memory, or of lanes that share k; 1 where there is neither.
         tm, tn: Rows and columns of C that a thread computes.
         pad: Elements added to each row of a shared tile; in blocks of several tiles, to each tile.
-        stages: Shared buffers; 0 without shared memory.
+        stages: Buffers for tiles in shared memory; 0 where none are kept there.
         unroll: Steps of the inner loop that are laid out in full.
         min_blocks: Blocks that an SM must have room for, which bounds a thread's registers.
         wm, wn: Rows and columns of C that a warp computes; 0 where its threads' places follow from the block's.

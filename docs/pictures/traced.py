@@ -122,7 +122,8 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
                 touch(event, held[event.address][0], [held[place][1] for place in places])
     if kernel.variant.name == "axpy":  # of a column's threads another one may write: all have sums of it
         for each in found.lanes:
-            each.C = {(row, col) for row, col in found.block.C if col in {col for _, col in each.B}}
+            columns = {col for _, col in each.B}
+            each.C = {element for element in found.block.C if element[1] in columns}
     for matrix in "AB":
         found.fetched.of(matrix).difference_update(found.block.of(matrix))
     return found
