@@ -225,8 +225,8 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
     config = spec.config
     if spec.variant.name == "axpy":
         rows = WARP_SIZE // (config.bn // config.tn)
-        reads = config.tm + rows * -(-config.bn * spec.b.itemsize // WAVEFRONT_BYTES)
-        return reads / (config.tm * config.tn)
+        lines = rows * -(-config.bn * spec.b.itemsize // WAVEFRONT_BYTES)
+        return (config.tm + lines) / (config.tm * config.tn)
     reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
     return reads / (config.tm * config.tn * (config.bk // config.lanes))
 
