@@ -80,7 +80,7 @@ CANDIDATES = (
     Candidate("wgmma", 256, (), 304, {"tf32": 412}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 64, (0.6,), 450, {"int8": 1050}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 128, (0.5,), 300, {"int8": 1600}, across_k=2.0, along_k=2.0),
-    Candidate("wgmma", 192, (), 550, {"int8": 1718}, across_k=2.0, along_k=2.0),
+    Candidate("wgmma", 192, (), 450, {"int8": 1718}, across_k=2.0, along_k=2.0),
     Candidate("wgmma", 256, (0.6,), 250, {"int8": 1630}, across_k=2.0, along_k=2.0),
     Candidate("split_float32", 64, (), 325, {"float32": 225}, across_k=2.0, along_k=2.0),
     Candidate("split_float32", 128, (), 300, {"float32": 280}, across_k=2.0, along_k=2.0),
