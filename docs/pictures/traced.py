@@ -120,10 +120,10 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
                 held.update((place, carried[event.thread].popleft()) for place in places)
             elif event.step == steps[number]:
                 touch(event, held[event.address][0], [held[place][1] for place in places])
-    if kernel.variant.name == "axpy":  # of a column's threads another one may write: all have sums of it
+    if not tiles:  # threads that share k have parts of the same sums, and one of them writes
         for each in found.lanes:
-            columns = {col for _, col in each.B}
-            each.C = {element for element in found.block.C if element[1] in columns}
+            rows, columns = {row for row, _ in each.A}, {col for _, col in each.B}
+            each.C = {(row, col) for row, col in found.block.C if row in rows and col in columns}
     for matrix in "AB":
         found.fetched.of(matrix).difference_update(found.block.of(matrix))
     return found
