@@ -1,0 +1,1 @@
+"""What developers run now and then: it changes nothing, and judges the tests."""
