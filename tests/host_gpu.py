@@ -1,0 +1,303 @@
+"""A GPU that is the host: ``tiledmm.matmul`` from end to end, on CuPy arrays whose memory NumPy sees.
+
+Its memory holds what is no number, and every allocation stands between guard bytes. Its kernels are run by
+``tests.kernels_in_numpy``, or by the simulator. Needs CuPy, and no GPU.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+import tiledmm.api
+from tests.kernels_in_numpy import Argument, run_in_numpy
+from tests.simulator.unchecked import execute
+from tests.strategies import Layout, lay_out, plain
+from tiledmm import api, launch, tensor_maps, tuned
+from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.codegen import Specialization
+from tiledmm.errors import UnsupportedTypeError
+from tiledmm.model import Model, candidates
+
+#: Bytes of guards before and behind an allocation, and what they hold: as a float an ordinary number, but a rare one.
+_GUARD, _GUARDED = 4096, 0xA5
+
+# Where CuPy's allocations begin.
+_ALIGNMENT = 512
+
+
+class Memory:
+    """Allocations with guards around them."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[
+            int, tuple[np.ndarray, int]
+        ] = {}  # by address: all of it, and how many bytes were asked for
+        self._begins: list[int] = []
+
+    def allocate(self, size: int) -> int:
+        """The address of so many bytes, each of them 255."""
+        room = np.full(size + 2 * _GUARD + _ALIGNMENT, _GUARDED, np.uint8)
+        address = room.ctypes.data + _GUARD
+        address += -address % _ALIGNMENT
+        self._buffers[address] = room, size
+        bisect.insort(self._begins, address)
+        self.bytes(address, size)[:] = 255
+        return address
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back, which has to be one."""
+        self._check(address)
+        del self._buffers[address]
+        self._begins.remove(address)
+
+    @property
+    def count(self) -> int:
+        """How many allocations there are."""
+        return len(self._begins)
+
+    def check(self) -> None:
+        """Raises AssertionError if a guard was written."""
+        for address in self._buffers:
+            self._check(address)
+
+    def _check(self, address: int) -> None:
+        room, size = self._buffers[address]
+        first = address - room.ctypes.data
+        outside = np.concatenate((room[:first], room[first + size :]))
+        assert (outside == _GUARDED).all(), f"{int((outside != _GUARDED).sum())} bytes were written outside of {size}"
+
+    def allocation(self, address: int) -> tuple[int, np.ndarray]:
+        """Where the allocation begins that an address is in, or behind, and its bytes."""
+        begin = self._begins[max(bisect.bisect_right(self._begins, address) - 1, 0)]
+        room, size = self._buffers[begin]
+        first = begin - room.ctypes.data
+        return begin, room[first : first + size]
+
+    def bytes(self, address: int, size: int) -> np.ndarray:
+        """So many bytes from an address on, all of them in one allocation."""
+        begin, room = self.allocation(address)
+        first = address - begin
+        assert first >= 0 and first + size <= len(room), f"{size} bytes at {first} of {len(room)}: out of bounds"
+        return room[first : first + size]
+
+    def view(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array in one allocation, its strides in elements."""
+        kind = np.dtype(dtype)
+        if 0 in shape:
+            return np.empty(shape, kind)
+        reach = [(size - 1) * stride * kind.itemsize for size, stride in zip(shape, strides, strict=True)]
+        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + kind.itemsize
+        assert address % kind.itemsize == 0, f"{address:#x} is no address of {kind}"
+        whole = self.bytes(address + low, high - low)
+        return np.ndarray(shape, kind, whole.data, -low, tuple(stride * kind.itemsize for stride in strides))
+
+
+class HostArray(cupy.ndarray):
+    """A CuPy array in the host's memory: of what CuPy does by kernels of its own, as much as a product needs."""
+
+    owner: HostGpu
+
+    @property
+    def held(self) -> np.ndarray:
+        """The same memory as a NumPy array."""
+        first = (ctypes.c_char * self.dtype.itemsize).from_address(self.data.ptr)
+        return np.lib.stride_tricks.as_strided(np.frombuffer(first, self.dtype), self.shape, self.strides)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.size:
+            self.held[key] = value.held
+
+    def fill(self, value: Any) -> None:
+        if self.size:
+            self.held.fill(value)
+
+    def astype(self, dtype: Any) -> Any:
+        self.owner.copies += 1
+        if not self.size:
+            return self.owner.array(np.empty(self.shape, dtype))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)  # CuPy has one of its own
+            return self.owner.array(self.held.astype(dtype))
+
+
+class HostGpu:
+    """A device with memory, a stream and a data sheet.
+
+    Attributes:
+        gpu: The data sheet.
+        memory: What is allocated.
+        launched: Every kernel that ran, in order.
+        capturing: Whether the stream is being captured in a graph.
+        captured: How many allocations were asked of the stream itself, as a graph needs them.
+        copies: How many conversions CuPy was asked for.
+    """
+
+    def __init__(self, run: Callable[..., None] = run_in_numpy) -> None:
+        self.gpu = REFERENCE_GPUS["sm_90"]
+        self.memory = Memory()
+        self.launched: list[Specialization] = []
+        self.capturing = False
+        self.captured = self.copies = 0
+        self._run = run
+        self._models: dict[tuple[str, bool], Model] = {}
+
+    # ---- arrays ----
+
+    def array(self, values: Any, layout: Layout | None = None) -> HostArray:
+        """An array with these values, laid out so; what lies between its elements is poisoned."""
+        values = np.asarray(values)
+        xp = SimpleNamespace(full=self._full, asarray=np.asarray, empty=np.empty, broadcast_to=np.broadcast_to)
+        placed, _ = lay_out(xp, values, layout or plain(values.ndim), poison=True)
+        return self.over(placed) if placed.size else self._empty(values.shape, values.dtype)
+
+    def over(self, x: np.ndarray) -> HostArray:
+        """A NumPy array's memory as an array of this device."""
+        memory = cupy.cuda.UnownedMemory(x.ctypes.data, max(x.nbytes, 1), x, 0)
+        return self._made(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=x.strides)
+
+    def _made(self, *arguments: Any, **keywords: Any) -> HostArray:
+        made = HostArray(*arguments, **keywords)
+        made.owner = self
+        return made
+
+    def _full(self, shape: Any, value: Any, dtype: Any) -> np.ndarray:
+        kind = np.dtype(dtype)
+        memory = self.memory.bytes(self.memory.allocate(size := int(np.prod(shape)) * kind.itemsize), size)
+        array = memory.view(kind).reshape(shape)
+        array[...] = value
+        return array
+
+    def _empty(self, shape: Any, dtype: Any = float, memory: Any = None, strides: Any = None, order: str = "C") -> Any:
+        shape, kind = (shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype)
+        if memory is None:
+            memory = self._alloc(int(np.prod(shape)) * kind.itemsize)
+        return self._made(shape, kind, memory, strides=strides, order=order)
+
+    def _alloc(self, size: int) -> Any:
+        address = self.memory.allocate(size)
+        return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, size, self, 0), 0)
+
+    def surroundings(self, x: HostArray) -> np.ndarray:
+        """The bytes of an array's allocation that belong to none of its elements."""
+        reach = [min((size - 1) * step, 0) for size, step in zip(x.shape, x.strides, strict=True)]
+        low = x.data.ptr + sum(reach)
+        begin, room = self.memory.allocation(low)
+        copied = room.copy()
+        np.ndarray(x.shape, (np.void, x.itemsize), copied.data, x.data.ptr - begin, x.strides)[...] = bytes(x.itemsize)
+        return copied
+
+    # ---- in a device's place ----
+
+    def become(self, target: str) -> None:
+        """Is that target's reference machine from now on."""
+        self.gpu = REFERENCE_GPUS[target]
+        self.memory, self.launched = Memory(), []
+        self.captured = self.copies = 0
+        tiledmm.api.forget_plans()
+
+    def install(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+        """Has the package find this device, an empty folder for what is measured on it, and nothing kept of others."""
+        stream = SimpleNamespace(ptr=0, is_capturing=lambda: self.capturing)
+        runtime = SimpleNamespace(
+            memsetAsync=lambda address, value, size, stream: self.memory.bytes(address, size).fill(value),
+            mallocAsync=self._malloc_async,
+            freeAsync=lambda address, stream: self.memory.free(address),
+            setDevice=lambda device: None,
+        )
+        cuda = SimpleNamespace(alloc=self._alloc, get_current_stream=lambda: stream, runtime=runtime)
+        stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
+        monkeypatch.setattr(launch, "cupy", stands)
+        monkeypatch.setattr(launch, "raw_kernel", self._raw_kernel)
+        monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
+        monkeypatch.setattr(launch, "current_device", lambda: 0)
+        monkeypatch.setattr(launch, "device_model", self._model)
+        monkeypatch.setattr(api, "_current_device", lambda: 0)
+        monkeypatch.setattr(tensor_maps.TensorMap, "encode", encode)
+        # The folder of all that is kept has the simulator's compiled kernels, too.
+        monkeypatch.setattr(tuned, "path_of", lambda gpu: cache / f"{gpu}.json")
+        tuned.table_of.cache_clear()
+        launch._map_argument.cache_clear()
+        self.become(self.gpu.arch.name)
+
+    def _malloc_async(self, size: int, stream: int) -> int:
+        self.captured += 1
+        return self.memory.allocate(size)
+
+    def _copyto(self, target: HostArray, source: HostArray, casting: str) -> None:
+        self.copies += 1
+        if target.size:
+            np.copyto(target.held, source.held, casting=casting)  # type: ignore[arg-type]
+
+    def _model(self, splits: bool = True) -> Model:
+        key = self.gpu.name, splits
+        if key not in self._models:
+            self._models[key] = Model(self.gpu, candidates(splits))
+        return self._models[key]
+
+    def _raw_kernel(self, specialization: Specialization) -> Any:
+        variant, compute = specialization.variant, specialization.compute
+        if not variant.splits and not variant.runs_on(self.gpu.arch.capability, compute):
+            raise UnsupportedTypeError(f"{specialization.symbol} is for other devices than {self.gpu.name}")
+
+        def kernel(grid: tuple[int, ...], block: tuple[int, int], arguments: tuple[Any, ...], shared: int) -> None:
+            assert block == specialization.block and shared == specialization.dynamic_shared_bytes
+            assert grid[1:] in ((), (1,), (1, 1)) and 0 < grid[0] < 2**31
+            self.launched.append(specialization)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._run(self.memory, specialization, grid[0], [*map(decoded, arguments)], self.gpu)
+
+        return SimpleNamespace(kernel=kernel)
+
+
+class _Constructor:
+    """What stands for ``cupy.ndarray``: a class to ``isinstance``, whose arrays are in the host's memory."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._make(*arguments, **keywords)
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, cupy.ndarray)
+
+
+_MAPS: dict[int, tuple[tensor_maps.TensorMap, int]] = {}
+
+
+def encode(described: tensor_maps.TensorMap, pointer: int) -> Any:
+    """What stands for the driver's ``cuTensorMapEncodeTiled``: as strict, and its map is a number."""
+    rank = len(described.sizes)
+    assert pointer % 16 == 0 and rank == 5 and len(described.strides) == rank - 1
+    assert all(0 < size <= 2**32 for size in described.sizes)
+    assert all(step % 16 == 0 and 0 <= step < 2**40 for step in described.strides)
+    assert described.box[0] * described.itemsize <= 128 and all(0 < side <= 256 for side in described.box)
+    _MAPS[len(_MAPS)] = described, pointer
+    return np.array([len(_MAPS) - 1, *[0] * 15], np.uint64).view("V128")
+
+
+def decoded(argument: Any) -> Argument:
+    """A kernel's argument: an address, a tensor map and its address, or the members of ``Problem``."""
+    if isinstance(argument, cupy.ndarray):
+        return int(argument.data.ptr)
+    words = argument.view(np.int64)
+    if words.nbytes == 128 and int(words[0]) in _MAPS and not words[1:].any():
+        return _MAPS[int(words[0])]
+    return int(words[0]) if words.size == 1 else words
+
+
+def run_on_simulator(
+    memory: Memory, specialization: Specialization, blocks: int, arguments: list[Argument], gpu: Any
+) -> None:
+    """Runs a kernel's own CUDA C, as for a GPU of compute capability 9.0."""
+    execute(specialization, blocks, [ctypes.c_void_p(x) if isinstance(x, int) else x for x in arguments])

@@ -1,0 +1,390 @@
+"""What each kernel makes of its arguments, in NumPy: the contract between the host's code and ``cuda_src/``.
+
+A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, slices of K, what was found
+of operands. So what the host sends may be wrong in any way, and the result is wrong, or an address is out of bounds.
+That the CUDA C itself keeps this contract is for the simulator's tests, and the GPU's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from tests.strategies import multiplied
+from tiledmm.architectures import Gpu
+from tiledmm.codegen import Specialization
+from tiledmm.elements import SCHEMES, Element
+from tiledmm.passes import FINDINGS_HEAD
+from tiledmm.tensor_maps import TensorMap
+
+if TYPE_CHECKING:
+    from tests.host_gpu import Memory
+
+#: An address, a tensor map and its address, or the members of ``Problem``.
+Argument: TypeAlias = "int | tuple[TensorMap, int] | np.ndarray"
+
+# More than an operand's usual elements can make up for (``NEVER`` in cuda_src/split.cu.j2).
+_NEVER = -(1 << 30)
+
+
+@dataclass(frozen=True)
+class Strides:
+    """Of one matrix and its batch, in elements."""
+
+    row: int
+    col: int
+    batch: tuple[int, int, int]
+
+    def offset(self, at: tuple[int, ...]) -> int:
+        """Elements from the first matrix to this one."""
+        return sum(i * step for i, step in zip(at, self.batch, strict=True))
+
+
+class Problem:
+    """``Problem`` of cuda_src/matrices.cuh.j2."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        numbers = [int(word) for word in words]
+        self.m, self.n, self.k, self.tiles_m, self.tiles_n, self.tiles, self.group = numbers[:7]
+        self.slices, self.slice_k, self.slice_c = numbers[7:10]
+        self.batch = tuple(numbers[10:13])
+        self.a, self.b, self.c = (
+            Strides(row, col, (x, y, z)) for row, col, x, y, z in (numbers[i : i + 5] for i in (13, 18, 23))
+        )
+        self.others = numbers[28:]  # of kernels that split, or multiply what was split
+        assert min(self.m, self.n, self.k, self.slice_c) >= 0
+        assert min(self.slices, *self.batch) > 0
+        assert self.slices == 1 or (self.slices - 1) * self.slice_k < self.k <= self.slices * self.slice_k, (
+            "no slice is empty, and none is left out"
+        )
+
+    def products(self) -> Iterator[tuple[int, ...]]:
+        """Every product's place in the batch."""
+        return np.ndindex(*self.batch)
+
+    def parts(self) -> Iterator[tuple[int, int, int]]:
+        """Of every slice of K its number, where it begins, and how long it is."""
+        for number in range(self.slices):
+            begin = number * self.slice_k if self.slices > 1 else 0
+            yield number, begin, min(self.slice_k, self.k - begin) if self.slices > 1 else self.k
+
+
+class Findings:
+    """``Findings`` of cuda_src/findings.cuh: of one operand."""
+
+    def __init__(self, memory: Memory, address: int) -> None:
+        self._memory, self._address = memory, address
+        self.head = memory.view(address, (3,), (1,), np.int32)  # usual, short_ones, scale
+
+    def exponents(self, first: int, count: int) -> np.ndarray:
+        """Of so many rows."""
+        return self._memory.view(self._address + FINDINGS_HEAD + 4 * first, (count,), (1,), np.int32)
+
+
+def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
+    """Whether products of pieces are as accurate as float32's (``splits`` of cuda_src/matrices.cuh.j2)."""
+    (usual, shorts, scale), (usual_b, shorts_b, scale_b) = (map(int, each.head) for each in (first, second))
+    if scale + scale_b - (parts * k).bit_length() < 2 * 15 - 127:
+        return False
+    apart = int(parts * k < 1024)
+    return usual + usual_b >= parts * k + parts * k // 8 or (shorts > apart and shorts_b > apart)
+
+
+def run_in_numpy(
+    memory: Memory, spec: Specialization, blocks: int, arguments: list[Argument], gpu: Gpu | None = None
+) -> None:
+    """Runs a kernel on so many blocks.
+
+    Raises:
+        AssertionError: If it were to read or write where nothing is, or if blocks are missing.
+    """
+    *pointers, words = arguments
+    assert isinstance(words, np.ndarray)
+    p, run = Problem(words), _Kernel(memory, spec, pointers)
+    name = spec.variant.name
+    if name == "sum_slices":
+        assert blocks * spec.config.bn >= p.slice_c
+        run.sum_slices(p)
+        return
+    _check_blocks(spec, p, blocks, gpu)
+    {"pack": run.pack, "pack_words": run.pack_words, "split": run.split, "split_bytes": run.split_bytes}.get(
+        name, run.multiply
+    )(p)
+
+
+def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None) -> None:
+    """Every tile has a block, and tiles are numbered as there are any."""
+    config = spec.config
+    assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
+    of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
+    assert p.tiles == of_c * p.slices * math.prod(p.batch) < 2**31
+    assert 0 < p.group <= p.tiles_n
+    if not spec.variant.target:
+        assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
+    elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
+        assert blocks == min(p.tiles, gpu.sms // config.cluster) * config.cluster
+
+
+class _Kernel:
+    """One launch: pointers, and what they point to."""
+
+    def __init__(self, memory: Memory, spec: Specialization, pointers: list[Any]) -> None:
+        self.memory, self.spec, self.pointers = memory, spec, pointers
+
+    def matrix(self, operand: int, rows: int, cols: int, strides: Strides, offset: int, letter: str = "G") -> Any:
+        """Operand A (0) or B (1), or C (2); where it is said to lie by rows (N) or columns (T), that is believed."""
+        element: Element = (self.spec.a, self.spec.b, self.spec.c)[operand]
+        row, col = (1 if letter == "T" else strides.row), (1 if letter == "N" else strides.col)
+        address = self.pointers[operand if operand < 2 or len(self.pointers) == 3 else 1] + offset * element.itemsize
+        return self.memory.view(address, (rows, cols), (row, col), element.dtype)
+
+    # ---- what multiplies ----
+
+    def multiply(self, p: Problem) -> None:
+        """Reads all of a product's operands before it writes, which no GPU does: so none may lie where C does."""
+        spec, config = self.spec, self.spec.config
+        parts = spec.compute.parts if spec.condition == "splits" else 1
+        if spec.condition in ("splits", "does not split"):
+            of_a, of_b = (Findings(self.memory, address) for address in p.others[-2:])
+            if splits(of_a, of_b, spec.compute.parts, p.k) != (spec.condition == "splits"):
+                return
+        for at in p.products():
+            for number, begin, k in p.parts():
+                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.slice_c)
+                if spec.condition == "splits":
+                    result = self._of_pieces(p, at, begin, k, parts, (of_a, of_b))
+                elif spec.variant.in_bytes:
+                    result = self._of_bytes(p, at, begin, k)
+                elif spec.variant.target:
+                    result = _product(*self._mapped(p, at, begin, k), spec)
+                else:
+                    result = _product(*self._in_memory(p, at, begin, k), spec)
+                if config.triangle:
+                    _write_triangle(c, result, config.bm)
+                else:
+                    c[...] = result
+
+    def _in_memory(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        letter_a, letter_b = self.spec.layout
+        a0, b0 = p.a.offset(at) + begin * p.a.col, p.b.offset(at) + begin * p.b.row
+        a, b = self.matrix(0, p.m, k, p.a, a0, letter_a), self.matrix(1, k, p.n, p.b, b0, letter_b)
+        for x in (a, b):
+            assert not np.may_share_memory(self.matrix(2, p.m, p.n, p.c, p.c.offset(at)), x), "C lies over an operand"
+        return a, b
+
+    def _mapped(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Boxes of whole steps of k: what lies beyond a slice is read, too."""
+        in_a, in_b = (tuple(i if step else 0 for i, step in zip(at, each.batch, strict=True)) for each in (p.a, p.b))
+        depth = -(-k // self.spec.config.bk) * self.spec.config.bk
+        a = self._box(0, in_a[::-1], (p.m, begin, depth))
+        b = self._box(1, in_b[::-1], (p.n, begin, depth))
+        return a, b.T
+
+    def _box(self, operand: int, at: tuple[int, ...], size: tuple[int, int, int], parts: int = 1) -> np.ndarray:
+        """Rows of A or columns of B, so many steps of k from one on; zeros beyond the map's edges."""
+        spec, config = self.spec, self.spec.config
+        (described, pointer), element = self.pointers[operand], (spec.a, spec.b)[operand]
+        along_k = spec.layout[operand] == "NT"[operand]
+        width = (config.bm, config.bn * parts)[operand] // config.cluster
+        line = 128 // element.itemsize
+        assert described.itemsize == element.itemsize
+        assert described.box == (line, width if along_k else config.bk * parts), "as many bytes as the kernel expects"
+        sizes, strides = described.sizes, (element.itemsize, *described.strides)
+        assert all(i < count for i, count in zip(at, sizes[2:], strict=True))
+        offset = sum(i * step for i, step in zip(at, strides[2:], strict=True))
+        # What no map says begins at a multiple of an element is caught here: strides are in elements.
+        steps = tuple(step // element.itemsize for step in (strides[1], strides[0]))
+        matrix = self.memory.view(pointer + offset, (sizes[1], sizes[0]), steps, element.dtype)
+        matrix = matrix if along_k else matrix.T  # (rows of A or columns of B, k)
+        rows, begin, depth = size
+        box = np.zeros((rows, depth), matrix.dtype)
+        read = matrix[:rows, begin : begin + depth]
+        box[: read.shape[0], : read.shape[1]] = read
+        return box
+
+    def _of_pieces(
+        self, p: Problem, at: tuple[int, ...], begin: int, k: int, parts: int, found: tuple[Findings, Findings]
+    ) -> np.ndarray:
+        """Sums of products of pieces, small ones left out, with the powers of two that they were divided by."""
+        spec = self.spec
+        scheme = SCHEMES[spec.config.scheme]
+        most = 2 * scheme.pieces - 2 if scheme.products == scheme.pieces**2 else scheme.pieces - 1
+        sizes = (p.m, p.n)
+        numbers, pieces = [], []
+        for operand, strides in enumerate((p.a, p.b)):
+            number = strides.offset(at)
+            if not spec.variant.target:  # matrices lie one after the other, as wide as their lines are apart
+                rows, wide = (p.m, 1) if operand == 0 else (p.n, parts)
+                by_lines = spec.layout[operand] == "NT"[operand]
+                size = (rows * wide if by_lines else parts * p.k) * max(strides.row, strides.col)
+                number = number // size if number else 0
+            numbers.append(number)
+            pieces.append([
+                self._piece(p, operand, of, number, strides.offset(at), (begin, k, parts)).astype(np.float64)
+                for of in range(scheme.pieces)
+            ])  # fmt: skip
+        total = np.zeros((p.m, parts * p.n))
+        for i, a in enumerate(pieces[0]):
+            for j, b in enumerate(pieces[1]):
+                if i + j <= most:
+                    total += a @ b.T
+        exponents = [
+            each.exponents(number * size, size) for each, number, size in zip(found, numbers, sizes, strict=True)
+        ]
+        total = np.ldexp(total, exponents[0][:, None] + np.repeat(exponents[1], parts)[None, :])
+        return total.view(np.complex128).astype(spec.c.dtype) if parts == 2 else total.astype(spec.c.dtype)
+
+    def _piece(
+        self, p: Problem, operand: int, of: int, number: int, offset: int, steps: tuple[int, int, int]
+    ) -> np.ndarray:
+        """One piece of A, or of B transposed: rows by steps of k, of real numbers."""
+        begin, k, parts = steps
+        rows = p.m if operand == 0 else parts * p.n
+        if self.spec.variant.target:
+            depth = -(-parts * k // (parts * self.spec.config.bk)) * parts * self.spec.config.bk
+            return self._box(operand, (number, of, 0), (rows, parts * begin, depth), parts)
+        strides, apart = (p.a, p.b)[operand], p.others[operand]
+        row, col = (strides.row, strides.col) if operand == 0 else (strides.col, strides.row)
+        by_lines = self.spec.layout[operand] == "NT"[operand]
+        row, col = (row, 1) if by_lines else (1, col)
+        element = (self.spec.a, self.spec.b)[operand]
+        address = self.pointers[operand] + (offset + of * apart + parts * begin * col) * element.itemsize
+        return self.memory.view(address, (rows, parts * k), (row, col), element.dtype)
+
+    def _of_bytes(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> np.ndarray:
+        """Integers, put together again from their bytes."""
+        unsigned = np.dtype(f"u{self.spec.compute.itemsize}")
+        depth = -(-k // self.spec.config.bk) * self.spec.config.bk
+        operands = []
+        for operand, (strides, rows) in enumerate(((p.a, p.m), (p.b, p.n))):
+            whole = np.zeros((rows, depth), unsigned)
+            for place in range(unsigned.itemsize):
+                byte = self._box(operand, (strides.offset(at), place, 0), (rows, begin, depth))
+                whole |= byte.astype(unsigned) << unsigned.type(8 * place)
+            operands.append(whole)
+        return (operands[0] @ operands[1].T).view(self.spec.compute.dtype).astype(self.spec.c.dtype)
+
+    # ---- what comes before and after ----
+
+    def pack(self, p: Problem) -> None:
+        for at in p.products():
+            a = self.matrix(0, p.m, p.n, p.a, p.a.offset(at), self.spec.layout[0])
+            self.matrix(2, p.m, p.n, p.c, p.c.offset(at))[...] = a.astype(self.spec.compute.dtype)
+
+    def pack_words(self, p: Problem) -> None:
+        count = self.spec.c.per_word
+        for at in p.products():
+            a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
+            padded = np.zeros((p.m, p.n * count), np.uint64)
+            padded[:, : p.k] = a.view(np.uint8)[:, : p.k]
+            places = np.arange(count, dtype=np.uint64) * np.uint64(32 // count)
+            words = (padded.reshape(p.m, p.n, count) << places).sum(-1)
+            self.matrix(2, p.m, p.n, p.c, p.c.offset(at))[...] = words
+
+    def split(self, p: Problem) -> None:
+        spec = self.spec
+        parts, copies = spec.compute.parts, spec.c.parts
+        found = Findings(self.memory, p.others[-1])
+        assert p.others[-1] == p.others[-2]
+        for number, at in enumerate(p.products()):
+            a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), spec.layout[0]).astype(spec.compute.dtype)
+            real = np.ascontiguousarray(a).view(np.float32).reshape(p.m, p.k, parts)
+            finite = np.isfinite(real).all(axis=(1, 2))
+            largest = np.where(finite, abs(real).max(axis=(1, 2), initial=0), 1)
+            scale = np.where(largest > 0, 15 - np.frexp(largest)[1], 0)
+            usual, least = (int(finite.all()) or 0), int(scale[largest > 0].min(initial=0x7FFFFFFF))
+            found.head[0] = min(int(found.head[0]), parts * p.k if usual else _NEVER)
+            found.head[1] = 0
+            found.head[2] = min(int(found.head[2]), least)
+            found.exponents(number * p.m, p.m)[...] = -scale
+            rest = np.ldexp(real.astype(np.float64), scale[:, None, None])
+            lines = np.empty((p.m, copies, p.k, parts))
+            for copy in range(copies):
+                for part in range(parts):
+                    step = part ^ copy
+                    lines[:, copy, :, step] = -rest[..., part] if copies == 2 and step > copy else rest[..., part]
+            lines = lines.reshape(p.m * copies, p.k * parts)
+            for of in range(spec.pieces):
+                element = spec.c.stored
+                if spec.c.dtype_name == "tf32":
+                    piece = multiplied(lines.astype(np.float32), "tf32")
+                else:
+                    piece = lines.astype(element.dtype)
+                address = self.pointers[1] + (p.c.offset(at) + of * p.slice_c) * element.itemsize
+                strides = (p.c.row, p.c.col)
+                self.memory.view(address, lines.shape, strides, element.dtype)[...] = piece
+                lines = lines - piece.astype(np.float64)
+
+    def split_bytes(self, p: Problem) -> None:
+        size = self.spec.compute.itemsize
+        for at in p.products():
+            a = self.matrix(0, p.m, p.n, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
+            numbers = a.view(f"u{size}")
+            for place in range(size):
+                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + place * p.slice_c)
+                c[...] = (numbers >> numbers.dtype.type(8 * place)).astype(np.uint8)
+
+    def sum_slices(self, p: Problem) -> None:
+        pitch, kind = p.a.row, self.spec.a.dtype
+        rows = p.slice_c // pitch
+        assert rows == p.m * math.prod(p.batch) and p.slice_c == rows * pitch
+        sums = self.memory.view(self.pointers[0], (p.slices, rows, p.n), (p.slice_c, pitch, 1), kind)
+        total = _summed(sums)
+        for number, at in enumerate(p.products()):
+            c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
+            c[...] = total[number * p.m : (number + 1) * p.m].astype(self.spec.c.dtype)
+
+
+def _summed(sums: np.ndarray) -> np.ndarray:
+    """Slices' sums, of narrow floats in a wider type."""
+    if sums.dtype.kind == "b":
+        return sums.any(axis=0)
+    return sums.sum(axis=0, dtype=np.float32 if _is_narrow_float(sums.dtype) else sums.dtype)
+
+
+def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize == 2 and dtype.kind not in "iu"
+
+
+def _product(a: np.ndarray, b: np.ndarray, spec: Specialization) -> np.ndarray:
+    """A product in the type that it is to be taken in, rounded once; converted to C's."""
+    compute = spec.compute
+    if compute.per_word > 1:
+        return _product_of_words(a, b, compute).astype(spec.c.dtype)
+    kind = compute.dtype
+    a, b = a.astype(kind), b.astype(kind)
+    if kind.kind in "biu":
+        return np.matmul(a, b).astype(spec.c.dtype)
+    if compute.dtype_name == "tf32":
+        a, b = (multiplied(np.ascontiguousarray(x), "tf32", spec.variant.name) for x in (a, b))
+    wide = np.complex128 if kind.kind == "c" else np.float64
+    exact = np.matmul(a.astype(wide), b.astype(wide))
+    return exact.astype(np.float32 if _is_narrow_float(kind) else kind).astype(spec.c.dtype)
+
+
+def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndarray:
+    count = compute.per_word
+    places = np.arange(count, dtype=np.uint32) * np.uint32(32 // count)
+    mask = np.uint32(2 ** (32 // count) - 1)
+    a = (np.ascontiguousarray(a)[:, :, None] >> places & mask).reshape(a.shape[0], -1)
+    b = (np.ascontiguousarray(b.T)[:, :, None] >> places & mask).reshape(b.shape[1], -1)
+    if compute.dtype_name == "boolx32":
+        return a.astype(bool) @ b.astype(bool).T
+    own = np.uint8 if compute.dtype_name == "uint8x4" else np.int8
+    a, b = (x.astype(np.uint8).view(own).astype(np.int64) for x in (a, b))
+    return (a @ b.T).astype(own)
+
+
+def _write_triangle(c: np.ndarray, result: np.ndarray, tile: int) -> None:
+    """Tiles on and below the diagonal, on both sides of it."""
+    assert c.shape[0] == c.shape[1]
+    for row in range(0, c.shape[0], tile):
+        for col in range(0, row + 1, tile):
+            part = result[row : row + tile, col : col + tile]
+            c[row : row + tile, col : col + tile] = part
+            if col < row:
+                c[col : col + tile, row : row + tile] = part.T
