@@ -10,6 +10,7 @@ import bisect
 import ctypes
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,7 +128,9 @@ class HostArray(cupy.ndarray):
             return self.owner.array(np.empty(self.shape, dtype))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", np.exceptions.ComplexWarning)  # CuPy has one of its own
-            return self.owner.array(self.held.astype(dtype))
+            converted = self.held.astype(dtype)
+        order = sorted(range(self.ndim), key=lambda axis: (-converted.strides[axis], axis))  # as it was in memory
+        return self.owner.array(converted, replace(plain(self.ndim), memory=tuple(order)))
 
 
 class HostGpu:

@@ -35,7 +35,7 @@ from tiledmm.bench.records import (
     to_json,
 )
 from tiledmm.codegen import specialize
-from tiledmm.elements import ELEMENTS, element
+from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.inspection import Resources
 from tiledmm.ladder import find_variant, kernel_variants
@@ -171,6 +171,21 @@ def test_a_slow_rival_sits_rounds_out_and_shares_the_last() -> None:
     assert (samples["slow"].pure, samples["fast"].pure) == (False, True)
 
 
+@pytest.mark.parametrize("impure", range(timing.ROUNDS))
+def test_a_sample_is_pure_if_all_its_readings_are(impure: int) -> None:
+    one, other = rival(), rival()
+
+    class Clock(DriftingClock):
+        def time(self, call: Callable[[int], object], calls: int) -> timing.Reading:
+            self.order.append(call)
+            number = self.order.count(call) - 3  # after one call to warm up and one to estimate
+            return timing.Reading(1e-3, pure=number != impure or call is other)
+
+    samples = timing.measure({"one": one, "other": other}, Clock({}), seconds=1.0)
+    assert len(samples["one"].rounds) == timing.ROUNDS
+    assert (samples["one"].pure, samples["other"].pure) == (False, True)
+
+
 def test_nothing_to_measure() -> None:
     assert timing.measure({}, DriftingClock({})) == {}
 
@@ -225,6 +240,23 @@ def test_device_clock_says_when_the_host_was_waited_for(
     assert max(device.holds) == pytest.approx(1e-3)
 
 
+@pytest.mark.parametrize(("queueing", "pure"), [(0.9, True), (1.1, False), (1.9, False), (10.0, False)])
+def test_a_reading_is_pure_if_queueing_is_over_before_the_hold(
+    device: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, queueing: float, pure: bool
+) -> None:
+    """``queueing`` is in units of the longest hold."""
+    now = [0.0]
+
+    def call(i: int) -> None:
+        now[0] += queueing * 0.2
+
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = timing.DeviceClock()
+    device.holds.clear()
+    assert clock.time(call, 1) == timing.Reading(8e-3, pure)
+    assert device.holds[1:] == [pytest.approx(0.2)], "again, held for longer, and no more where that is the longest"
+
+
 def test_hold_kernel_compiles() -> None:
     pytest.importorskip("cuda.core")
     from tiledmm.inspection import compile_for
@@ -247,16 +279,79 @@ def product(a: Any, b: Any) -> Any:
     return a @ b
 
 
-@pytest.mark.parametrize("dtype", EVERY_TYPE)
-def test_a_right_product_passes(dtype: np.dtype[Any]) -> None:
+def largest_rounding(kind: Any, k: int) -> float:
+    """Bound on the error of one part of a sum of `k` products, in units of |A| |B|: Higham, "Accuracy", (3.5)."""
+    double = kind.dtype.name in ("float64", "complex128")
+    products = 2 * k if kind.dtype.kind == "c" else k
+    error = products * (2.0**-53 if double else 2.0**-24)
+    return 2 * error if double else error + (2 * 2.0**-11 + 2.0**-22 if kind == TF32 else 0.0)
+
+
+@pytest.mark.parametrize("kind", ELEMENTS.values(), ids=list(ELEMENTS))
+def test_a_right_product_passes_and_one_wrong_element_fails(kind: Any) -> None:
+    dtype, exact = kind.dtype, kind.dtype.kind in "biu"
     a, b = operands(dtype)
     assert a.dtype == dtype
     expected = ref.reference(a, b)
-    verdict = ref.judge(product(a, b), expected)
-    assert verdict.ok
-    assert verdict.error is not None
-    assert verdict.error <= expected.tolerance
-    assert (expected.tolerance == 0) == (dtype.kind in "biu")
+    result = product(a, b)
+    right = ref.judge(result, expected)
+    assert right.ok
+    last = 2.0**-8 if dtype.itemsize == 2 else 0.0
+    assert right.error is not None
+    assert right.error <= (0.0 if exact else 2**0.5 * largest_rounding(kind, 29) + last)
+    if exact:
+        result[5, 7] = not result[5, 7] if dtype.kind == "b" else result[5, 7] + 1
+    else:
+        result[5, 7] += ((abs(a.astype(complex)) @ abs(b.astype(complex))).real / 8).astype(dtype)[5, 7]
+    wrong = ref.judge(result, expected)
+    assert not wrong.ok
+    assert wrong.error == pytest.approx(1 / result.size if exact else 1 / 8, abs=2 * last + 1e-5)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "complex64", "complex128", "tf32"])
+def test_what_rounding_can_do_passes_and_what_it_cannot_fails(name: str) -> None:
+    """The largest error of a sum of few products is allowed; of many it is not, for roundings are independent.
+
+    As large as they can be, K of them add up to about the root of K.
+    """
+    kind = compute_element(name)
+
+    def passes(k: int, error: complex) -> bool:
+        a, b = np.ones((1, k), kind.dtype), np.ones((k, 1), kind.dtype)
+        return ref.judge(np.array([[k + k * error]], kind.dtype), ref.reference(a, b, kind)).ok
+
+    for direction in (1, -1, 1j, -1j) if kind.dtype.kind == "c" else (1, -1):
+        assert passes(49, direction * largest_rounding(kind, 49)), direction
+        assert not passes(100, direction * largest_rounding(kind, 100)), direction
+        assert passes(10_000, direction * largest_rounding(kind, 100)), direction
+        assert not passes(10_000, direction * largest_rounding(kind, 2_000)), direction
+
+
+@pytest.mark.parametrize(("dtype", "spacing"), [("float16", 2.0**-10), ("bfloat16", 2.0**-7)])
+def test_sixteen_bits_are_rounded_to_a_neighbour(dtype: str, spacing: float) -> None:
+    def passes(sum_: float, result: float) -> bool:
+        a, b = np.zeros((1, 29), ELEMENTS[dtype].dtype), np.ones((29, 1), ELEMENTS[dtype].dtype)
+        a[0, :2] = 1, sum_ - 1
+        return ref.judge(np.array([[result]], a.dtype), ref.reference(a, b)).ok
+
+    assert passes(1, 1)
+    assert not passes(1, 1 + spacing)
+    halfway = 1 + spacing / 2
+    assert passes(halfway, 1) and passes(halfway, 1 + spacing)
+    assert not passes(halfway, 1 + 2 * spacing) and not passes(halfway, 1 - spacing)
+
+
+@pytest.mark.parametrize(("dtype", "narrow"), [("float32", "tf32"), ("float64", "float32"), ("float32", "bfloat16")])
+def test_operands_of_fewer_bits_than_were_asked_for_fail(dtype: str, narrow: str) -> None:
+    a, b = operands(np.dtype(dtype), k=1024)
+    fewer = [
+        multiplied(x, "tf32") if narrow == "tf32" else x.astype(ELEMENTS[narrow].dtype).astype(dtype) for x in (a, b)
+    ]
+    result = fewer[0] @ fewer[1]
+    assert ref.judge(a @ b, ref.reference(a, b)).ok
+    assert not ref.judge(result, ref.reference(a, b)).ok
+    if narrow == "tf32":
+        assert ref.judge(result, ref.reference(a, b, TF32)).ok, "where it was asked for"
 
 
 @pytest.mark.parametrize("dtype", EVERY_TYPE)

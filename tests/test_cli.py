@@ -20,8 +20,9 @@ import benchmarks.help
 from tiledmm import cli, inspection
 from tiledmm._version import __version__
 from tiledmm.architectures import TARGETS
-from tiledmm.bench import without_gpu
-from tiledmm.bench.records import Comparison, Machine, Row, from_json
+from tiledmm.bench import simulated, without_gpu
+from tiledmm.bench.records import Comparison, Machine, Row, Rung, from_json
+from tiledmm.bench.simulated import Simulated
 from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
@@ -34,13 +35,15 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(cli.app, ["compare", *arguments])
 
 
-def fake_compile(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
+def fake_compile(monkeypatch: pytest.MonkeyPatch, only: str = "", **changes: int) -> None:
+    """A compiler with the same figures for all kernels, changed for those with ``only`` in their symbol."""
     figures = {
         "registers": 32, "shared_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0, "stack_bytes": 0,
     }  # fmt: skip
 
     def compile_for(source: str, symbol: str, target: str) -> Resources:
-        return Resources(target=target, constant_bytes=None, cubin=b"", log="", **(figures | changes))
+        known = figures | changes if only in symbol else figures
+        return Resources(target=target, constant_bytes=None, cubin=b"", log="", **known)
 
     monkeypatch.setattr(without_gpu, "compile_for", compile_for)
 
@@ -93,6 +96,39 @@ def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "FAILED" in result.output
     for text in ("int8  NT", "complex64  NT", " 8 ", " 64 "):
         assert text in result.output
+
+
+@pytest.mark.parametrize("only", ["_naive_f32", "_naive_f64", "_coalesced_f32", "_coalesced_f64", "no kernel"])
+def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.MonkeyPatch, only: str) -> None:
+    fake_compile(monkeypatch, only, spill_store_bytes=4)
+    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(Rung("naive"), None, None)])
+    result = invoke("8", "--variants", "naive,coalesced", "--dtypes", "float32,float64")
+    assert result.exit_code == (only != "no kernel"), result.output
+    assert ("FAILED" in result.output) is (only != "no kernel")
+
+
+@pytest.mark.parametrize("wrong", [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 0, 0)])
+@pytest.mark.parametrize("compiler", [True, False])
+def test_one_wrong_result_of_many_fails(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...], compiler: bool
+) -> None:
+    """Two products, with two kernels each, are simulated."""
+    fake_compile(monkeypatch)
+    left = list(wrong)
+
+    def simulate_all(rungs: list[Rung], *_: Any, **__: Any) -> list[Simulated]:
+        return [Simulated(rung, None, None, "it is broken" if left.pop(0) else "") for rung in rungs]
+
+    def missing(*_: Any) -> Any:
+        raise MissingDependencyError("there is none")
+
+    monkeypatch.setattr(simulated, "simulate_all", simulate_all)
+    if not compiler:
+        monkeypatch.setattr(without_gpu, "compile_for", missing)
+    result = invoke("8", "9", "--variants", "naive,coalesced")
+    assert not left
+    assert result.exit_code == any(wrong), result.output
+    assert ("FAILED" in result.output) is any(wrong)
 
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,14 +206,15 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A machine on which every comparison has one row, and remembers what was asked of it."""
-    state = SimpleNamespace(asked=[], ok=True)
+    state = SimpleNamespace(asked=[], ok=True, wrong=[])
 
     def compare(
         size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, peers: bool, progress: Any
     ) -> Comparison:
         progress("checking")
         state.asked.append((tuple(size), dtype, layout, [rung.label for rung in rungs], seconds))
-        rows = (Row("naive", ok=state.ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)
+        ok = not state.wrong.pop(0) if state.wrong else state.ok
+        rows = (Row("naive", ok=ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)
         return Comparison(*size, dtype, layout, 1e-5, 1, rows)
 
     strings = {name: name for name in Machine.__annotations__}
@@ -218,6 +255,13 @@ def test_a_mismatch_fails(gpu: SimpleNamespace) -> None:
     assert result.exit_code == 1
     assert "MISMATCH" in result.output
     assert "WRONG" in result.output
+
+
+@pytest.mark.parametrize("wrong", [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])
+def test_one_mismatch_of_many_fails(gpu: SimpleNamespace, wrong: list[int]) -> None:
+    gpu.wrong = list(wrong)
+    assert invoke("64", "65", "66").exit_code == any(wrong)
+    assert len(gpu.asked) == 3
 
 
 @pytest.mark.parametrize("error", [ImportError("libcublas"), MemoryError("too large")])

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tiledmm import cli
-from tiledmm.cli import checks
+from tiledmm.cli import checks, output
 from tiledmm.cli.checks import BROKEN, MISSING, UNKNOWN, WORKS, Check
 
 
@@ -50,6 +50,9 @@ def test_a_check_never_raises(look: Callable[[], str], state: str, found: str) -
     assert check == Check("GPU", "it", state, found, "mend it" if state in (MISSING, BROKEN) else "")
 
 
+NOT_WORKING = [checks.NotThere("x"), checks.NotKnown("x"), OSError("x")]
+
+
 @pytest.mark.parametrize(
     ("gpu", "cpu", "status", "verdict"),
     [
@@ -57,6 +60,7 @@ def test_a_check_never_raises(look: Callable[[], str], state: str, found: str) -
         (raising(OSError("x")), works, 0, "on the simulator."),
         (works, raising(checks.NotThere("x")), 0, "on the GPU."),
         (raising(OSError("x")), raising(OSError("y")), 1, "nowhere here."),
+        *((raising(x), raising(y), 1, "nowhere here.") for x in NOT_WORKING for y in NOT_WORKING),
     ],
 )
 def test_a_product_that_runs_anywhere_will_do(
@@ -67,7 +71,29 @@ def test_a_product_that_runs_anywhere_will_do(
     result = invoke()
     assert result.exit_code == status
     assert verdict in result.output
-    assert ("pip install x" in result.output) == (cpu is not works)
+    advised = checks.carry_out(*jobs[1]).state in (MISSING, BROKEN)
+    assert ("pip install x" in result.output) == advised
+
+
+def test_what_is_broken_stands_out_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [
+        ("GPU", checks.ON_GPU, works, ""), ("GPU", "absent", raising(checks.NotThere("a")), ""),
+        ("GPU", "unclear", raising(checks.NotKnown("b")), ""), ("GPU", "wrecked", raising(OSError("c")), ""),
+        ("GPU", "fine", works, ""),
+    ]  # fmt: skip
+    monkeypatch.setattr(checks, "jobs", lambda: iter(jobs))
+    shown: list[Any] = []
+    monkeypatch.setattr(output.Output, "table", lambda self, table: shown.append(table))
+    assert invoke().exit_code == 0
+    (table,) = shown
+    assert [table.rows[i][1] for i in table.bad] == ["wrecked"]
+
+
+def test_other_things_that_work_multiply_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "jobs", lambda: iter([("GPU", "CuPy", works, ""), ("peers", "torch", works, "")]))
+    result = invoke()
+    assert result.exit_code == 1
+    assert "Products run nowhere here." in result.output
 
 
 def test_programs_get_the_advice_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 from tests.conftest import missing_simulator
 from tiledmm import cli
+from tiledmm.bench import simulated as simulation
 from tiledmm.bench import without_gpu
-from tiledmm.bench.records import BASELINE, Comparison, Row
+from tiledmm.bench.records import BASELINE, Comparison, Row, Rung
+from tiledmm.bench.simulated import Simulated
 from tiledmm.cli import device
 from tiledmm.errors import MissingDependencyError
 from tiledmm.inspection import Resources
@@ -73,6 +75,25 @@ def test_a_variant_for_gpus_only(no_gpu: None, compiler: None) -> None:
     assert float(rows[-1]["reuse"]) == 256, "by the model"
 
 
+@pytest.mark.parametrize("spills", [None, 8, 16, 32, 64])
+@pytest.mark.parametrize("wrong", [None, 8, 16, 32, 64])
+def test_one_tile_of_many_that_is_wrong_or_spills_fails(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, spills: int | None, wrong: int | None
+) -> None:
+    def compile_for(source: str, symbol: str, target: str) -> Resources:
+        return Resources(target, 32, 0, 4 if f"_{spills}x{spills}x" in symbol else 0, 0, 0, None, b"", "")
+
+    def simulate_all(rungs: list[Rung], *_: Any, **__: Any) -> list[Simulated]:
+        return [Simulated(rung, None, None, "it is broken" if rung.tile == wrong else "") for rung in rungs]
+
+    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    monkeypatch.setattr(simulation, "simulate_all", simulate_all)
+    result = invoke("tiled", "--csv")
+    assert result.exit_code == (wrong is not None or spills is not None)
+    rows = csv.DictReader(io.StringIO(result.stdout))
+    assert [row["tile"] for row in rows if row["result"] == "WRONG"] == ([str(wrong)] if wrong else [])
+
+
 @simulated
 def test_without_a_compiler_registers_are_left_out(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*arguments: Any) -> Any:
@@ -87,15 +108,18 @@ def test_without_a_compiler_registers_are_left_out(no_gpu: None, monkeypatch: py
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A GPU on which the largest tile is the fastest."""
-    state = SimpleNamespace(ok=True, asked=None)
+    state = SimpleNamespace(wrong=(), asked=None)
 
     def compare(size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, progress: Any) -> Comparison:
         progress("preparing operands")
         state.asked = tuple(size), dtype, layout, seconds
         rows = [
-            Row(rung.variant, rung.tile, state.ok, 1e-7, microseconds=100 / rung.tile, rounds=(100 / rung.tile,))
+            Row(
+                rung.variant, rung.tile, rung.tile not in state.wrong, 1e-7,
+                microseconds=100 / rung.tile, rounds=(100 / rung.tile,),
+            )
             for rung in rungs
-        ]
+        ]  # fmt: skip
         return Comparison(*size, dtype, layout, 1e-5, 1, (*rows, Row(BASELINE, ok=True, error=1e-7)))
 
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
@@ -112,11 +136,12 @@ def test_with_a_gpu_they_are_timed(gpu: SimpleNamespace) -> None:
     assert BASELINE not in {row["variant"] for row in rows}
 
 
-def test_a_wrong_one_fails(gpu: SimpleNamespace) -> None:
-    gpu.ok = False
+@pytest.mark.parametrize("wrong", [(8,), (32,), (64,), (8, 16, 32, 64)])
+def test_a_wrong_one_fails(gpu: SimpleNamespace, wrong: tuple[int, ...]) -> None:
+    gpu.wrong = wrong
     result = invoke("tiled")
     assert result.exit_code == 1
-    assert "WRONG" in result.output
+    assert result.output.count("WRONG") == len(wrong)
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tiledmm
 from tests.conftest import missing_simulator
-from tiledmm import cli
+from tiledmm import api, cli
 from tiledmm.bench import validation
 from tiledmm.bench.records import Rung, Size
-from tiledmm.bench.reference import random_matrix, reference, tolerance
-from tiledmm.bench.validation import Validation, _validation, explain_tolerance, validation_table
+from tiledmm.bench.reference import random_matrix, reference
+from tiledmm.bench.validation import Validation, _validation, validation_table
 from tiledmm.cli import device
-from tiledmm.elements import ELEMENTS, TF32, compute_element
+from tiledmm.codegen import template_folder
+from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, DeviceError, MissingDependencyError
 
 SIZE = Size(5, 6, 7)
@@ -33,16 +40,16 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
 
 
-def validate(multiply: Any, dtype: str = "float32") -> Validation:
-    """What comes of naive, whose product is that of ``multiply(a, b)``."""
+def validate(multiply: Any, dtype: str = "float32", variant: str = "naive") -> Validation:
+    """What comes of a variant whose product is that of ``multiply(a, b)``."""
     rng, kind = np.random.default_rng(0), compute_element(dtype)
     a, b = (random_matrix(rng, *shape, kind.dtype, SIZE.k) for shape in ((SIZE.m, SIZE.k), (SIZE.k, SIZE.n)))
     known = (a, b, reference(a, b, kind))
     told: list[Any] = []
     found = _validation(
-        "here", [Rung("naive")], SIZE, kind, "NN", known, lambda rung: multiply(a, b), lambda *doing: told.append(doing)
+        "here", [Rung(variant)], SIZE, kind, "NN", known, lambda rung: multiply(a, b), lambda *doing: told.append(doing)
     )
-    assert told == [(f"{SIZE} {dtype} NN: naive", 0, 1)]
+    assert told == [(f"{SIZE} {dtype} NN: {variant}", 0, 1)]
     return found
 
 
@@ -105,15 +112,33 @@ def test_a_missing_compiler_is_no_kernels_fault() -> None:
         validate(multiply)
 
 
-@pytest.mark.parametrize("kind", [*ELEMENTS.values(), TF32], ids=lambda kind: kind.dtype_name)
-def test_every_tolerance_is_explained(kind: Any) -> None:
-    allowed = tolerance(kind.dtype, 64)
-    text = explain_tolerance(kind, 64, allowed)
+def worked_out(text: str) -> float:
+    """The tolerance that the sentence about it describes."""
+    if text.startswith("Exact"):
+        return 0.0
+    found = re.search(r"(\d+) sqrt\(K\) u, K = (\d+) sums in float\d\d, u = 2\^(-\d+)", text)
+    assert found, text
+    factor, k, exponent = map(int, found.groups())
+    allowed = factor * k**0.5 * 2.0**exponent
+    allowed *= 2 if "as many in the reference" in text else 1
+    allowed *= 2 if "twice for two parts of a number" in text else 1
+    if "rounded to tf32, 2^-11" in text:
+        allowed += 2 * 2.0**-11  # each factor of a product
+    return allowed + (2.0**-11 if "once to float16" in text else 2.0**-8 if "once to bfloat16" in text else 0.0)
+
+
+@pytest.mark.parametrize("dtype", [*ELEMENTS, "tf32"])
+def test_every_tolerance_is_explained(dtype: str) -> None:
+    allowed, text = validate(lambda a, b: (np.matmul(a, b), ""), dtype, "auto").tolerance
     assert text.endswith(".")
-    assert text.startswith("Exact" if kind.dtype.kind in "biu" else f"Up to {allowed:.1e} of |A| |B|")
+    assert worked_out(text) == pytest.approx(allowed, rel=1e-12, abs=0)
+    assert text.startswith(f"Up to {allowed:.1e} of |A| |B|" if allowed else "Exact")
 
 
-@pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+simulated = pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+
+
+@simulated
 def test_on_the_simulator(no_gpu: None) -> None:
     result = invoke("naive", "wgmma", "tiled", "--tiles", "8", "--sizes", "9x10x11,4000", "--layouts", "nt", "--csv")
     assert result.exit_code == 0, result.output
@@ -124,6 +149,87 @@ def test_on_the_simulator(no_gpu: None) -> None:
     ]  # fmt: skip
     assert all((row["m"], row["n"], row["k"], row["layout"]) == ("9", "10", "11", "NT") for row in rows)
     assert all(0 < float(row["max error"]) < float(row["allowed"]) for row in rows)
+
+
+@simulated
+def test_a_race_fails_where_the_result_is_right(no_gpu: None, tmp_path: Path) -> None:
+    begins = "    const int tx = threadIdx.x;\n"
+    template = (template_folder() / "tiled.cu.j2").read_text(encoding="utf-8")
+    assert template.count(begins) == 1
+    racy = tmp_path / "racy.cu.j2"
+    racy.write_text(template.replace(begins, "    __shared__ volatile int all;\n    all = 1;\n" + begins))
+    tiledmm.register(racy)
+    try:
+        result = invoke("tiled", "racy", "--tiles", "8", "--sizes", "9x10x11", "--json")
+    finally:
+        tiledmm.unregister("racy")
+    assert result.exit_code == 1, result.output
+    (table,) = json.loads(result.stdout)["tables"]
+    assert {row["variant"]: row["check"] for row in table["rows"]} == {"tiled": "ok", "racy": "FINDINGS"}
+    assert all(row["max error"] < row["allowed"] for row in table["rows"])
+    (note,) = (note for note in table["notes"] if note.startswith("racy 8: "))
+    assert "race on shared memory" in note
+
+
+Matmul = Callable[..., None]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[Matmul], None]:
+    """Makes up a GPU that multiplies so. Its memory for results holds the right one from the beginning."""
+
+    class Array(np.ndarray):  # type: ignore[type-arg]
+        def set(self, values: Any) -> None:
+            self[...] = values
+
+    def operand_sets(size: Size, dtype: str, layout: str) -> list[Any]:
+        rng, kind = np.random.default_rng(0), compute_element(dtype).dtype
+        a, b = (random_matrix(rng, *shape, kind, size.k) for shape in ((size.m, size.k), (size.k, size.n)))
+        return [(a, b, np.matmul(a, b).view(Array))]
+
+    runtime = SimpleNamespace(getDevice=lambda: 0, getDeviceProperties=lambda device: {"name": b"a GPU"})
+    cupy = SimpleNamespace(asnumpy=np.array, cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(operand_sets=operand_sets))  # type: ignore[misc]
+    return lambda matmul: monkeypatch.setattr(api, "matmul", matmul)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int16", "bool"])
+def test_a_kernel_that_writes_nothing_does_not_pass_for_the_one_before(gpu: Any, dtype: str) -> None:
+    def matmul(a: Any, b: Any, *, out: Any, variant: str, tile: int | None, precision: str) -> None:
+        if variant == "coalesced":
+            np.matmul(a, b, out=out)
+
+    gpu(matmul)
+    result = invoke("naive", "coalesced", "tiled", "--sizes", "5x6x7", "--dtypes", dtype, "--csv")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    checked = {row["variant"]: row["check"] for row in rows}
+    assert checked == {"naive": "WRONG", "coalesced": "ok" if dtype[0] in "fc" else "exact", "tiled": "WRONG"}
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("wrong", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)])
+@pytest.mark.parametrize("by", ["sizes", "dtypes", "layouts", "variants"])
+def test_one_wrong_product_of_many_fails(gpu: Any, by: str, wrong: tuple[int, ...]) -> None:
+    left = list(wrong)
+
+    def matmul(a: Any, b: Any, *, out: Any, **_: Any) -> None:
+        np.matmul(a, b, out=out)
+        out[0, 0] += left.pop(0)
+
+    gpu(matmul)
+    many = {
+        "sizes": ("naive", "--sizes", "5,6,7"),
+        "dtypes": ("naive", "--sizes", "5", "--dtypes", "float32,float64,int16"),
+        "layouts": ("naive", "--sizes", "5", "--layouts", "NN,NT,TN"),
+        "variants": ("naive", "coalesced", "tiled", "--sizes", "5"),
+    }
+    result = invoke(*many[by])
+    assert not left
+    assert result.exit_code == any(wrong), result.output
+    assert ("MISMATCH" in result.output) is any(wrong)
+    assert ("Every kernel that ran is right." in result.output) is not any(wrong)
 
 
 def test_by_default_each_is_checked_of_a_type_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

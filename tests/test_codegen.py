@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
+from dataclasses import replace
 
 import jinja2
 import pytest
@@ -68,8 +71,14 @@ def test_symbols_tell_kernels_apart():
         for dtype in ELEMENTS
         for layout in ("NN", "NT", "GT")
     }
-    specializations.add(specialize("tiled", dtype="float32", a_dtype="int8"))
+    for a, b, c, compute in itertools.product(("float32", "float64", "int16"), repeat=4):
+        with contextlib.suppress(UnsupportedTypeError):
+            specializations.add(specialize("tiled", dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c))
+    whole = specialize("warp_tiled", tile=64)
+    specializations.add(replace(whole, config=replace(whole.config, triangle=1)))
     assert len({s.symbol for s in specializations}) == len(specializations)
+    mixed = specialize("tiled", a_dtype="int8", b_dtype="float16", out_dtype="float64")
+    assert mixed.symbol == "tiledmm_tiled_i8_f16_f32_f64_32x32x32_nn"
     assert specialize("tiled_padded", tile=16).symbol == "tiledmm_tiled_padded_f32_16x16x16_nn"
 
 

@@ -160,7 +160,13 @@ def test_shared_memory_that_a_device_has_not_is_an_error(machine: Machine) -> No
         ConfigError, match="needs 131072 bytes of shared memory, and a block of this device has at most 101376"
     ):
         compilation.raw_kernel(kernel)
+    machine.shared = 131071
+    with pytest.raises(ConfigError):
+        compilation.raw_kernel(kernel)
     assert not machine.done
+    machine.shared = 131072
+    compilation.raw_kernel(kernel)
+    assert [each[0] for each in machine.done] == ["compiled"]
 
 
 @pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])

@@ -10,9 +10,13 @@ import pytest
 
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
-from tiledmm import launch, tensor_maps
+import cupy
+
+import tiledmm
+from tests.host_arrays import pretend
+from tiledmm import api, launch, tensor_maps
 from tiledmm.codegen import specialize
-from tiledmm.errors import UnsupportedTypeError
+from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 from tiledmm.model import H100
 from tiledmm.operands import describe, resolve
 from tiledmm.passes import UNFOUND
@@ -136,9 +140,33 @@ def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:
     multiplying, adding = (each for each in sent if each[0] in ("wgmma", "sum_slices"))
     assert multiplying[3][2] == adding[3][0] == SCRATCH
     assert adding[3][1] == 3 << 24
-    assert plan.scratch_bytes >= 3 * 512 * 512 * 4
+    assert plan.scratch_bytes == 3 * 512 * 512 * 4
 
 
 def test_what_the_copy_engine_cannot_read_is_packed(sent: list[tuple[Any, ...]]) -> None:
     run("wgmma", "float16", begins=(2, 0))
     assert [each[0] for each in sent] == ["encode", "encode", "pack", "pack", "wgmma"]
+
+
+@pytest.mark.parametrize("elsewhere", [0, 1, 2])
+@pytest.mark.parametrize("device", [3, 5])
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (0, 4, 4), (4, 0, 4), (4, 4, 0)])
+def test_arrays_lie_on_the_current_device_unless_they_are_empty(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: int, device: int, sizes: tuple[int, int, int]
+) -> None:
+    pretend(monkeypatch.setattr)
+    monkeypatch.setattr(launch, "current_device", lambda: 3)
+    monkeypatch.setattr(api, "_current_device", lambda: 3)
+    m, n, k = sizes
+    arrays = []
+    for i, x in enumerate(np.ones(shape, "f4") for shape in ((m, k), (k, n), (m, n))):
+        memory = cupy.cuda.UnownedMemory(x.ctypes.data, max(x.nbytes, 1), x, device if i == elsewhere else 3)
+        arrays.append(cupy.ndarray(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, 0)))
+    x1, x2, out = arrays
+    if device == 3 or not arrays[elsewhere].size:
+        assert tiledmm.matmul(x1, x2, out=out) is out
+    else:
+        name = ("x1", "x2", "out")[elsewhere]
+        with pytest.raises(OperandTypeError, match=f"{name} is on device 5 and the current device is 3"):
+            tiledmm.matmul(x1, x2, out=out)
+    api.forget_plans()

@@ -724,3 +724,22 @@ def test_out_is_written_only_where_the_cast_is_allowed(compute: str, target: str
 def test_an_out_of_plain_layout_is_written_in_place() -> None:
     out, memory = lay_out(np, np.zeros((3, 5), "f4"), plain(2), poison=True)
     check(np.ones((3, 4), "f4"), np.ones((4, 5), "f4"), out, memory)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((5, 6), (6, 4)), ((1, 6), (6, 1)), ((6,), (6, 4)), ((3, 5, 6), (6, 4)), ((2, 3, 5, 6), (3, 6, 4))],
+)
+def test_operands_that_are_converted_first_are_multiplied_as_any_of_that_type(shapes: Any) -> None:
+    whole, real = ([np.empty(shape, dtype) for shape in shapes] for dtype in ("i4", "f8"))
+    expected = tiledmm.explain(*whole).product
+    for x1, x2 in (real, (real[0], whole[1]), (whole[0], real[1])):
+        assert tiledmm.explain(x1, x2, dtype="i4", casting="unsafe").product == expected
+
+
+@PROPERTY
+@given(st.data(), st.lists(st.integers(2, 4), max_size=4))
+def test_a_converted_operand_lies_as_numpys(data: st.DataObject, shape: list[int]) -> None:
+    x, _ = lay_out(np, np.zeros(shape, "f4"), data.draw(layouts(len(shape))))
+    for kind in ("i1", "c16"):
+        assert describe(x).as_type(kind) == describe(x.astype(kind))

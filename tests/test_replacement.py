@@ -6,6 +6,7 @@ import concurrent.futures
 import json
 import operator
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -163,6 +164,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "dot into NumPy": lambda: cupy.dot(numbers(3, 3), numbers(3, 3), np.zeros((3, 3), "f4")),
     "inner of a list": lambda: cupy.inner(numbers(3, 3), [1, 2, 3]),
     "dot into another type": lambda: cupy.dot(numbers(3, 3), numbers(3, 3), numbers(3, 3, dtype="f8")),
+    "dot into columns": lambda: cupy.dot(numbers(3, 3), numbers(3, 3), numbers(3, 3).T),
     "dot into another size": lambda: cupy.dot(numbers(3, 3), numbers(3, 3), numbers(2, 3, 3)),
 }
 
@@ -289,16 +291,27 @@ def test_cupy_is_as_it_was_after_an_exception(own: list[str]) -> None:
     assert (found.total, own) == (1, ["@"]), "what comes after the block is not counted"
 
 
-def test_in_nested_blocks_the_inner_one_takes_and_counts(own: list[str]) -> None:
-    a = numbers(3, 3)
+@pytest.mark.parametrize("way", ["@", "cupy.matmul", "ndarray.dot"])
+def test_in_nested_blocks_the_inner_one_takes_and_counts(own: list[str], way: str) -> None:
+    a, multiply = numbers(3, 3), WAYS[way]
     with tiledmm.replacing(variant="naive") as outer:
-        a @ a
+        multiply(a, a)
         with tiledmm.replacing(variant="tiled", tile=8) as inner:
-            a @ a
-            a @ a
-        a @ a
+            multiply(a, a)
+            multiply(a, a)
+        multiply(a, a)
     assert [(line.variants, line.count) for line in outer.lines] == [(("naive",), 2)]
     assert [(line.variants, line.count) for line in inner.lines] == [(("tiled",), 2)]
+
+
+def test_in_nested_blocks_the_inner_one_counts_what_is_cupys(own: list[str]) -> None:
+    a = numbers(3, 3)
+    with tiledmm.replacing() as outer:
+        cupy.vdot(a, a)
+        with tiledmm.replacing() as inner:
+            cupy.inner(a, a)
+            cupy.dot(a, numbers(2, 3, 3))
+    assert (outer.total, inner.total) == (1, 2)
 
 
 def test_blocks_of_two_threads_may_end_in_any_order(own: list[str]) -> None:
@@ -428,6 +441,34 @@ def test_nothing_to_multiply_is_told(own: list[str]) -> None:
         numbers(0, 4) @ numbers(4, 3)
         numbers(2, 0) @ numbers(0, 3)
     assert {line.kernel for line in found.lines} == {"nothing to multiply"}
+
+
+def test_plans_are_not_kept_for_ever(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_MAX_PLANS", 3)
+    found, alive, most = Products(), weakref.WeakSet[HostPlan](), 0
+    for k in range(1, 10):
+        a, b = numbers(3, k), numbers(k, 3)
+        plan = HostPlan(tiledmm.explain(of_host(a), of_host(b)).choices[0])
+        found.took(plan, a, b)
+        alive.add(plan)
+        del plan
+        most = max(most, len(alive))
+        assert found.total == k
+    assert most == 3
+
+
+@pytest.mark.parametrize("variant", ["naive", "cublas"])
+@pytest.mark.parametrize("other", [{"shape": (4, 7)}, {"dtype": "f8"}, {"transposed": True}], ids=str)
+def test_what_differs_in_anything_has_a_line_of_its_own(own: list[str], variant: str, other: dict[str, Any]) -> None:
+    def multiply(shape: tuple[int, int] = (5, 7), dtype: str = "f4", transposed: bool = False) -> None:
+        b = numbers(3, shape[1], dtype=dtype).T if transposed else numbers(shape[1], 3, dtype=dtype)
+        numbers(*shape, dtype=dtype) @ b
+
+    with tiledmm.replacing(variant=variant) as found:
+        multiply()
+        multiply(**other)
+        multiply()
+    assert [line.count for line in found.lines] == [2, 1]
 
 
 def test_a_long_table_ends(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,17 @@ def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
         assert "tiny" not in {each.specialization.variant.name for each in H100.rank(product(*sizes, batch=batch))}
 
 
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "batch"),
+    [((640, 640, 65536), "float32", 3), ((640, 3000, 65536), "float32", 1), ((1000, 3000, 8192), "float32", 3)],
+)
+def test_the_workspace_of_split_k_is_bounded(sizes: tuple[int, int, int], dtype: str, batch: int) -> None:
+    for choice in H100.rank(product(*sizes, dtype=dtype, batch=batch)):
+        for part in choice.parts:
+            scratch = schedule(part.specialization, part.product.problem).scratch
+            assert sum(each.bytes for each in scratch if each.name == "sums") <= 2**27
+
+
 def test_a_block_may_compute_several_tiles() -> None:
     choice = select("tiny", 8, product(20, 9, 5, batch=7))
     tiles = 3 * 2 * 7
@@ -137,7 +148,10 @@ def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str, size: in
     for wanted in (resolve(described, describe(x.T), same_memory=True), resolve(described, described)):
         for choice in H100.rank(wanted):
             for part in choice.parts:
-                spec = part.specialization
+                spec, problem = part.specialization, part.product.problem
+                # Rows of C from one on, and as many columns from the same one on.
+                mirrored = wanted.symmetric and problem.m == problem.n and problem.begins[0] == problem.begins[1]
+                assert spec.config.triangle == (mirrored and spec.variant.halves(spec.config)), str(choice)
                 numbers = asdict(spec.config)
                 fixed = spec.variant.config(None, spec.compute)
                 changed = {name: value for name, value in numbers.items() if value != getattr(fixed, name)}

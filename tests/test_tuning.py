@@ -20,6 +20,7 @@ from tiledmm import tuned, tuning
 from tiledmm.bench import timing
 from tiledmm.errors import ConfigError
 from tiledmm.model import H100, Model
+from tiledmm.operands import Array, Product, resolve
 from tiledmm.selection import AUTO, select
 
 WANTED = product(1000, 900, 5000)
@@ -101,6 +102,37 @@ def test_a_triangle_is_for_a_symmetric_c(path: Path) -> None:
     assert chosen.specialization.config.triangle == 1
     plain = select(AUTO, None, replace(wanted, symmetric=False), table=tuned.read(path))
     assert plain.specialization.config.triangle == 0
+
+
+def views(*strides: tuple[int, int], dtypes: tuple[str, str] = ("f4", "f4")) -> Product:
+    """A product of matrices whose rows begin so many elements apart, (8, 4) and (4, 12)."""
+    one, other = (
+        Array(shape, tuple(np.dtype(dtype).itemsize * stride for stride in each), np.dtype(dtype))
+        for shape, each, dtype in zip(((8, 4), (4, 12)), strides, dtypes, strict=True)
+    )
+    return resolve(one, other)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        (WANTED, "f32_f32_f32_f32 NN aa 1 x 1000 x 900 x 5000"),
+        (product(1000, 900, 5000, batch=7), "f32_f32_f32_f32 NN aa 7 x 1000 x 900 x 5000"),
+        (product(8, 5, 6, layout="NT", dtype="int8"), "i8_i8_i8_i8 NT uu 1 x 8 x 5 x 6"),
+        (replace(product(16, 16, 4, layout="NT"), symmetric=True), "f32_f32_f32_f32 NT= aa 1 x 16 x 16 x 4"),
+        (views((4, 1), (12, 1)), "f32_f32_f32_f32 NN aa 1 x 8 x 12 x 4"),
+        (views((4, 1), (14, 1)), "f32_f32_f32_f32 NN au 1 x 8 x 12 x 4"),
+        (views((6, 1), (12, 1)), "f32_f32_f32_f32 NN ua 1 x 8 x 12 x 4"),
+        (views((1, 8), (1, 5)), "f32_f32_f32_f32 TT au 1 x 8 x 12 x 4"),
+        (views((1, 10), (1, 4)), "f32_f32_f32_f32 TT ua 1 x 8 x 12 x 4"),
+        (views((6, 1), (12, 1), dtypes=("f8", "f4")), "f64_f32_f64_f64 NN aa 1 x 8 x 12 x 4"),
+        (views((4, 1), (12, 1), dtypes=("f4", "f2")), "f32_f16_f32_f32 NN au 1 x 8 x 12 x 4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_product_has_the_name_that_files_have(wanted: Product, name: str) -> None:
+    """Rows are aligned (a) where each begins at a multiple of 16 bytes, as the widest loads have to."""
+    assert tuned.describe_product(wanted) == name
 
 
 def test_products_that_lie_otherwise_are_others() -> None:

@@ -78,6 +78,49 @@ def test_neighbouring_elements_have_no_conflict(width, least):
     assert wavefronts(CONTIGUOUS[width], width) == ideal_wavefronts(CONTIGUOUS[width], width) == least
 
 
+@pytest.mark.parametrize("store", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_no_lane_does_what_an_inactive_one_does(width, store):
+    for addresses in (
+        CONTIGUOUS[width],
+        [0] * 32,
+        [lane // 2 * width for lane in LANES],
+        [128 * lane for lane in LANES],
+    ):
+        for count in range(33):
+            lanes = addresses[:count]
+            for function in (wavefronts, ideal_wavefronts):
+                assert function(lanes, width, store=store) == function(
+                    lanes + [None] * (32 - count), width, store=store
+                )
+
+
+def test_ideal_wavefronts_are_as_many_as_the_bytes_take_and_no_more_than_it_took():
+    for lanes, width, store, ideal in (
+        (CONTIGUOUS[16], 16, False, 4), ([0] * 32, 16, False, 2), ([0] * 32, 16, True, 4), ([0] * 32, 8, False, 1),
+        ([0] * 32, 8, True, 2), ([128 * lane for lane in LANES], 4, False, 1),
+        ([256 * lane for lane in LANES], 16, False, 4),
+        ([0] * 9 + [None] * 23, 16, True, 2), ([0] * 8 + [None] * 24, 16, True, 1), ([None] * 32, 16, False, 0),
+        ([0 if lane % 8 == 0 else None for lane in LANES], 16, True, 1),
+    ):  # fmt: skip
+        assert ideal_wavefronts(lanes, width, store=store) == ideal, (lanes, width, store)
+
+
+def test_lanes_beside_or_two_away_that_ask_for_the_same_are_served_together():
+    beside, away = [lane // 2 * 16 for lane in LANES], [(lane // 4 * 2 + lane % 2) * 16 for lane in LANES]
+    for lanes in (beside, away):
+        assert wavefronts(lanes, 16) == 2
+        assert wavefronts(lanes, 16, store=True) == 4
+        assert wavefronts([*lanes[:31], None], 16) == wavefronts([None, *lanes[1:]], 16) == 2
+        assert wavefronts([*lanes[:31], lanes[31] + 16], 16) == 3, "lanes that agree with none"
+    four_away = [(lane // 8 * 4 + lane % 4) * 16 for lane in LANES]
+    assert wavefronts(four_away, 16) == 4
+    mixed = [*beside[:8], *away[8:]]
+    assert wavefronts(mixed, 16) == 3, "each quarter by itself would do"
+    in_one_bank = [lane // 16 * 512 + lane // 4 % 2 * 128 + lane // 8 % 2 * 16 for lane in LANES]
+    assert wavefronts(in_one_bank, 16) == 8, "quarters with conflicts of their own"
+
+
 def test_the_wavefronts_of_a_word_are_the_different_words_in_a_bank():
     assert wavefronts([128 * lane for lane in LANES], 4) == 32
     assert wavefronts([132 * lane for lane in LANES], 4) == 1

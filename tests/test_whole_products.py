@@ -387,6 +387,15 @@ def test_conversions_that_no_kernel_does(h100: HostGpu, first: str, compute: str
     assert h100.copies, "by CuPy"
 
 
+@pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])
+def test_what_is_converted_first_lies_as_explain_says(h100: HostGpu, layout: str) -> None:
+    rng = np.random.default_rng(13)
+    x1, x2 = (h100.array(small_integers(rng, (40, 40), "float64"), tight(letter)) for letter in layout)
+    explained = tiledmm.explain(x1.held, x2.held, dtype="int32", casting="unsafe")
+    tiledmm.matmul(x1, x2, dtype="int32", casting="unsafe", variant="naive")
+    assert explained.product.problem.layout == h100.launched[-1].layout == layout
+
+
 # ---- nothing to multiply ----
 
 

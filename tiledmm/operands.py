@@ -33,13 +33,13 @@ class Array:
     dtype: np.dtype[Any]
 
     def as_type(self, dtype: Any) -> Array:
-        """What ``astype`` gives, in C order."""
+        """What ``astype`` gives: the same axes from slowest to fastest in memory, without gaps."""
         kind = np.dtype(dtype)
-        strides, step = [], kind.itemsize
-        for size in reversed(self.shape):
-            strides.append(step)
-            step *= size
-        return Array(self.shape, tuple(reversed(strides)), kind)
+        strides, step = [0] * len(self.shape), kind.itemsize
+        for axis in sorted(range(len(self.shape)), key=lambda axis: (abs(self.strides[axis]), -axis)):
+            strides[axis] = step
+            step *= self.shape[axis]
+        return Array(self.shape, tuple(strides), kind)
 
 
 def describe(array: Any) -> Array:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import tiledmm
 from tests.simulator.planted import BUGS, Bug, simulate
 from tiledmm import simulator
 from tiledmm.errors import SimulationError
+from tiledmm.simulator.findings import Region, nearest
 
 
 @pytest.mark.parametrize("threads", ["forward", "reverse", "random"])
@@ -48,3 +54,134 @@ def test_races_do_not_hide_behind_the_order_of_threads(tmp_path):
             races = [each for each in report.findings if each.kind == "race on shared memory"]
             found.append({frozenset((each.line, each.other_line)) for each in races})
         assert found[0] == found[1] == found[2] != set()
+
+
+# A kernel whose first thread makes one access besides: B's first element says which, and its second where.
+ACCESSES = {
+    "A": "value = a[at];",
+    "A, 8 bytes": "value = *(const volatile double*)(a + at);",
+    "B": "value = b[at];",
+    "C": "c[at] = 0;",
+    "shared": "value = (&few[0])[at];",
+    "shared, 16 bytes": "copy_async((Vector*)&few[at], (const Vector*)b, true);",
+}
+MAKES_ONE = """\
+    struct alignas(16) Vector { float element[4]; };
+    __shared__ alignas(16) float few[18];
+    if (row == 0 && col == 0) {
+        const int at = static_cast<int>(b[1]);
+        volatile float value;
+        switch (static_cast<int>(b[0])) {
+"""
+
+
+def edited(folder: Path, *edits: tuple[str, str], variant: str = "naive", layout: str = "NN") -> Path:
+    """A kernel's text, changed."""
+    text = tiledmm.source(variant, layout=layout, **({} if variant == "naive" else {"tile": 16}))
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / "edited.cu"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def makes_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cases = "".join(f"            case {i}: {text} break;\n" for i, text in enumerate(ACCESSES.values()))
+    made = f"{MAKES_ONE}{cases}        }}\n    }}\n    Sum sum = {{}};"
+    return edited(tmp_path_factory.mktemp("accesses"), ("    Sum sum = {};", made), layout="GN")
+
+
+GAP = ", which is none of its elements"
+
+
+@pytest.mark.parametrize(
+    ("access", "at", "said"),
+    [
+        ("A", 0, None),
+        ("A", 2, None),
+        ("A", -1, "reads 4 bytes 4 bytes before global array A (956 bytes)"),
+        ("A", -300, "reads 4 bytes 1,200 bytes before global array A (956 bytes)"),
+        ("A", 1, "reads 4 bytes at byte 4 of global array A (956 bytes)" + GAP),
+        ("A", 117, "reads 4 bytes at byte 468 of global array A (956 bytes)" + GAP),
+        ("A", 239, "reads 4 bytes just behind global array A (956 bytes)"),
+        ("A, 8 bytes", 0, "reads 8 bytes at byte 0 of global array A (956 bytes)" + GAP),
+        ("B", 31, None),
+        ("B", 32, "reads 4 bytes just behind global array B (128 bytes)"),
+        ("B", 33, "reads 4 bytes 4 bytes behind the end of global array B (128 bytes)"),
+        ("C", 32, "writes 4 bytes just behind global array C (128 bytes)"),
+        ("shared, 16 bytes", 12, None),
+        ("shared", 18, "reads 4 bytes just behind shared array few (72 bytes)"),
+        ("shared", 20, "reads 4 bytes 8 bytes behind the end of shared array few (72 bytes)"),
+        ("shared, 16 bytes", 16, "writes 16 bytes at byte 64 of shared array few (72 bytes)"),
+    ],
+)
+def test_the_message_says_where_an_access_out_of_bounds_is(
+    makes_one: Path, access: str, at: int, said: str | None
+) -> None:
+    a = np.ones((16, 16), np.float32)[::2, ::2]
+    b = np.ones((8, 4), np.float32)
+    b[0, :2] = list(ACCESSES).index(access), at
+    _, report = simulator.run(a, b, variant="naive", source=makes_one, counts=False)
+    messages = [finding.message.partition(" thread (0, 0) ")[2] for finding in report.findings]
+    assert messages == ([said] if said else [])
+
+
+def test_the_nearest_array_is_named() -> None:
+    first, second, last = Region("first", 0, 16), Region("second", 16, 16), Region("last", 100, 8)
+    near = {
+        -5: first, 0: first, 15: first, 16: second, 31: second, 32: second, 65: second, 66: last, 107: last, 999: last,
+    }  # fmt: skip
+    assert {address: nearest((first, second, last), address) for address in near} == near
+    assert {address: nearest((last, second, first), address) for address in near} == near
+    assert nearest((), 5) is None
+
+
+SIZES = np.ones((40, 20), np.float32), np.ones((20, 40), np.float32)
+
+
+def messages(path: Path, variant: str = "naive", **keywords: int) -> list[str]:
+    _, report = simulator.run(*SIZES, variant=variant, source=path, counts=False, workers=1, **keywords)
+    return [finding.message for finding in report.findings]
+
+
+def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None:
+    write = "    c_tile.write(row, col, sum);\n"
+    another = "    if (blockIdx.x == 0 && row == 1 && col == 0) c[0] = sum;\n"
+    (within,) = messages(edited(tmp_path, (write, write + another)))
+    assert re.search(
+        r"race on global memory: block \(0, 0\), thread \(1, 0\) writes 4 bytes at byte 0 of global array C "
+        r"\(6,400 bytes\), which thread \(0, 0\) wrote at line \d+ with no barrier in between", within
+    ), within  # fmt: skip
+    across, *_ = messages(edited(tmp_path, (write, f"    if (row + col == 0) c[0] = sum;\n    else {write}")))
+    found = re.search(
+        r"race on global memory: block \((\d), 0\), thread \(0, 0\) writes 4 bytes at byte 0 of global array C "
+        r"\(6,400 bytes\), which thread \(0, 0\) of block \((\d), 0\) wrote at the same line", across
+    )  # fmt: skip
+    assert found and found[1] != found[2], across
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        ("    if (tx == 3) return;\n    __syncthreads();", r"and thread \(3, \d+\) has ended without it"),
+        ("    if (tx < 8)\n        __syncthreads();\n    else\n        __syncthreads();",
+         r"and thread \(\d+, \d+\) is at another one, at line \d+"),
+        ("    if (tx < 8) __syncthreads(); else __syncthreads();", None),
+    ],
+)  # fmt: skip
+def test_the_message_says_where_others_are_than_at_a_barrier(tmp_path: Path, instead: str, said: str | None) -> None:
+    begins = "    const int ty = threadIdx.y;\n"
+    path = edited(tmp_path, (begins, f"{begins}{instead}\n"), variant="tiled")
+    found = messages(path, "tiled", tile=16)
+    assert bool(found) is bool(said)
+    assert said is None or re.search("barrier not reached by all: block .* waits at a barrier, " + said, found[0])
+
+
+@pytest.mark.parametrize("subscript", [-1, -2, 16, 17])
+def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> None:
+    old = "As[a_m + m][a_k] ="
+    path = edited(tmp_path, (old, f"As[a_m + m][a_k + (thread == 0 ? {subscript} : 0)] ="), variant="tiled")
+    (found,) = messages(path, "tiled", tile=16)
+    assert f"uses the subscript {subscript} of an array of 16 elements" in found

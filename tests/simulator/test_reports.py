@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 
+import tiledmm
 from benchmarks import agreement
 from tiledmm import errors, simulator
 from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
+from tiledmm.codegen import template_folder
 from tiledmm.simulator import explain_conflicts, trace
 
 
@@ -189,6 +191,31 @@ def test_explained_conflicts_of_the_machine_code():
     found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT", machine=True)}
     assert (found["Bs", "load"].bytes, found["Bs", "load"].wavefronts) == (16, 32)
     assert (found["As", "load"].bytes, found["As", "load"].wavefronts) == (16, 2)
+
+
+def test_a_copy_has_the_wavefronts_of_a_store(tmp_path):
+    """Loads of neighbouring quarters of a warp may be served at once, copies to shared memory are not."""
+    begins = "    const int row = threadIdx.x;\n"
+    copies = """\
+    struct alignas(16) Vector { float element[4]; };
+    __shared__ Vector few[16];
+    if (threadIdx.y == 0 && threadIdx.x % 2 == 0) {
+        copy_async(&few[threadIdx.x / 2], (const Vector*)a, true);
+        commit_copies();
+        wait_for_copies<0>();
+    }
+"""
+    template = (template_folder() / "naive.cu.j2").read_text()
+    assert template.count(begins) == 1
+    path = tmp_path / "copies.cu.j2"
+    path.write_text(template.replace(begins, copies + begins))
+    tiledmm.register(path, like="naive")
+    try:
+        (copied,) = (each for each in explain_conflicts("copies") if each.kind == "copy")
+    finally:
+        tiledmm.unregister("copies")
+    assert [lane.lane for lane in copied.lanes] == list(range(0, 32, 2))
+    assert (copied.bytes, copied.wavefronts, copied.ideal_wavefronts, copied.conflicts) == (16, 4, 2, 2)
 
 
 def test_a_trace_is_every_access_of_a_block():
