@@ -50,6 +50,10 @@ test-cupy: $(TEST_READY) $(CUPY_READY)  ## Without a GPU: those that need CuPy a
 test-full: $(TEST_READY)  ## The same, every kernel compiled for every type, layout, tile and target
 	$(PYTEST) $(SELECT) --full $(ARGS)
 
+.PHONY: mutation
+mutation: $(TEST_READY) $(CUPY_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
+	$(PYTHON) -m tools.mutation $(ARGS)
+
 .PHONY: gpu-check
 gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sanitizer
 	$(PYTHON) tests/gpu/check.py $(ARGS)

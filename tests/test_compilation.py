@@ -212,3 +212,5 @@ def test_the_source_told_is_what_was_compiled(machine: Machine, monkeypatch: pyt
     assert kernel.source == render(spec)
     assert kernel.raw is raw
     assert kernel.shared_bytes == 8 + spec.dynamic_shared_bytes
+    assert kernel.blocks_per_sm == 1
+    assert kernel.occupancy == spec.threads / 2048

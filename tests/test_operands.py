@@ -743,3 +743,12 @@ def test_a_converted_operand_lies_as_numpys(data: st.DataObject, shape: list[int
     x, _ = lay_out(np, np.zeros(shape, "f4"), data.draw(layouts(len(shape))))
     for kind in ("i1", "c16"):
         assert describe(x).as_type(kind) == describe(x.astype(kind))
+
+
+def test_an_entry_of_axes_for_a_vector_is_one_integer() -> None:
+    vector, matrix = describe(np.zeros(3)), describe(np.zeros((3, 4)))
+    for axes in ([0, (0, 1), 0], [(0,), (0, 1), (0,)]):
+        assert resolve(vector, matrix, axes=axes).shape == (4,)
+    for entry in ((0, 1), 5.0, "a"):
+        with pytest.raises((KeywordError, AxisError)):
+            resolve(vector, matrix, axes=[entry, (0, 1), 0])

@@ -340,3 +340,20 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
             (launch,) = passes.schedule(specialization, problem).launches
             assert launch.blocks == -(-(-(-100 // config.bm) * -(-200 // config.bn)) // config.tiles_per_block)
             assert math.prod(specialization.block) == specialization.threads <= 1024
+
+
+def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
+    assert geometry.slices_in(1, 2**30) == (1, 2**30)
+    slices, steps = geometry.slices_in(1, 2**30 + 1)
+    assert slices == 2 and steps < 2**30
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "letter"), [((5, 2), (2, 1), "N"), ((2, 5), (1, 2), "T"), ((2, 2), (1, 2), "T")]
+)
+def test_two_contiguous_elements_are_a_row_or_a_column(
+    shape: tuple[int, int], strides: tuple[int, int], letter: str
+) -> None:
+    rows, cols = shape
+    problem, _ = arrange((rows, 9, cols), (), strides, (9, 1), (9, 1))
+    assert problem.layout[0] == letter

@@ -353,3 +353,18 @@ def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
                 known |= companions(replace(plain, layout=each), SPLITS[1:], by_auto=True)
             launched = {each.specialization for each in schedule(spec, part.product.problem).launches}
             assert launched <= known, (str(spec), {each.symbol for each in launched - known})
+
+
+@pytest.mark.parametrize("numbers", [{"split_k": 3}, {"pack_b": 1}, {"split_k": 3, "triangle": 1}])
+@pytest.mark.parametrize("tile", [32, 64])
+def test_what_auto_may_launch_is_known_before(tile: int, numbers: dict[str, int]) -> None:
+    variant = find_variant("warp_tiled")
+    x = np.empty((200, 900), np.float32)
+    wanted = resolve(describe(x), describe(x.T), same_memory=True)
+    config = variant.config(tile, wanted.compute, numbers)
+    spec = Specialization(variant, config, wanted.a, wanted.b, wanted.compute, wanted.c, wanted.problem.layout)
+    plain = replace(spec, config=variant.config(tile, wanted.compute))
+    known = companions(plain, (3,), by_auto=True)
+    if "pack_b" in numbers:
+        known |= companions(replace(plain, layout="NN"), (3,), by_auto=True)
+    assert {each.specialization for each in schedule(spec, wanted.problem).launches} <= known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from tests.strategies import np_dtype
 from tiledmm import tensor_maps
 from tiledmm.codegen import Specialization
-from tiledmm.elements import TF32, element
-from tiledmm.errors import ShapeError
+from tiledmm.elements import TF32, compute_element, element
+from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.ladder import find_variant
 from tiledmm.operands import Product, describe, resolve
 from tiledmm.passes import schedule
@@ -153,3 +154,42 @@ def test_a_driver_without_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(tensor_maps.DeviceError, match="CUDA 12"):
         TensorMap(2, (64, 64, 1, 1, 1), (128,) * 4, (64, 64)).encode(256)
     tensor_maps._driver.cache_clear()
+
+
+class Driver:
+    """Takes what the driver is given, and answers."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.status = status
+
+    def cuTensorMapEncodeTiled(self, *arguments: Any) -> int:
+        self.map, self.kind, self.rank, self.pointer, *arrays = arguments[:8]
+        self.sizes, self.strides, self.box, self.steps = map(tuple, arrays)
+        self.interleave, self.swizzle, self.promotion, self.fill = arguments[8:]
+        return self.status
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "tf32"])
+def test_the_driver_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    words = pytest.importorskip("cuda.bindings.driver")
+    driver = Driver()
+    monkeypatch.setattr(tensor_maps, "_driver", lambda: driver)
+    size = compute_element(dtype).itemsize
+    described = TensorMap(size, (40, 30, 2, 1, 1), (40 * size, 1200 * size, 128, 128), (32, 16), dtype == "tf32")
+    encoded = described.encode(4096)
+    assert encoded.nbytes == 128 and driver.map.value % 64 == 0 and driver.map.value == encoded.ctypes.data
+    name = "TFLOAT32" if dtype == "tf32" else f"UINT{8 * size}"
+    assert driver.kind == getattr(words.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{name}").value
+    assert (driver.rank, driver.pointer.value) == (5, 4096)
+    assert (driver.sizes, driver.strides) == (described.sizes, described.strides)
+    assert (driver.box, driver.steps) == ((32, 16, 1, 1, 1), (1, 1, 1, 1, 1))
+    assert driver.interleave == words.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE.value
+    assert driver.swizzle == words.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B.value
+    assert driver.promotion == words.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B.value
+    assert driver.fill == words.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE.value
+
+
+def test_what_the_driver_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_maps, "_driver", lambda: Driver(status=1))
+    with pytest.raises(DeviceError, match="0x1000: CUDA error 1"):
+        TensorMap(2, (8, 8, 1, 1, 1), (16, 128, 128, 128), (8, 8)).encode(4096)

@@ -31,7 +31,7 @@ from tests.strategies import (
     small_integers,
     tight,
 )
-from tiledmm import tuned
+from tiledmm import geometry, tuned
 from tiledmm.elements import ELEMENTS, SCHEMES, element
 from tiledmm.errors import AlignmentError, TiledmmError
 from tiledmm.ladder import find_variant
@@ -415,3 +415,50 @@ def test_a_sum_of_no_terms_is_zero(h100: HostGpu, dtype: str, kernel: dict[str, 
     result = tiledmm.matmul(h100.array(np.zeros((5, 0), kind)), h100.array(np.zeros((0, 6), kind)), **kernel)
     np.testing.assert_array_equal(result.held, np.zeros((5, 6), kind))
     assert not any(each.variant.name.startswith("pack") for each in h100.launched), "there is nothing to pack"
+
+
+# ---- batches and grids ----
+
+
+@pytest.mark.parametrize(
+    ("dtype", "variant"), [("float32", "split_float32"), ("complex64", "split_float32"), ("int32", "split_integer")]
+)
+@pytest.mark.parametrize("broadcast", ["", "x1", "x2"])
+def test_each_product_of_a_batch_has_decomposed_operands_of_its_own(
+    h100: HostGpu, dtype: str, variant: str, broadcast: str
+) -> None:
+    rng = np.random.default_rng(14)
+    a, b = random_values(rng, (2, 3, 20, 300), dtype), random_values(rng, (2, 3, 300, 24), dtype)
+    a, b = (a[:, :1] if broadcast == "x1" else a), (b[0, 0] if broadcast == "x2" else b)
+    result = tiledmm.matmul(h100.array(a), h100.array(b), variant=variant)
+    check(result.held, a, b, np.dtype(dtype), 2.0**-20)
+
+
+@pytest.mark.parametrize("tile", [64, 128, 256])
+def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu, tile: int) -> None:
+    rng = np.random.default_rng(15)
+    for size in (100, 2100):  # tiles for a few SMs, and for each several
+        a, b = random_values(rng, (size, 16), "float16"), random_values(rng, (16, size), "float16")
+        check(tiledmm.matmul(h100.array(a), h100.array(b), variant="wgmma", tile=tile).held, a, b, np.dtype("f2"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel"),
+    [
+        ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "pack_b": 1, "split_k": 2}}),
+        ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_words": 1}}),
+        ("float64", {"variant": "tiled", "tile": 8}),
+        ("float32", {"variant": "tiny", "tile": 8}),
+    ],
+)
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_more_tiles_than_one_launch_numbers_are_several_launches(
+    h100: HostGpu, dtype: str, kernel: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(geometry, "MOST_TILES", most)
+    rng = np.random.default_rng(16)
+    for batch in ((), (2, 3)):
+        a, b = random_values(rng, (*batch, 150, 70), dtype), random_values(rng, (*batch, 70, 160), dtype)
+        layouts = [tight(letter, len(batch)) for letter in "TN"]
+        x1, x2 = (h100.array(x, layout) for x, layout in zip((a, b), layouts, strict=True))
+        check(tiledmm.matmul(x1, x2, **kernel).held, a, b, np.dtype(dtype))

@@ -12,26 +12,23 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 
 from rich.console import Console
 from rich.table import Table
+
+from tools.trees import ROOT, Copies, pytest, written
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parent.parent
 BUGS = Path(__file__).resolve().parent / "bugs"
 
 # A mutant may loop for ever.
@@ -66,67 +63,34 @@ class Bug:
         return text.replace(self.old, self.new)
 
 
-def read(path: Path) -> list[Bug]:
+def read(path: Path, root: Path = ROOT) -> list[Bug]:
     """The bugs of a file, each of which fits the tree as it is."""
     bugs = [Bug(**{**row, "tests": tuple(row["tests"])}) for row in tomllib.loads(path.read_text("utf-8"))["bug"]]
     for bug in bugs:
-        bug.planted((ROOT / bug.file).read_text("utf-8"))
+        bug.planted((root / bug.file).read_text("utf-8"))
     return bugs
-
-
-class Copies:
-    """Scratch copies of the tree, one for each who works on it at a time."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT, check=True, capture_output=True,
-        )  # fmt: skip
-        names = [name for name in os.fsdecode(listed.stdout).split("\0") if (ROOT / name).is_file()]
-        self._free: SimpleQueue[Path] = SimpleQueue()
-        for i in range(count):
-            for name in names:
-                target = folder / str(i) / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, target)
-            self._free.put(folder / str(i))
-
-    @contextmanager
-    def one(self) -> Iterator[Path]:
-        """A copy that nobody else works on meanwhile."""
-        copy = self._free.get()
-        try:
-            yield copy
-        finally:
-            self._free.put(copy)
 
 
 def passes(copy: Path, tests: Sequence[str]) -> tuple[bool, str]:
     """Whether tests pass in a copy, and what pytest printed."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "CI": "true"}
-    try:
-        done = subprocess.run(
-            command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return False, f"no end after {_SECONDS} s"
-    if done.returncode not in (0, 1):  # such as a name that no test has: neither passed nor failed
-        raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout[-3000:]}")
-    return done.returncode == 0, done.stdout
+    status, printed = pytest(copy, ["-x", *tests], _SECONDS)
+    if status not in (0, 1, None):  # such as a name that no test has: neither passed nor failed
+        raise RuntimeError(f"pytest {' '.join(tests)}: exit status {status}\n{printed[-3000:]}")
+    return status == 0, printed if status is not None else f"no end after {_SECONDS} s"
+
+
+def passing(copies: Copies, tests: Sequence[str]) -> tuple[bool, str]:
+    """The same in any copy that is free."""
+    with copies.one() as copy:
+        return passes(copy, tests)
 
 
 def killed(copies: Copies, bug: Bug) -> bool:
     """Whether the tests see a bug."""
     with copies.one() as copy:
         path = copy / bug.file
-        text = path.read_text("utf-8")
-        path.write_text(bug.planted(text), "utf-8")
-        try:
+        with written(path, bug.planted(path.read_text("utf-8"))):
             return not passes(copy, bug.tests)[0]
-        finally:
-            path.write_text(text, "utf-8")
 
 
 def main() -> int:
@@ -142,10 +106,9 @@ def main() -> int:
     table = Table("bug", "file", "", title="Bugs planted in the host code")
     with tempfile.TemporaryDirectory(prefix="tiledmm-bugs-") as folder, ThreadPoolExecutor(arguments.j) as pool:
         copies = Copies(Path(folder), arguments.j)
-        with copies.one() as copy:
-            sound, printed = passes(copy, list(dict.fromkeys(test for bug in bugs for test in bug.tests)))
-        if not sound:
-            print(printed[-6000:], "\nThe tests fail without a bug.", sep="\n")
+        without = pool.map(lambda tests: passing(copies, tests), dict.fromkeys(bug.tests for bug in bugs))
+        if failures := [printed for sound, printed in without if not sound]:
+            print(*failures, "The tests fail without a bug.", sep="\n")
             return 1
         fates = list(pool.map(lambda bug: killed(copies, bug), bugs))
     for bug, fate in zip(bugs, fates, strict=True):

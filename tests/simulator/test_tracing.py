@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tiledmm
 from tiledmm import simulator
 from tiledmm.simulator import trace
 from tiledmm.simulator.kernel import Event
@@ -92,3 +93,11 @@ def test_lanes_that_take_different_ways():
     assert [(each.line, each.lanes) for each in found] == [(10, (1, 2)), (20, (0, 1, 2))]
     assert requests([*ways, event(5, 0, 0, step=1)])[-1].line == 5
     assert requests([]) == ()
+
+
+def test_shared_accesses_stand_in_the_order_of_the_source():
+    found = tiledmm.explain_conflicts("tiled", tile=32, layout="NT")
+    assert [(each.array, each.kind) for each in found] == [
+        ("As", "store"), ("Bs", "store"), ("As", "load"), ("Bs", "load"),
+    ]  # fmt: skip
+    assert [each.line for each in found] == sorted(each.line for each in found)

@@ -1,0 +1,44 @@
+"""What the model expects: as it is written down, so that no line of it changes unseen."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import pytest
+
+from tests import expected
+from tests.expected import product
+from tiledmm.model import H100
+
+
+@functools.cache
+def found() -> dict[str, list[str]]:
+    return expected.expected()
+
+
+@pytest.mark.parametrize("target", json.loads(expected.PATH.read_text("utf-8")))
+def test_expectations_are_those_written_down(target: str) -> None:
+    written = json.loads(expected.PATH.read_text("utf-8"))[target]
+    assert found()[target] == written, "meant? then python -m tests.expected writes them anew"
+
+
+def split_factors(*sizes: int) -> set[int]:
+    return {choice.specialization.config.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))}
+
+
+def test_few_partitions_of_k_are_considered_and_many() -> None:
+    found = set().union(*(split_factors(m, m, k) for m in (64, 200, 500, 1000) for k in (300, 1000, 4000, 65536)))
+    assert {1, 2, 3, 4, 5, 8, 96} <= found
+
+
+@pytest.mark.parametrize("sizes", [(40, 60_000, 4096), (60_000, 40, 4096), (33, 200_000, 2048)])
+def test_every_part_of_c_has_rows_and_columns(sizes: tuple[int, int, int]) -> None:
+    for choice in H100.rank(product("float32", "NN", (1, *sizes), 0)):
+        covered = 0
+        for part in choice.parts:
+            problem: Any = part.product.problem
+            assert problem.m > 0 and problem.n > 0
+            covered += problem.m * problem.n
+        assert covered == sizes[0] * sizes[1]

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cosmic_ray", reason="no tests of mutants: Cosmic Ray is not installed (extra 'mutation')")
+
+from tools.covering import spread
+from tools.mutants import Mutant, mutants
+from tools.mutation import Recorded, modules, reasons, report, tomllib
+from tools.trees import ROOT
+
+SOURCE = '''
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    WORDS = 32
+
+Index: TypeAlias = int | slice
+LIMIT: int | None = 7
+
+
+@dataclass(frozen=True)
+class Tile:
+    __slots__ = ("a",) * 3
+
+    @property
+    def area(self) -> int | float:
+        """2 * 2"""
+        if not self.a:
+            raise ValueError(f"{self.a + 9} is 0")
+        return self.a * self.a
+
+    def has(self, x):
+        print(x)
+        return x in self.a
+'''
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> list[Mutant]:
+    (tmp_path / "tile.py").write_text(SOURCE, encoding="utf-8")
+    return mutants(tmp_path, "tile.py")
+
+
+def test_what_computes_is_edited_and_nothing_else(made: list[Mutant]) -> None:
+    """Not annotations, decorators, TYPE_CHECKING, slots, strings, and what an error says; but properties are."""
+    assert [(mutant.where, mutant.change) for mutant in made] == [
+        ("", ("LIMIT: int | None = 7", "LIMIT: int | None = 8")),
+        ("", ("LIMIT: int | None = 7", "LIMIT: int | None = 6")),
+        ("Tile.area", ("if not self.a:", "if  self.a:")),
+        ("Tile.area", ("return self.a * self.a", "return self.a + self.a")),
+        ("Tile.area", ("return self.a * self.a", "return self.a // self.a")),
+        ("Tile.has", ("print(x)", "pass")),
+        ("Tile.has", ("return x in self.a", "return x not in self.a")),
+    ]
+    assert [mutant.imported for mutant in made] == [True, True, *[False] * 5]
+
+
+def test_a_mutant_differs_in_its_line(made: list[Mutant]) -> None:
+    lines = SOURCE.splitlines()
+    for mutant in made:
+        edited = mutant.text.splitlines()
+        assert [i + 1 for i, line in enumerate(lines) if line != edited[i]] == [mutant.line] == [mutant.statement]
+
+
+def test_tests_that_run_the_line_first_one_case_of_each(made: list[Mutant]) -> None:
+    called, imported = made[-1], made[0]
+    seconds = {"t.py::a[1]": 0.1, "t.py::a[2]": 0.2, "t.py::b": 3.0, "t.py::c": 9.0}
+    tests = Recorded(seconds, {"tile.py": {called.line: ["t.py::b", "t.py::a[2]", "t.py::a[1]"], 20: ["t.py::c"]}})
+    assert tests.of(called) == ["t.py::a[1]", "t.py::b", "t.py::a[2]"]
+    assert tests.of(imported) == ["t.py::a[1]", "t.py::b", "t.py::c", "t.py::a[2]"]
+    assert tests.of(made[3]) == []
+    assert list(tests.stages(tests.of(called), budget=60, first=1)) == [["t.py::a[1]"], ["t.py::b", "t.py::a[2]"]]
+    assert list(tests.stages(tests.of(called), budget=1)) == [["t.py::a[1]"]], "what there is no time for is left out"
+    assert list(tests.stages(["t.py::c"], budget=1)) == [["t.py::c"]], "but one runs"
+
+
+def test_cases_are_spread() -> None:
+    names = [*(f"a[{i}]" for i in range(10)), "b"]
+    assert spread(names, 3) == {"a[0]", "a[3]", "a[6]", "b"}
+    assert spread(names, 10) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("last", "listed", "status"),
+    [
+        ("killed", False, 0),
+        ("timed out", False, 0),
+        ("survived", False, 1),
+        ("survived", True, 0),
+        ("not covered", False, 1),
+    ],
+)
+def test_the_exit_status(made: list[Mutant], last: str, listed: bool, status: int) -> None:
+    """What is left over has to be few, and known."""
+    survivor = made[-1]
+    before, after = survivor.change
+    row = {"where": survivor.where, "before": before, "after": [after], "reason": "nobody asks"}
+    fates = [*[(made[0], "killed")] * 19, (survivor, last)]
+    assert report(fates, reasons([row] if listed else [])) == status
+    assert report(fates[-2:], reasons([row])) == int(last not in ("killed", "timed out"))
+
+
+def test_listed_survivors_have_a_reason_and_their_line() -> None:
+    """A reason goes when its line does."""
+    settings = tomllib.loads((ROOT / "tools" / "mutation.toml").read_text(encoding="utf-8"))
+    known = settings.get("survivor", ())
+    assert len(reasons(known)) == sum(len(row["after"]) for row in known), "no survivor twice"
+    assert all(row["reason"] for row in known)
+    sources = [(ROOT / file).read_text(encoding="utf-8").splitlines() for file in modules(settings["modules"])]
+    lines = " ".join(line.strip() for source in sources for line in source)
+    assert not [row["before"] for row in known if row["before"] not in lines]

@@ -1,0 +1,83 @@
+"""Scratch copies of the tree, and pytest in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def listed(root: Path) -> list[str]:
+    """The files of a checkout that git does not ignore, by their paths from its top."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=root, check=True, capture_output=True)
+    return [name for name in sorted(os.fsdecode(done.stdout).split("\0")) if (root / name).is_file()]
+
+
+class Copies:
+    """Copies of a checkout, one for each who works on it at a time."""
+
+    def __init__(self, folder: Path, count: int, root: Path = ROOT) -> None:
+        self._free: SimpleQueue[Path] = SimpleQueue()
+        for i in range(count):
+            for name in listed(root):
+                target = folder / str(i) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, target)
+            self._free.put(folder / str(i))
+
+    @contextmanager
+    def one(self) -> Iterator[Path]:
+        """A copy that nobody else works on meanwhile."""
+        copy = self._free.get()
+        try:
+            yield copy
+        finally:
+            self._free.put(copy)
+
+
+@contextmanager
+def written(path: Path, text: str) -> Iterator[None]:
+    """A file with another text meanwhile."""
+    before = path.read_text("utf-8")
+    path.write_text(text, "utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(before, "utf-8")
+
+
+def pytest(
+    copy: Path, arguments: Sequence[str], seconds: float | None = None, environment: Mapping[str, str] | None = None
+) -> tuple[int | None, str]:
+    """Runs tests in a copy.
+
+    Args:
+        copy: The copy.
+        arguments: What pytest is called with.
+        seconds: After which it is ended, with all that it started.
+        environment: More variables.
+
+    Returns:
+        The exit status, None if it was ended; and what it printed.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider", *arguments]
+    here = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "CI": "true", **(environment or {})}
+    with subprocess.Popen(
+        command, cwd=copy, env=os.environ | here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            printed, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[0]
+    return process.returncode, printed
