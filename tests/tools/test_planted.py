@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.planted import Bug, killed, passes, read
+from tools.planted import BUGS, Bug, killed, passes, read
 from tools.trees import Copies
 
 MODULE = "def larger(a, b):\n    return a if a > b else b\n"
@@ -52,3 +52,8 @@ def test_an_edit_has_one_place(tree: Path, old: str) -> None:
     )
     with pytest.raises(ValueError, match="times what 'a bug' edits"):
         read(path, tree)
+
+
+@pytest.mark.parametrize("path", sorted(BUGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_bug_fits_the_tree_as_it_is(path: Path) -> None:
+    assert read(path)
