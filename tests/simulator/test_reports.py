@@ -70,7 +70,9 @@ def test_lines_add_up_and_are_those_of_the_source():
     barriers = [each for each in report.lines if each.barriers]
     assert [each.text.partition(";")[0].strip() for each in barriers] == ["__syncthreads()"] * 2
     assert sum(each.barriers for each in barriers) == report.barriers
-    assert by_text["if constexpr (ASYNC_A) a_view.copy_or_zero(slot_a(stage, m, k), m, k);"].source.copy_load.requests > 0
+    assert (
+        by_text["if constexpr (ASYNC_A) a_view.copy_or_zero(slot_a(stage, m, k), m, k);"].source.copy_load.requests > 0
+    )
     assert by_text["c_tile.write(ty + i * BLOCK_Y, tx + j * BLOCK_X, acc[i][j]);"].source.global_store.requests > 0
 
 
