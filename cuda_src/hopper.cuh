@@ -140,7 +140,7 @@ __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
 // Where a tile lies, as a multiplication is told: lines of 128 bytes, swizzled. LEADING: bytes from 64 neighbours to the next
 // 64, where a line has so many along m or n; 8 lines further is 1,024 bytes further.
 template <int LEADING>
-__device__ __forceinline__ unsigned long long tile_at(const void* shared) {
+__device__ __forceinline__ unsigned long long descriptor_of(const void* shared) {
     constexpr unsigned long long LINES = 8 * SWIZZLED, MODE = 1;   // swizzled within 128 bytes
     return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 | (LINES >> 4) << 32 |
            MODE << 62;

@@ -1,15 +1,10 @@
-// The instructions that C++ cannot say, or that the compiler's flags would change. Inline PTX stands in this file only.
-//
-// CuPy compiles with -ftz=true, under which plain C++ float arithmetic and float conversions flush subnormals to zero.
-// cuBLAS keeps them, and so do these functions: inline PTX and the *_ieee_* intrinsics are not touched by the flag.
-
 #if __CUDA_ARCH__ >= 800
 #define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
 #else
 #define TILEDMM_CP_ASYNC 0
 #endif
 
-// Threads that an SM holds at a time.
+// Threads that an SM holds at a time: at least 1,024.
 #if __CUDA_ARCH__ == 750
 #define TILEDMM_SM_THREADS 1024
 #elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
@@ -20,7 +15,55 @@
 
 #ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
 
-// ---- conversions between the floating-point types, subnormals kept, rounded to nearest even ----
+// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
+// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
+// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+template <class T>
+__device__ __forceinline__ void store(T* global, const T& neighbours) {
+    if constexpr (sizeof(T) % 8 == 0) {
+        constexpr int WORDS = sizeof(T) / 4;
+        const unsigned zero = blockIdx.z;   // no grid here has a third dimension
+        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
+        unsigned words[WORDS];
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
+        if constexpr (WORDS == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        } else {
+#pragma unroll
+            for (int w = 0; w < WORDS; w += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
+                             "r"(words[w + 2]), "r"(words[w + 3])
+                             : "memory");
+        }
+    } else {
+        *global = neighbours;
+    }
+}
+
+// Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
+    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// What was copied since the last call is a group.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until no more than PENDING groups are in flight.
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
+// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
     float value;
@@ -82,64 +125,7 @@ __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigne
     return sum;
 }
 
-// ---- wide stores ----
-
-// Writes neighbours to global memory, at a multiple of their size, up to 16 bytes at a time. Left to itself, the compiler
-// writes them one by one: a kernel that may also have to write single elements, at edges, gets no wide stores.
-//
-// A wide store takes registers that lie side by side. Asked for the sums' own, the compiler keeps these so from the start,
-// and then finds no places for them that are free of register bank conflicts in the mainloop. So the words are new values:
-// 0 is added to them, which the compiler does not know to be 0.
-template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
-    if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
-        const unsigned zero = blockIdx.z;   // no grid here has a third dimension
-        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
-#pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
-        } else {
-#pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
-                             :
-                             : "l"(to + w), "r"(words[w]), "r"(words[w + 1]), "r"(words[w + 2]), "r"(words[w + 3])
-                             : "memory");
-        }
-    } else {
-        *global = neighbours;
-    }
-}
-
-// ---- asynchronous copies ----
-
-// Copies `source_bytes` from global to shared memory, without waiting, and zeros up to BYTES.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
-    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
-                 : "memory");
-}
-
-__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-// What was copied since the last call is a group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Waits until no more than PENDING groups are on their way.
-template <int PENDING>
-__device__ __forceinline__ void cp_async_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
 #endif
-
-// ---- elements copied from global to shared memory ----
 
 // Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
 template <class T>
@@ -154,7 +140,7 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
 
 // Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
 template <int N, class T>
-__device__ __forceinline__ void copy_async(T* shared, const T* global, int count) {
+__device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
     static_assert(N * sizeof(T) == 16, "a whole vector");
 #if TILEDMM_CP_ASYNC
     cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
@@ -165,22 +151,16 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, int count
 
 // The copies that this thread started since the last call are a group.
 __device__ __forceinline__ void commit_copies() {
-#if TILEDMM_CP_ASYNC
-    cp_async_commit();
-#endif
+    if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
 }
 
-// Waits until no more than PENDING of this thread's groups of copies are on their way.
+// Waits until no more than PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
-__device__ __forceinline__ void wait_for_copies() {
-#if TILEDMM_CP_ASYNC
-    cp_async_wait<PENDING>();
-#endif
+__device__ __forceinline__ void wait_for_copies_except() {
+    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
 }
 
 // Waits until every copy this thread started has landed. Other threads see them after the next barrier.
 __device__ __forceinline__ void wait_for_copies() {
-#if TILEDMM_CP_ASYNC
-    cp_async_wait_all();
-#endif
+    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
 }

@@ -1,10 +1,12 @@
-"""Golden renderings: one a variant and tile, so that a change to a template shows as a diff of CUDA C.
+"""Golden renderings, so that a change to a template shows as a diff of CUDA C: one of each variant and tile.
 
+That of a variant's default tile is whole. Of the other tiles there is what differs from it, as a unified diff.
 ``python -m tests.golden`` writes them anew.
 """
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from tiledmm.codegen import Specialization, render, specialize
@@ -12,16 +14,33 @@ from tiledmm.ladder import kernel_variants
 
 FOLDER = Path(__file__).parent / "golden"
 
+LAYOUTS = ("NN", "NT", "TN", "TT")
 
-def renderings() -> dict[str, Specialization]:
-    """The file name of each golden rendering and what it renders: float32, or its first type, the layouts in turn."""
-    layouts = ("NN", "NT", "TN", "TT")
-    files = {}
+
+def renderings() -> dict[str, tuple[Specialization, Specialization | None]]:
+    """By file name what is rendered, and what its text is compared with, if it is no whole one.
+
+    Of float32, or the variant's first type; the default tile as NN, the others in the layouts in turn.
+    """
+    files: dict[str, tuple[Specialization, Specialization | None]] = {}
     for variant in kernel_variants():
-        for i, tile in enumerate(variant.tiles or (None,)):
-            name = variant.name if tile is None else f"{variant.name}_{tile}"
-            files[f"{name}.cu"] = specialize(variant, tile=tile, layout=layouts[i % len(layouts)])
+        whole = specialize(variant)
+        files[f"{variant.name}.cu"] = whole, None
+        others = [tile for tile in variant.tiles if tile != variant.default_tile]
+        for i, tile in enumerate(others, 1):
+            spec = specialize(variant, tile=tile, layout=LAYOUTS[i % len(LAYOUTS)])
+            files[f"{variant.name}_{tile}.diff"] = spec, whole
     return files
+
+
+def golden(spec: Specialization, whole: Specialization | None) -> str:
+    """What a golden file holds: a kernel's text, or how it differs from a whole one's."""
+    text = render(spec.kernel)
+    if whole is None:
+        return text
+    lines = (render(whole.kernel).splitlines(), text.splitlines())
+    names = whole.kernel.symbol, spec.kernel.symbol
+    return "".join(f"{line}\n" for line in difflib.unified_diff(*lines, *names, n=1, lineterm=""))
 
 
 def main() -> None:
@@ -30,8 +49,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for stale in set(path.name for path in FOLDER.iterdir()) - set(files):
         (FOLDER / stale).unlink()
-    for name, specialization in files.items():
-        (FOLDER / name).write_text(render(specialization.kernel), encoding="utf-8")
+    for name, pair in files.items():
+        (FOLDER / name).write_text(golden(*pair), encoding="utf-8")
 
 
 if __name__ == "__main__":

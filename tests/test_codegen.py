@@ -9,30 +9,65 @@ import jinja2
 import pytest
 
 import tiledmm
-from tests.golden import FOLDER, renderings
+from tests.golden import FOLDER, golden, renderings
 from tiledmm import codegen
 from tiledmm.codegen import render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.ladder import VARIANTS, find_variant, general_variants, kernel_variants
+from tiledmm.simulator.lines import page_of
 
 GOLDEN = renderings()
+
+#: Lines that a float32 kernel's whole text has at most, in its default tile or in the one that is named.
+MOST_LINES = {
+    ("naive", None): 180,
+    ("coalesced", None): 180,
+    ("tiled", 16): 260,
+    ("tiled_padded", None): 260,
+    ("double_buffered", None): 360,
+    ("register_tiled", None): 320,
+    ("vectorized", None): 400,
+    ("warp_tiled", None): 620,
+}
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_rendering_is_the_golden_one(name):
-    golden = (FOLDER / name).read_text(encoding="utf-8")
-    assert render(GOLDEN[name].kernel) == golden, "a template changed: read the diff, then run 'make golden'"
+    expected = (FOLDER / name).read_text(encoding="utf-8")
+    assert golden(*GOLDEN[name]) == expected, "a template changed: read the diff, then run 'make golden'"
 
 
 def test_there_are_no_other_golden_files():
     assert {path.name for path in FOLDER.iterdir()} == set(GOLDEN)
 
 
+def test_golden_files_can_be_read():
+    lines = [line for path in FOLDER.iterdir() for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) <= 20_000
+
+
+@pytest.mark.parametrize(("variant", "tile"), MOST_LINES)
+def test_a_kernel_fits_a_page(variant, tile):
+    assert tiledmm.source(variant, tile=tile).count("\n") <= MOST_LINES[variant, tile]
+
+
+def test_a_kernel_of_tensor_cores_fits_a_page():
+    text = tiledmm.source("wgmma", dtype="float16")
+    assert text.count("\n") <= 720 and page_of(text).count("\n") <= 320
+
+
+@pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
+def test_nothing_is_there_that_does_nothing(row):
+    text = render(specialize(row).kernel)
+    assert "? 1 : 1" not in text and "PAD = 0" not in text
+    assert not re.search(r"\n{3}", text)
+
+
 @pytest.mark.parametrize("name", GOLDEN)
 def test_rendering_shows_no_trace_of_jinja_and_needs_no_header(name):
-    text = render(GOLDEN[name].kernel)
-    assert not re.search(r"\{\{|\}\}|\{%|%\}|^\s*//%|#include", text, re.MULTILINE)
+    text = render(GOLDEN[name][0].kernel)
+    assert not re.search(r"\{\{|\}\}|\{%|%\}|^\s*//%|^//</?header>|#include", text, re.MULTILINE)
     assert text.count('extern "C" __global__') == 1
 
 
@@ -56,11 +91,9 @@ def test_every_barrier_says_why(row):
             assert re.search(r"__sync(?:threads|warp)\(\);\s+// \S", line), line
 
 
-@pytest.mark.parametrize("row", general_variants(), ids=lambda row: row.name)
-def test_inline_ptx_stands_in_one_header_only(row):
-    headers = (codegen.template_folder() / "ptx.cuh").read_text()
-    body = render(specialize(row)).replace(headers, "")
-    assert "asm" not in body
+def test_inline_ptx_stands_in_headers_only():
+    with_ptx = {path.name for path in codegen.template_folder().iterdir() if re.search(r"\basm\b", path.read_text())}
+    assert with_ptx == {"ptx.cuh", "tensor_cores.cuh", "hopper.cuh", "wgmma_multiply.cuh.j2"}
 
 
 def test_symbols_tell_kernels_apart():

@@ -96,8 +96,8 @@ def test_neighbouring_loads_are_joined_where_rows_are_aligned(tools, variant, la
     spec = specialize(variant, tile=32, layout=layout)
     source = render(spec)
     accesses = disassemble(source, spec.symbol, "sm_90").accesses
-    assert at("frag_a[i] = As[", accesses, source) == {("load", "shared", a)}
-    assert at("frag_b[j] = Bs[", accesses, source) == {("load", "shared", b)}
+    assert at("frag_a = As[", accesses, source) == {("load", "shared", a)}
+    assert at("frag_b = Bs[", accesses, source) == {("load", "shared", b)}
     assert ("store", "global", 4) in at("c_tile.write(", accesses, source)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tiledmm.casting import converts_in_kernel
 from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.ladder import SPLIT_BYTES, find_variant
+from tiledmm.tree_shaking import BEGIN, END, shake
 from tiledmm.variant import LAUNCHED, Config, Numbers, Variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
@@ -200,7 +202,7 @@ def render(specialization: Specialization) -> str:
     numbers = asdict(spec.config)
     for name in LAUNCHED:
         del numbers[name]
-    return (
+    text = (
         _environment(spec.variant)
         .get_template(str(spec.variant.template))
         .render(
@@ -215,13 +217,16 @@ def render(specialization: Specialization) -> str:
             compute_type=spec.compute.c_type,
             order_a=ORDERS[spec.layout[0]],
             order_b=ORDERS[spec.layout[1]],
+            plain=spec.a == spec.b == spec.c == spec.compute.stored and spec.compute.is_summed_as_it_is,
             condition=spec.condition,
+            threads=spec.config.threads,
             pieces=spec.pieces,
             products=spec.products,
             parts=spec.compute.parts,
             c_parts=spec.c.parts,
         )
     )
+    return shake(text)
 
 
 def template_folder() -> Path:
@@ -233,10 +238,20 @@ def template_folder() -> Path:
     raise ConfigError(f"cuda_src/ is neither in nor beside {package}: the installation is incomplete")
 
 
+class _Headers(jinja2.FileSystemLoader):
+    """Marks what the package's headers define, of which a kernel has what it uses."""
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        text, path, is_current = super().get_source(environment, template)
+        if ".cuh" in template and template != "preamble.cuh.j2":
+            text = f"{BEGIN}\n{text}{END}\n"
+        return text, path, is_current
+
+
 @functools.lru_cache(maxsize=32)
 def _environment(row: Variant) -> jinja2.Environment:
     """For the package's templates; or for a user's, which finds those too, and what lies beside it."""
-    shipped = jinja2.FileSystemLoader(template_folder())
+    shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
     if row.text is not None:
         own = [jinja2.DictLoader({str(row.template): row.text}), jinja2.FileSystemLoader(row.folder)]

@@ -19,7 +19,7 @@ class Element:
         dtype_name: NumPy's name: ``"float32"``.
         itemsize: Bytes of one element in memory.
         sum_bytes: Bytes of one element in shared memory and registers, where it has the type its products are
-            summed in (``sum_type`` in ``cuda_src/elements.cuh``).
+            summed in (``sum_type`` in ``cuda_src/elements.cuh.j2``).
         multiplies: Real multiplications in one product of two elements; 4 for complex types.
         per_word: Elements in one, of words that narrow elements were packed to.
         held_as: NumPy's name of what it is in memory, where it is no type of NumPy's; empty where it is one.
@@ -44,6 +44,11 @@ class Element:
     def c_type(self) -> str:
         """Its name in CUDA C: NumPy's own, but for bool, which is a keyword there."""
         return self.dtype_name.replace("bool", "boolean")
+
+    @property
+    def is_summed_as_it_is(self) -> bool:
+        """Whether products of elements are summed in their own type, in CUDA C."""
+        return self.itemsize == self.sum_bytes and self.dtype_name in ("float32", "float64", "uint32", "uint64")
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -59,7 +59,7 @@ def buffers_of_vectors(config: Config, element: Element) -> list[Rule]:
 
 
 def _vector_copies(config: Config, element: Element) -> list[Rule]:
-    """Of ``tile_copies.cuh``: shares are even, a vector at a time and an element at a time."""
+    """Of ``tile_copies.cuh.j2``: shares are even, a vector at a time and an element at a time."""
     vector = VECTOR_BYTES // element.sum_bytes
     threads = config.threads
     shares = [

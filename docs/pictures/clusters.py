@@ -26,7 +26,7 @@ _ROWS_OF_WARP = 16
 _LOOKS = ("half", "block")
 
 _CONSTANT = re.compile(r"constexpr int ([A-Z_]+) = ([\w +*/()-]+);")
-_SUMS = re.compile(r"of element \((.+), (.+)\) in sums\[i\]")
+_SUMS = re.compile(r"of element \((.+), (.+)\) in c\[i\]")
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def test_lines_of_a_kernel_as_it_is_compiled(monkeypatch: pytest.MonkeyPatch, tm
         code, source = machine_code_with_lines(TILED, "sm_90")
     except (MissingDependencyError, CompilationError, RuntimeError, OSError) as error:
         pytest.skip(str(error))
-    load = next(i for i, text in enumerate(source.splitlines(), start=1) if "frag_b[j] = Bs[" in text)
+    load = next(i for i, text in enumerate(source.splitlines(), start=1) if "frag_b = Bs[" in text)
     instructions = [
         (f"{each.opcode}.X R1, [R2] ;", {"stall_mio": 5 if load in each.lines else 0, "stall_selected": 1})
         for each in code.instructions.values()

@@ -100,18 +100,16 @@ KERNELS = (
     Kernel("double_buffered", 8, "NN", "sm_75"),
 )
 
-# First lines of what the kernels share; each ends at the next brace in the first column.
+# First lines of what kernels share, as far as a kernel has it; each ends at the next brace in the first column.
 _SHARED_PARTS = (
     "__device__ __forceinline__ void copy_async(",
     "__device__ __forceinline__ void wait_for_copies()",
     "struct Place {",
     "__device__ __forceinline__ Place place_of(",
-    "__device__ __forceinline__ BlockTile tile_of(",
+    "__device__ __forceinline__ BlockTile tile_at(",
     "__device__ __forceinline__ BlockTile locate_block(",
     "__device__ __forceinline__ int inside(",
     "struct View {",
-    "struct Matrix {",
-    "__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(",
     "struct ResultTile {",
     "__device__ __forceinline__ ResultTile<T, Stored> result_tile(",
 )
@@ -135,7 +133,9 @@ def editable_lines(text: str) -> Iterator[tuple[int, str]]:
     page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
     spans = [range(page, len(lines))]
     for start in _SHARED_PARTS:
-        first = next(i for i, line in enumerate(lines) if line.startswith(start))
+        first = next((i for i, line in enumerate(lines) if line.startswith(start)), None)
+        if first is None:
+            continue
         last = next(i for i in itertools.count(first) if lines[i].startswith("}"))
         spans.append(range(first, last))
     for i in itertools.chain(*sorted(spans, key=lambda span: span.start)):
@@ -332,10 +332,6 @@ EQUIVALENT = (
         "rows fall through to the general formula, where the column stride is 1"),
     Known(".* NN.*", r"return \{.*\brow_stride, col_stride\};", r".*\brow_stride, row_stride\};",
         "nobody reads the column stride of rows: it is 1"),
-    Known(".* NN.*", r"return \{data, .*", r".*strides\.row, strides\.row\};",
-        "nobody reads the column stride of rows: it is 1"),
-    Known("naive.*|coalesced.*", r"return \{data, .*", r"return \{data, (?:cols, cols|rows, rows), .*",
-        "only tiles are cut to a matrix's size"),
     Known("naive.*|coalesced.*", r".*inside\(p\.[mn], block\.(?:row|col)0, (?:height|width)\),.*",
         r".*inside\((?:p\.m, block\.row0, width|p\.n, block\.col0, height)\),.*", "the tile is square"),
     Known("naive.*|coalesced.*", r"const auto c_tile = .*", r".*(?:BM, BM|BN, BN)\);", "the tile is square"),
@@ -351,8 +347,6 @@ EQUIVALENT = (
         "after the last step zeros go to the buffer that nobody reads any more"),
     Known(r"double_buffered.*", r"if \(more\) (?:fetch|settle)\(.*", r"if \(true\) .*",
         "after the last step zeros go to the buffer that nobody reads any more"),
-    Known(r"double_buffered.*", r"constexpr bool ASYNC_[AB] = .*", r".* sizeof\(T[AB]\) > 4;",
-        "through registers, as before compute capability 8.0: slower"),
     Known(_COPIES, r"next_[ab]\[load\] = .*|[AB]s\[stage\].* = next_[ab]\[load\];|Sum next_a\[.*", ".*",
         "registers wait for what cp.async does not copy: nothing here (see the kernels for sm_75)"),
     Known(_REGISTERS, r"[ab]_view\.copy_or_zero\(.*|copy_async\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
@@ -360,12 +354,6 @@ EQUIVALENT = (
     Known(".*", r"if \(p\.slices > 1\) \{", r".*slices (?:>= 1|> 0).*", "one slice is all of K"),
     Known(_REGISTERS, r"fetch\(0, \S+\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
         "the tiles go to registers: to which buffer, settle says"),
-    Known(_REGISTERS, r"constexpr bool ASYNC_[AB] = .*", r".*\|\|.*",
-        "copied to the other buffer at once, and not by way of registers: slower"),
-    Known(r"tiled 8 .*", r"const int [mnk] = load \* \(THREADS / B[KMN]\);", r"const int [mnk] = load \* .*",
-        "a thread loads one element: load is 0"),
-    Known(r"tiled 8 .*", r"([AB])s\[(\w+ \+ \w+)\].* = .*", r"[AB]s\[\w+ - \w+\].* = .*",
-        "a thread loads one element: m and n are 0"),
     Known(r"tiled 8 .*", r"return \{address\(row, col\), .*", r".*\b(row|col)_stride, \1_stride\};",
         "a thread loads one element, seen from itself: no other is read from there"),
     Known(r"tiled 8 .*", r"return row < rows && col < cols \? .*", r"return .*\b(?:row|col)\b.*",

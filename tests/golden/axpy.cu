@@ -1,0 +1,291 @@
+// tiledmm_axpy_f32_4x32x32_nn
+// Rendered by tiledmm 0.1.0 from axpy.cu.j2: bm=4 bn=32 bk=32 tm=4 tn=4 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
+
+#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+
+// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
+// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+
+__device__ __forceinline__ float add(float x, float y) {
+    float sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(x), "f"(y));
+    return sum;
+}
+
+#endif
+
+using float32 = float;
+
+// What products of two elements are summed in (declared to be looked up, never called).
+__device__ float32 sum_type(float32);
+template <class T>
+using Accumulator = decltype(sum_type(T{}));
+
+__device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
+
+// The sum of the lane whose index differs in the bits of `apart`. Every lane of the warp takes part.
+template <class Word>
+__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
+    return __shfl_xor_sync(0xffffffffu, x, apart);
+}
+
+// A stored element, ready to be multiplied, and a finished sum as it is stored: here they are the same.
+template <class T>
+__device__ __forceinline__ T to_accumulator(T x) { return x; }
+template <class T, class Stored>
+__device__ __forceinline__ Stored from_accumulator(T sum) { return sum; }
+
+// What is contiguous in memory: rows, columns, or neither (a slice with a step, a reversed or broadcast axis).
+enum class Order { ROWS, COLUMNS, STRIDED };
+
+struct Strides {   // in elements; may be negative or zero
+    long long row, col, batch[3];
+};
+
+// One batched product, as the host describes it.
+struct Problem {
+    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
+    long long tiles;              // those that are computed, of all partitions and products
+    long long group;              // columns of tiles that are rasterized together
+    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
+    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
+    long long batch[3];           // products, slowest first
+    Strides a, b, c;
+};
+
+// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
+struct Place {
+    long long at[3];
+
+    __device__ __forceinline__ long long offset(const Strides& strides) const {
+        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
+    }
+};
+
+__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+    const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
+    const unsigned slow = product / fast, i0 = slow / middle;
+    return {i0, slow - i0 * middle, product - slow * fast};
+}
+
+// The part of the problem that one block computes.
+struct BlockTile {
+    long long row0, col0;   // its first row and column of C
+    long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
+    long long a0, b0, c0;   // where its matrices begin, in elements
+    unsigned product;       // which one of the batch,
+    Place place;            // and its place there
+};
+
+// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+__device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
+    BlockTile tile = {};
+    tile.k = p.k;
+    if (p.slices > 1) {
+        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
+        product = part / slices;
+        const long long slice = part - product * slices;
+        tile.k0 = slice * p.slice_k;
+        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+        tile.a0 = tile.k0 * p.a.col;
+        tile.b0 = tile.k0 * p.b.row;
+        tile.c0 = slice * p.slice_c;
+    }
+    if (product > 0) {
+        tile.product = product;
+        tile.place = place_of(p, product);
+        tile.a0 += tile.place.offset(p.a);
+        tile.b0 += tile.place.offset(p.b);
+        tile.c0 += tile.place.offset(p.c);
+    }
+    tile.row0 = static_cast<long long>(row) * bm;
+    tile.col0 = static_cast<long long>(col) * bn;
+    return tile;
+}
+
+// The tile of a block. Rasterization: down C's columns, then along its rows; blocks that run together share a strip of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+    const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
+    const unsigned product = number / tiles, index = number - product * tiles, col = index / rows;
+    return tile_at(p, product, index - col * rows, col, bm, bn);
+}
+
+// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+__device__ __forceinline__ int inside(long long extent, long long first, int size) {
+    const long long left = extent - first;
+    return left < size ? static_cast<int>(left) : size;
+}
+
+// Contiguous elements, which one instruction moves.
+template <class Element, int N>
+struct alignas(N * sizeof(Element)) Vector {
+    Element element[N];
+};
+
+// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+template <class T, class Stored, Order ORDER, class Index = int>
+struct View {
+    const Stored* data;   // element (0, 0)
+    Index rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ const Stored* address(Index row, Index col) const {
+        if constexpr (ORDER == Order::ROWS) return data + row * row_stride + col;
+        if constexpr (ORDER == Order::COLUMNS) return data + row + col * col_stride;
+        return data + row * row_stride + col * col_stride;
+    }
+
+    // The tile of (height, width) elements that begins at (row, col), which must be inside.
+    __device__ __forceinline__ View<T, Stored, ORDER> tile(Index row, Index col, int height, int width) const {
+        return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
+    }
+
+    // Whether what is contiguous, each row or each column, begins at a multiple of so many bytes.
+    __device__ __forceinline__ bool is_aligned(int bytes) const {
+        if constexpr (ORDER == Order::STRIDED) return false;
+        const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
+        return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
+
+    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
+        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
+    }
+
+    // N contiguous elements from (row, col) on, at a multiple of their size: all are inside, or none.
+    template <int N>
+    __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
+        Vector<Stored, N> vector = {};
+        if (row < rows && col < cols) vector = *reinterpret_cast<const Vector<Stored, N>*>(address(row, col));
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(vector.element[i]);
+    }
+};
+
+template <class T, class Stored, Order ORDER>
+using Matrix = View<T, Stored, ORDER, long long>;   // of any size
+
+template <class T, Order ORDER, class Stored>
+__device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, long long rows, long long cols,
+                                                           const Strides& strides) {
+    return {data, rows, cols, strides.row, strides.col};
+}
+
+// The tile of C that a block writes; what lies beyond the edge is dropped.
+template <class T, class Stored>
+struct ResultTile {
+    Stored* data;   // element (0, 0)
+    int rows, cols;
+    long long row_stride, col_stride;
+
+    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
+        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+};
+
+// Block's tile of (height, width) elements of C.
+template <class T, class Stored>
+__device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
+                                                             int height, int width) {
+    return {data + block.c0 + block.row0 * p.c.row + block.col0 * p.c.col, inside(p.m, block.row0, height),
+            inside(p.n, block.col0, width), p.c.row, p.c.col};
+}
+
+// clang-format off
+#define KERNEL tiledmm_axpy_f32_4x32x32_nn
+using TA = float32;   // an element of A in memory
+using TB = float32;   // an element of B in memory
+using TC = float32;   // an element of C in memory
+using T = float32;   // what elements are converted to, and multiplied as
+using Sum = Accumulator<T>;   // what their products are summed in
+[[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
+[[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
+constexpr int BM = 4;   // rows of C a block computes
+constexpr int BN = 32;   // columns of C a block computes: of a row of B up to 128 bytes
+constexpr int BK = 32;   // step along K: rows of B that a block reads at a time, each by threads of its own
+constexpr int V = 4;   // neighbours in a row that a thread reads, and columns that it sums
+constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
+constexpr int LANES_N = BN / V;   // threads side by side along a row
+constexpr int THREADS = LANES_N * BK;
+constexpr int WARPS = THREADS / 32;
+// clang-format on
+
+// axpy: a row of C is a sum of B's rows, each times an element of A (BLAS: y = a x + y). For a C of few rows.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
+// Launch    one block of THREADS threads a (BM, BN) tile of C          Shared  WARPS * BM * BN * sizeof(Sum)          Barriers  1
+// Requires  nothing; fast where B's rows are contiguous
+// Source    Lawson et al., "Basic Linear Algebra Subprograms for Fortran Usage" (1979)
+//
+// A vector times a matrix reads each element of B once, so all that counts is to have enough loads in flight. A block has few
+// columns, so that there are blocks for all SMs, and all of K: it reads BK rows at a time, and each thread keeps sums of its own
+// columns over every BK-th row. What the threads of a column have is added up at the end, in the block: blocks that share K
+// would need a second launch for that.
+static_assert(32 % LANES_N == 0 && THREADS % 32 == 0, "lanes of a warp read whole rows of the tile");
+
+// Adds rows of B, each times elements of A: `row`, row + BK, and so on, `steps` in all, in columns from `col` on. INSIDE: all is
+// inside the matrices but rows of A, of which the last one stands for those beyond; and V columns are read at once.
+template <bool INSIDE, class ViewA, class ViewB>
+__device__ __forceinline__ void add_rows(ViewA a_view, ViewB b_view, long long steps, int row, int col, Sum (&acc)[BM][V]) {
+    const int last = a_view.rows - 1;
+    if (INSIDE) a_view.rows = a_view.cols = b_view.rows = b_view.cols = 1 << 30;   // nothing to compare
+#pragma unroll INSIDE ? UNROLL : 1
+    for (long long step = 0; step < steps; ++step) {
+        Sum frag_a[BM], frag_b[V];
+        if constexpr (INSIDE)
+            b_view.template read_vector_or_zero<V>(frag_b, row, col);
+        else
+#pragma unroll
+            for (int v = 0; v < V; ++v) frag_b[v] = b_view.read_or_zero(row, col + v);
+#pragma unroll
+        for (int i = 0; i < BM; ++i) frag_a[i] = a_view.read_or_zero(INSIDE && i > last ? last : i, row);
+#pragma unroll
+        for (int i = 0; i < BM; ++i)
+#pragma unroll
+            for (int v = 0; v < V; ++v) acc[i][v] = multiply_add(frag_a[i], frag_b[v], acc[i][v]);
+        a_view.move(0, BK);
+        b_view.move(BK, 0);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    const BlockTile block = locate_block(p, BM, BN);
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
+    const auto c_tile = result_tile<T>(c, p, block, BM, BN);
+    auto a_view = A.tile(block.row0, 0, BM, BK);   // (BM, BK)
+    auto b_view = B.tile(0, block.col0, BK, BN);   // (BK, BN)
+
+    const int row = threadIdx.x / LANES_N, col = threadIdx.x % LANES_N * V;   // this thread's first row and columns of B
+    const bool wide = ORDER_B == Order::ROWS && p.n % V == 0 && b_view.is_aligned(V * sizeof(TB));
+    const long long steps = block.k / BK;   // in which all rows are inside
+    Sum acc[BM][V] = {};
+    a_view.cols = b_view.rows = BK;
+    if (!wide) add_rows<false>(a_view, b_view, steps, row, col, acc);
+    else if (col < b_view.cols) add_rows<true>(a_view, b_view, steps, row, col, acc);
+    if (steps * BK < block.k)   // what is left of k
+        add_rows<false>(A.tile(block.row0, steps * BK, BM, BK), B.tile(steps * BK, block.col0, BK, BN), 1, row, col, acc);
+
+    __shared__ Sum sums[WARPS][BM][BN];   // that each warp has
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < BM; ++i)
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+#pragma unroll
+            for (int apart = 16; apart >= LANES_N; apart /= 2) acc[i][v] = add(acc[i][v], shuffle_xor(acc[i][v], apart));
+            if (lane < LANES_N) sums[warp][i][col + v] = acc[i][v];
+        }
+    __syncthreads();   // every warp's sums are there before they are added
+    for (int number = threadIdx.x; number < BM * BN; number += THREADS) {
+        const int i = number / BN, j = number % BN;
+        Sum sum = sums[0][i][j];
+#pragma unroll
+        for (int other = 1; other < WARPS; ++other) sum = add(sum, sums[other][i][j]);
+        c_tile.write(i, j, sum);
+    }
+}

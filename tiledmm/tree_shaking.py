@@ -1,0 +1,231 @@
+"""Leaves out of a rendered kernel what its headers define and it never uses ("tree shaking").
+
+A header is definitions in groups. A group is a comment, if any, and the definitions below it, and ends at a blank line;
+a comment that stands alone is the heading of the groups behind it. A definition is kept if text that is kept names it;
+a function, or a template's specialization for some types, if text that is kept also names those types, so that of
+overloads those for types at hand stay. Functions of a struct are definitions, too. What has no name, such as data or a
+static_assert, stays with what it stands in. ``#if`` and ``#endif`` may stand around groups, or in one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+#: Lines around a header in a rendered kernel. They are gone afterwards.
+BEGIN, END = "//<header>", "//</header>"
+
+_HEADER = re.compile(rf"^{BEGIN}\n|^{END}\n", re.MULTILINE)
+_COMMENT = re.compile(r" *//.*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALL = re.compile(r"[A-Za-z_]\w*(?=\s*[(<])")
+_IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_SPECIFIERS = re.compile(r"^template <.*>$|\b(?:alignas|decltype)" + _IN_PARENTHESES, re.MULTILINE)
+_FUNCTION = re.compile(rf"(\w+)(<[^()]*>)?({_IN_PARENTHESES})")
+_VARIABLES = re.compile(r"(\w+) = ")
+_STRUCT = re.compile(r"((?:.*\n)*?(?:struct|union) [^{};]*\{[^\n}]*\n)((?:.*\n)+)(\};.*\n)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition, or a struct without its members.
+
+    Attributes:
+        text: Its lines; of a struct, those before its members.
+        names: What it defines; nothing if it stays with what it stands in.
+        called: Whether it is a function: naming it is calling it.
+        is_type: Whether it is a type, and the only definition of it.
+        types: Words that name the types it is for, if types have these names.
+        words, calls: What it names, and calls.
+        members: What a struct holds.
+        tail: A struct's last line.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    called: bool
+    is_type: bool
+    types: frozenset[str]
+    words: frozenset[str]
+    calls: frozenset[str]
+    members: tuple[Group, ...] = ()
+    tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Definitions under a comment; a heading, an ``#if`` or an ``#endif``, if there are none."""
+
+    comment: str
+    definitions: tuple[Definition, ...]
+
+
+def shake(text: str) -> str:
+    """A rendered kernel without the markers around its headers, and without what these define in vain."""
+    parts = _HEADER.split(text)
+    marks = ["", *_HEADER.findall(text)]
+    depth, pieces = 0, []
+    for mark, part in zip(marks, parts, strict=True):
+        depth += mark.startswith(BEGIN) - mark.startswith(END)
+        pieces.append(_groups(part) if depth else part)
+    kept = _reached(pieces)
+    shown = "".join(piece if isinstance(piece, str) else f"{_show(piece, kept)}\n" for piece in pieces)
+    return re.sub(r"\n{3,}", "\n\n", shown)
+
+
+def _reached(pieces: list[str | tuple[Group, ...]]) -> set[int]:
+    """Which definitions the text outside headers reaches, by ``id``."""
+    words: set[str] = set()
+    calls: set[str] = set()
+    waiting = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            code = _COMMENT.sub("", piece)
+            words.update(_WORD.findall(code))
+            calls.update(_CALL.findall(code))
+        else:
+            waiting += [each for group in piece for each in group.definitions]
+    types = {name for each in _all(waiting) if each.is_type for name in each.names}
+    kept: set[int] = set()
+    while True:
+        still = []
+        for each in waiting:
+            named = not each.names or not (calls if each.called else words).isdisjoint(each.names)
+            if named and words.issuperset(each.types & types):
+                kept.add(id(each))
+                words |= each.words
+                calls |= each.calls
+                still += [member for group in each.members for member in group.definitions]
+            else:
+                still.append(each)
+        if len(still) == len(waiting) and all(a is b for a, b in zip(still, waiting, strict=True)):
+            return kept
+        waiting = still
+
+
+def _all(definitions: list[Definition]) -> Iterator[Definition]:
+    for each in definitions:
+        yield each
+        for group in each.members:
+            yield from _all(list(group.definitions))
+
+
+def _show(groups: tuple[Group, ...], kept: set[int]) -> str:
+    """The groups that are kept, a blank line between two. Headings and conditions of nothing are left out."""
+    shown: list[tuple[bool, str]] = []  # whether something stands under it; what it is
+    for group in groups:
+        if group.definitions:
+            texts = [_text(each, kept) for each in group.definitions if id(each) in kept]
+            if texts:
+                shown.append((True, group.comment + "".join(texts)))
+            continue
+        while shown and not shown[-1][0] and not shown[-1][1].startswith("#"):
+            shown.pop()  # a heading before the next
+        if group.comment.startswith("#endif") and shown and shown[-1][1].startswith("#if"):
+            shown.pop()
+        else:
+            shown.append((group.comment.startswith("#endif"), group.comment))
+    while shown and not shown[-1][0]:
+        shown.pop()
+    return "\n".join(text for _, text in shown)
+
+
+def _text(definition: Definition, kept: set[int]) -> str:
+    members = _show(definition.members, kept)
+    indented = re.sub(r"^(?=[^\n#])", "    ", members, flags=re.MULTILINE)
+    return definition.text + indented + definition.tail
+
+
+@functools.lru_cache(maxsize=256)
+def _groups(text: str, constructor: str = "") -> tuple[Group, ...]:
+    """What a header consists of, or the members of a struct of this name."""
+    groups = []
+    for paragraph in _paragraphs(text):
+        if re.match(r"#if|#endif", paragraph) and paragraph.count("\n#endif") == 0:
+            groups.append(Group(paragraph, ()))
+        else:
+            comment = re.match(r"(?://.*\n)*", paragraph)
+            assert comment
+            definitions = [_definition(each) for each in _statements(paragraph[comment.end() :])]
+            # A constructor is called by a variable's name.
+            definitions = [replace(each, names=()) if each.names == (constructor,) else each for each in definitions]
+            groups.append(Group(comment[0], tuple(definitions)))
+    return tuple(groups)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Text between blank lines that are not inside of something."""
+    paragraph, depth = "", 0
+    for line in text.splitlines(keepends=True):
+        if not line.strip() and depth == 0:
+            if paragraph:
+                yield paragraph
+            paragraph = ""
+            continue
+        paragraph += line
+        depth += _depth(line)
+    if paragraph:
+        yield paragraph
+
+
+def _statements(paragraph: str) -> Iterator[str]:
+    """The definitions of a paragraph, each with the comments right above it."""
+    statement, depth, conditions = "", 0, 0
+    for line in paragraph.splitlines(keepends=True):
+        statement += line
+        depth += _depth(line)
+        conditions += line.startswith("#if") - line.startswith("#endif")
+        code = _COMMENT.sub("", line).rstrip()
+        ends = code.endswith((";", "}")) or (line.startswith("#") and not code.endswith("\\"))
+        if ends and depth == 0 and conditions == 0:
+            yield statement
+            statement = ""
+    if statement:
+        yield statement
+
+
+def _depth(line: str) -> int:
+    return line.count("{") - line.count("}")
+
+
+def _definition(text: str) -> Definition:
+    """A definition from its text."""
+    code = _COMMENT.sub("", text)
+    names, types, kind = _declared(code)
+    body, tail = code, ""
+    members: tuple[Group, ...] = ()
+    if kind == "type" and (struct := _STRUCT.match(text)):
+        text, inner, tail = struct.groups()
+        body, members = _COMMENT.sub("", text), _groups(re.sub(r"^    ", "", inner, flags=re.MULTILINE), names[0])
+    for name in names:  # where it is declared it is not used
+        body = re.sub(rf"\b{name}\b", "", body, count=1)
+    return Definition(
+        text=text,
+        names=names,
+        called=kind == "function",
+        is_type=kind == "type" and not types,
+        types=frozenset(_WORD.findall(types)),
+        words=frozenset(_WORD.findall(body)),
+        calls=frozenset(_CALL.findall(body)),
+        members=members,
+        tail=tail,
+    )
+
+
+def _declared(code: str) -> tuple[tuple[str, ...], str, str]:
+    """The names that code declares, the types that it is for, and what kind of thing it is; no names if none count."""
+    if macros := re.findall(r"^# *define +(\w+)", code, re.MULTILINE):
+        return tuple(dict.fromkeys(macros)), "", "macro"
+    code = _SPECIFIERS.sub("", code).strip()
+    head = code.partition("{")[0]
+    if match := re.match(r"using (\w+) =", head):
+        return (match[1],), "", "type"
+    if match := re.match(r"(?:struct|union|enum class) +(\w+)(<.*>)?", head):
+        return (match[1],), match[2] or "", "type"
+    if "constexpr" in head and " = " in head and "(" not in head.partition(" = ")[0]:
+        return tuple(_VARIABLES.findall(re.sub(r"<[^<>=]*> = ", " = ", code))), "", "constant"
+    if (match := _FUNCTION.search(head)) and not head.startswith("static_assert"):
+        return (match[1],), (match[2] or "") + match[3], "function"
+    return (), "", ""
