@@ -59,10 +59,11 @@ gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sani
 	$(PYTHON) tests/gpu/check.py $(ARGS)
 
 .PHONY: lint
-lint: $(TEST_READY)  ## Ruff and mypy
+lint: $(TEST_READY)  ## Ruff, mypy, and that imports run downward only
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 .PHONY: format
 format: $(TEST_READY)  ## Format Python, and CUDA C headers

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import nsight
-from tiledmm.bench.tables import NONE, Table
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
+from tiledmm.report.tables import NONE, Table
 
 RESULTS = Path(__file__).parent / "results" / "agreement.json"
 

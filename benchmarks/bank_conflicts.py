@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import nsight
-from tiledmm.bench.tables import Table, significant
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
+from tiledmm.report.tables import Table, significant
 
 RESULTS = Path(__file__).parent / "results" / "bank_conflicts.json"
 

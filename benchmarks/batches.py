@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.bench.records import BASELINE, Size
-from tiledmm.bench.tables import NONE, Table, significant
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
+from tiledmm.report.tables import NONE, Table, significant
 
 RESULTS = Path(__file__).parent / "results" / "batches.json"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8")

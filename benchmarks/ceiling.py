@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks import nsight
 from benchmarks.shapes import multiply_on_registers
 from tiledmm.bench.records import BASELINE, Size
-from tiledmm.bench.tables import Table, significant
+from tiledmm.report.tables import Table, significant
 
 RESULTS = Path(__file__).parent / "results" / "ceiling.json"
 

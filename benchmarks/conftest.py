@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tiledmm.bench.comparison_tables import comparison_table
 from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size, to_json
-from tiledmm.bench.tables import comparison_table
 from tiledmm.cli import missing_gpu
 
 FOLDER = Path(__file__).parent

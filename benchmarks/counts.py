@@ -18,9 +18,9 @@ import numpy as np
 
 import tiledmm
 from tiledmm import simulator
-from tiledmm.bench.tables import Table, count, significant
 from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import find_variant, kernel_variants
+from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.report.tables import Table, count, significant
 
 RESULTS = Path(__file__).parent / "results" / "counts.json"
 

@@ -16,8 +16,8 @@ import time
 
 from rich.console import Console
 
-from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import app
+from tiledmm.report.tables import Table, significant
 
 EMPTY = "import typer\nmain = typer.Typer(add_completion=False)\nmain.command()(lambda: None)"
 _OURS = "from tiledmm.cli import main"

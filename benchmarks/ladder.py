@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
 from tiledmm.bench.records import Report, Rung, Size, expand, to_json
-from tiledmm.bench.tables import calls_table, comparison_table, ladder_table, padding_table
 from tiledmm.cli import missing_gpu
 
 RESULTS = Path(__file__).parent / "results"

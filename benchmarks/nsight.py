@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tiledmm.bench.tables import Table
 from tiledmm.cli import missing_gpu
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
+from tiledmm.report.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 

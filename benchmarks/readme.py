@@ -28,9 +28,10 @@ from benchmarks.simulator import speed_table
 from benchmarks.stalls import printed
 from benchmarks.tensor_pipes import of_variant, pipes_table
 from benchmarks.warp_tiles import trials_table
+from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.records import Machine, Report, from_json
-from tiledmm.bench.tables import NONE, Table, calls_table, ladder_table, padding_table
-from tiledmm.ladder import general_variants, kernel_variants
+from tiledmm.registry.variants import general_variants, kernel_variants
+from tiledmm.report.tables import NONE, Table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.bench.comparison_tables import ladder_table
 from tiledmm.bench.records import BASELINE, Report
-from tiledmm.bench.tables import Table, count, ladder_table, percent, significant
-from tiledmm.codegen import specialize
-from tiledmm.ladder import VARIANTS
-from tiledmm.roofline import roofline
+from tiledmm.codegen.rendering import specialize
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.registry.variants import VARIANTS
+from tiledmm.report.roofline import roofline
+from tiledmm.report.tables import Table, count, percent, significant
 
 
 def rung_table(report: Report, variant: str) -> Table:

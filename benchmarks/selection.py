@@ -1,8 +1,8 @@
 """How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
 
 Times the kernels that ``auto`` considers for products from small to large, square to thin, each with the slices of K
-that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/model.py`` were read
-off these results. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/selection/model.py`` were
+read off these results. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.bench.records import BASELINE, Size
-from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
+from tiledmm.report.tables import Table, significant
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 
@@ -43,7 +43,7 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
     from tiledmm.bench import reference, timing
     from tiledmm.bench.comparison import operand_sets
     from tiledmm.launch import Plan, device_model
-    from tiledmm.operands import describe, resolve
+    from tiledmm.problem.operands import describe, resolve
 
     rows = []
     for size, layout in PRODUCTS:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.bench.records import BASELINE
-from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
+from tiledmm.report.tables import Table, significant
 
 #: Where results go, by ``precision=``.
 RESULTS = {

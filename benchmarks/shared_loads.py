@@ -1,15 +1,15 @@
 """What a load from shared memory costs: ``python -m benchmarks.shared_loads``.
 
 Prints cycles of the load pipe for a warp-wide load of 4, 8 and 16 bytes a lane, by the distance between neighbouring
-lanes. This is where the model in ``tiledmm/roofline.py`` has its floor for wide loads from. Needs a GPU.
+lanes. This is where the model in ``tiledmm/report/roofline.py`` has its floor for wide loads from. Needs a GPU.
 """
 
 from __future__ import annotations
 
 import sys
 
-from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
+from tiledmm.report.tables import Table, significant
 
 WARPS, LOADS, REPEATS = 32, 16, 256
 STRIDES = (0, 4, 8, 16, 32, 128, 132, 144)

@@ -24,8 +24,8 @@ from rich.console import Console
 
 import tiledmm
 from tiledmm import simulator
-from tiledmm.bench.tables import NONE, Table, significant
-from tiledmm.ladder import general_variants
+from tiledmm.registry.variants import general_variants
+from tiledmm.report.tables import NONE, Table, significant
 from tiledmm.simulator import toolchain
 
 RESULTS = Path(__file__).parent / "results" / "simulator.json"

@@ -24,10 +24,10 @@ from benchmarks.ceiling import ceiling_table, load_all
 from benchmarks.data import KINDS, LEFT_OUT, operands
 from benchmarks.shapes import accuracy, keeps_promise
 from tiledmm.bench.records import BASELINE, Size
-from tiledmm.bench.tables import NONE, Table, significant
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import kernel_variants
+from tiledmm.registry.variants import kernel_variants
+from tiledmm.report.tables import NONE, Table, significant
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("speed", "accuracy", "loads")
@@ -53,8 +53,8 @@ def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
     import cupy
 
     from tiledmm.launch import Plan
-    from tiledmm.operands import describe, resolve
-    from tiledmm.selection import select
+    from tiledmm.problem.operands import describe, resolve
+    from tiledmm.selection.select import select
 
     plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
     if not plan.findings:

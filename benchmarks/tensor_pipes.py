@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import nsight
 from tiledmm.bench.records import Size
-from tiledmm.bench.tables import Table, significant
+from tiledmm.report.tables import Table, significant
 
 RESULTS = Path(__file__).parent / "results" / "tensor_pipes.json"
 SIZE = 4096
@@ -60,7 +60,7 @@ def launch_all() -> None:
     import tiledmm
     from tiledmm.bench.comparison import cupy_takes, operand_sets
     from tiledmm.elements import compute_element
-    from tiledmm.selection import precision_of
+    from tiledmm.selection.select import precision_of
 
     for variant, dtype, layout in CASES:
         kind = compute_element(dtype)

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.device_timer import device_timer
 from tiledmm.bench.records import BASELINE, Comparison, Rung, parse_size
 from tiledmm.elements import element
-from tiledmm.ladder import find_variant
+from tiledmm.registry.variants import find_variant
 
 pytest.importorskip("pytest_benchmark")
 

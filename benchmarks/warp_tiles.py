@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.bench.records import BASELINE, Size
-from tiledmm.bench.tables import Table, significant
 from tiledmm.cli import missing_gpu
+from tiledmm.report.tables import Table, significant
 
 RESULTS = Path(__file__).parent / "results" / "warp_tiles.json"
 SIZE = 4096
@@ -48,10 +48,10 @@ def measure(trials: dict[str, Trial], seconds: float) -> list[dict[str, Any]]:
 
     from tiledmm.bench import timing
     from tiledmm.bench.comparison import operand_sets
-    from tiledmm.compilation import compiled
+    from tiledmm.compile.compilation import compiled
     from tiledmm.launch import Plan
-    from tiledmm.operands import describe, resolve
-    from tiledmm.selection import select
+    from tiledmm.problem.operands import describe, resolve
+    from tiledmm.selection.select import select
 
     rows: dict[str, dict[str, Any]] = {name: {"trial": name} for name in trials}
     for layout in LAYOUTS:

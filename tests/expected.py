@@ -9,10 +9,10 @@ import itertools
 import json
 from pathlib import Path
 
-from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.elements import ELEMENTS, TF32, element
-from tiledmm.model import Model, candidates
-from tiledmm.operands import Array, Product, resolve
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.selection.model import Model, candidates
 
 PATH = Path(__file__).parent / "expected.json"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tiledmm.codegen import Specialization, render, specialize
-from tiledmm.ladder import kernel_variants
+from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.registry.variants import kernel_variants
 
 FOLDER = Path(__file__).parent / "golden"
 

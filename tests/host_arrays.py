@@ -10,8 +10,8 @@ import cupy
 import numpy as np
 
 from tiledmm import api, launch
-from tiledmm.choice import Choice
-from tiledmm.model import H100
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import H100
 
 
 def on_host(values: Any, kind: type = cupy.ndarray) -> Any:

@@ -23,11 +23,13 @@ import tiledmm.api
 from tests.kernels_in_numpy import Argument, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
-from tiledmm import api, launch, tensor_maps, tuned
-from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.codegen import Specialization
+from tiledmm import api, launch
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.model import Model, candidates
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.schedule import tensor_maps
+from tiledmm.selection import tuned
+from tiledmm.selection.model import Model, candidates
 
 #: Bytes of guards before and behind an allocation, and what they hold: as a float an ordinary number, but a rare one.
 _GUARD, _GUARDED = 4096, 0xA5

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tests.strategies import multiplied
-from tiledmm.architectures import Gpu
-from tiledmm.codegen import Specialization
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import SCHEMES, Element
-from tiledmm.passes import FINDINGS_HEAD
-from tiledmm.tensor_maps import TensorMap
+from tiledmm.hardware.architectures import Gpu
+from tiledmm.schedule.schedule import FINDINGS_HEAD
+from tiledmm.schedule.tensor_maps import TensorMap
 
 if TYPE_CHECKING:
     from tests.host_gpu import Memory

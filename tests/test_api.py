@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY
-from tiledmm import api, codegen
-from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.candidates import AUTO_KERNELS
+from tiledmm import api
+from tiledmm.codegen import rendering as codegen
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     ConfigError,
@@ -32,9 +31,11 @@ from tiledmm.errors import (
     UnknownVariantError,
     UnsupportedTypeError,
 )
-from tiledmm.ladder import VARIANTS, general_variants
-from tiledmm.model import H100, Model
-from tiledmm.selection import PRECISIONS
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.registry.variants import VARIANTS, general_variants
+from tiledmm.selection.candidates import AUTO_KERNELS
+from tiledmm.selection.model import H100, Model
+from tiledmm.selection.select import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -267,9 +268,8 @@ def test_numpy_bfloat16_is_refused_like_any_numpy_array() -> None:
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    for name in ("launch", "compilation"):
+    for name in ("launch", "compile.compilation"):
         monkeypatch.delitem(sys.modules, f"tiledmm.{name}", raising=False)
-        monkeypatch.delattr(tiledmm, name, raising=False)
     with pytest.raises(MissingDependencyError, match="pip install"):
         tiledmm.matmul(X, X)
     with pytest.raises(MissingDependencyError, match="pip install"):
@@ -490,7 +490,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Symbols that ``precompile`` has asked for."""
     symbols: list[str] = []
     fake = SimpleNamespace(raw_kernel=lambda specialization: symbols.append(specialization.symbol))
-    monkeypatch.setitem(sys.modules, "tiledmm.compilation", fake)
+    monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", fake)
     monkeypatch.setitem(sys.modules, "tiledmm.launch", SimpleNamespace(device_model=lambda splits=True: H100))
     return symbols
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.hardware.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
 
 # What cudaOccMaxActiveBlocksPerMultiprocessor of the CUDA 12.9 toolkit's cuda_occupancy.h answers:
 # target, threads, registers, shared bytes, resident blocks.

@@ -11,7 +11,7 @@ from benchmarks import bank_conflicts, nsight
 from benchmarks.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
 from tests.profile.fake_ncu import install, raw_page
 from tiledmm.bench.records import Machine
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import ProfilingError
 
 

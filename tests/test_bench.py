@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks import bank_conflicts, ceiling, readme
 from tests.strategies import multiplied
+from tiledmm.bench import comparison_tables, simulated, timing, without_gpu
 from tiledmm.bench import reference as ref
-from tiledmm.bench import simulated, tables, timing, without_gpu
 from tiledmm.bench.records import (
     BASELINE,
     Call,
@@ -34,12 +34,13 @@ from tiledmm.bench.records import (
     parse_size,
     to_json,
 )
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
+from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.inspection import Resources
-from tiledmm.ladder import find_variant, kernel_variants
-from tiledmm.model import H100
+from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.report import tables
+from tiledmm.selection.model import H100
 
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
 
@@ -259,7 +260,7 @@ def test_a_reading_is_pure_if_queueing_is_over_before_the_hold(
 
 def test_hold_kernel_compiles() -> None:
     pytest.importorskip("cuda.core")
-    from tiledmm.inspection import compile_for
+    from tiledmm.compile.inspection import compile_for
 
     assert compile_for(timing._HOLD_SOURCE, "tiledmm_hold", "sm_75").spill_store_bytes == 0
 
@@ -514,7 +515,7 @@ def test_comparison_table() -> None:
         Row("tiled", 16, note="CompilationError: it does not"),
         Row(BASELINE, note="TypeError: no such type"),
     )
-    table = tables.comparison_table(found)
+    table = comparison_tables.comparison_table(found)
     assert table.title == "4096 x 4096 x 4096  float32  NN"
     cells = [dict(zip(table.columns, line, strict=True)) for line in table.rows]
     assert (
@@ -527,7 +528,7 @@ def test_comparison_table() -> None:
 
 
 def test_a_wrong_baseline_is_noted() -> None:
-    table = tables.comparison_table(comparison("NN", row(BASELINE, None, 1.0, ok=False)))
+    table = comparison_tables.comparison_table(comparison("NN", row(BASELINE, None, 1.0, ok=False)))
     assert not table.bad
     assert "fails nothing" in table.notes[0]
 
@@ -585,10 +586,10 @@ def test_programs_get_figures_in_full() -> None:
 def test_documented_tables() -> None:
     report = sample_report()
     size = report.comparisons[0].size
-    assert "| tiled | 32 | 15,000 |" in tables.ladder_table(report, size).markdown()
-    padding = tables.padding_table(report, size)
+    assert "| tiled | 32 | 15,000 |" in comparison_tables.ladder_table(report, size).markdown()
+    padding = comparison_tables.padding_table(report, size)
     assert padding.rows == (("32", *["3.00 (4.16 to 12.5)"] * 4),)
-    assert "| tiledmm.matmul | 6.80 | 0.500 | 1.10 |" in tables.calls_table(report).markdown()
+    assert "| tiledmm.matmul | 6.80 | 0.500 | 1.10 |" in comparison_tables.calls_table(report).markdown()
 
 
 # Documents

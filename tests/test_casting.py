@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY, np_dtype
-from tiledmm.casting import can_cast, check_cast, converts_in_kernel, loop_type
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import KeywordError, UnsupportedTypeError
+from tiledmm.problem.casting import can_cast, check_cast, converts_in_kernel, loop_type
 
 NUMPY_TYPES = tuple(name for name in ELEMENTS if name != "bfloat16")
 RULES = ("no", "equiv", "safe", "same_kind", "unsafe")

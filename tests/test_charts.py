@@ -10,8 +10,8 @@ from tiledmm.bench.records import BASELINE, Comparison, Row
 
 pytest.importorskip("matplotlib")
 
-from tiledmm.architectures import REFERENCE_GPUS
 from tiledmm.bench import charts
+from tiledmm.hardware.architectures import REFERENCE_GPUS
 
 
 def comparisons():

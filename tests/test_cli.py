@@ -17,16 +17,17 @@ import typer
 from typer.testing import CliRunner
 
 import benchmarks.help
-from tiledmm import cli, inspection
+from tiledmm import cli
 from tiledmm._version import __version__
-from tiledmm.architectures import TARGETS
 from tiledmm.bench import simulated, without_gpu
 from tiledmm.bench.records import Comparison, Machine, Row, Rung, from_json
 from tiledmm.bench.simulated import Simulated
 from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
+from tiledmm.compile import inspection
+from tiledmm.compile.inspection import Resources
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
-from tiledmm.inspection import Resources
+from tiledmm.hardware.architectures import TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -374,8 +375,8 @@ def test_tune_needs_a_gpu(no_gpu: None) -> None:
 
 
 def test_tune_tells_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tiledmm import tuning
-    from tiledmm.tuned import Entry
+    from tiledmm.selection.tuned import Entry
+    from tiledmm.tuning import tune as tuning
 
     asked: list[Any] = []
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tiledmm import cli, inspection
-from tiledmm.architectures import TARGETS
+from tiledmm import cli
 from tiledmm.bench import without_gpu
+from tiledmm.compile import inspection
+from tiledmm.compile.inspection import Resources
 from tiledmm.errors import CompilationError, MissingDependencyError
-from tiledmm.inspection import Resources
+from tiledmm.hardware.architectures import TARGETS
 
 
 def invoke(*arguments: str) -> Any:

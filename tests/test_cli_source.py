@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 import tiledmm
-from tiledmm import cli, inspection
+from tiledmm import cli
 from tiledmm.cli import output
-from tiledmm.disassembly import nvdisasm
+from tiledmm.compile import inspection
+from tiledmm.compile.disassembly import nvdisasm
 from tiledmm.errors import MissingDependencyError
 
 

@@ -19,8 +19,8 @@ from tiledmm.bench import without_gpu
 from tiledmm.bench.records import BASELINE, Comparison, Row, Rung
 from tiledmm.bench.simulated import Simulated
 from tiledmm.cli import device
+from tiledmm.compile.inspection import Resources
 from tiledmm.errors import MissingDependencyError
-from tiledmm.inspection import Resources
 
 
 def invoke(*arguments: str) -> Any:

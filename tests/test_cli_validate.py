@@ -24,7 +24,7 @@ from tiledmm.bench.records import Rung, Size
 from tiledmm.bench.reference import random_matrix, reference
 from tiledmm.bench.validation import Validation, _validation, validation_table
 from tiledmm.cli import device
-from tiledmm.codegen import template_folder
+from tiledmm.codegen.rendering import template_folder
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, DeviceError, MissingDependencyError
 

@@ -10,11 +10,11 @@ import pytest
 
 import tiledmm
 from tests.golden import FOLDER, golden, renderings
-from tiledmm import codegen
-from tiledmm.codegen import render, specialize
+from tiledmm.codegen import rendering as codegen
+from tiledmm.codegen.rendering import render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.ladder import VARIANTS, find_variant, general_variants, kernel_variants
+from tiledmm.registry.variants import VARIANTS, find_variant, general_variants, kernel_variants
 from tiledmm.simulator.lines import page_of
 
 GOLDEN = renderings()

@@ -14,10 +14,10 @@ import pytest
 
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
-from tiledmm import compilation
-from tiledmm.codegen import Specialization, render, specialize
+from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.compile import compilation
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
-from tiledmm.ladder import VARIANTS
+from tiledmm.registry.variants import VARIANTS
 
 pytestmark = pytest.mark.cupy
 

@@ -13,8 +13,8 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 from elftools.elf.elffile import ELFFile
 
-from tiledmm import cubins
-from tiledmm.cubins import cubin_file
+from tiledmm.compile import cubins
+from tiledmm.compile.cubins import cubin_file
 from tiledmm.errors import CompilationError
 
 pytestmark = pytest.mark.cupy
@@ -75,7 +75,7 @@ def test_the_byte_that_cupy_leaves_out(monkeypatch: pytest.MonkeyPatch, missing:
 
 def test_it_is_what_inspection_compiles() -> None:
     pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
-    from tiledmm.inspection import compile_for
+    from tiledmm.compile.inspection import compile_for
 
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     if nvrtc.nvrtcVersion()[1:] != VERSION or VERSION < (12, 9):

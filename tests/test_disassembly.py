@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tiledmm import disassembly, errors
-from tiledmm.architectures import TARGETS
-from tiledmm.codegen import render, specialize
-from tiledmm.disassembly import Access, Instruction, disassemble, parse
+from tiledmm import errors
+from tiledmm.codegen.rendering import render, specialize
+from tiledmm.compile import disassembly
+from tiledmm.compile.disassembly import Access, Instruction, disassemble, parse
+from tiledmm.hardware.architectures import TARGETS
 
 TEXT = """
 .text.kernel:

@@ -18,7 +18,7 @@ import pytest
 
 from docs.tools import programs, rendered
 from tests.conftest import missing_simulator
-from tiledmm.ladder import kernel_variants
+from tiledmm.registry.variants import kernel_variants
 
 if sys.version_info >= (3, 11):
     import tomllib

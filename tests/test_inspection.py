@@ -7,9 +7,9 @@ import textwrap
 
 import pytest
 
-from tiledmm.architectures import TARGETS
+from tiledmm.compile.inspection import Resources, _read_report, compile_for, format_compile_error
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
-from tiledmm.inspection import Resources, _read_report, compile_for, format_compile_error
+from tiledmm.hardware.architectures import TARGETS
 
 REVERSE = """\
 extern "C" __global__ void reverse(const float* a, float* c) {
@@ -176,7 +176,7 @@ def test_without_nvrtc_the_error_has_the_command(nvrtc, monkeypatch):
 
 
 def test_importing_needs_neither_cuda_core_nor_cupy():
-    code = "import sys, tiledmm.inspection; print(sorted({'cuda.core', 'cupy'} & set(sys.modules)))"
+    code = "import sys, tiledmm.compile.inspection; print(sorted({'cuda.core', 'cupy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

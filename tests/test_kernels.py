@@ -8,17 +8,17 @@ import itertools
 import pytest
 
 from tests.conftest import full_unless
-from tiledmm.architectures import TARGETS, occupancy
-from tiledmm.casting import converts_in_kernel
-from tiledmm.codegen import ORDERS, Specialization, render, specialize
-from tiledmm.copies import splitting
+from tiledmm.codegen.rendering import ORDERS, Specialization, render, specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
-from tiledmm.ladder import find_variant, general_variants, kernel_variants
-from tiledmm.passes import unsplit
+from tiledmm.hardware.architectures import TARGETS, occupancy
+from tiledmm.problem.casting import converts_in_kernel
+from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
+from tiledmm.schedule.auxiliary import splitting
+from tiledmm.schedule.schedule import unsplit
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
-from tiledmm.inspection import compile_for
+from tiledmm.compile.inspection import compile_for
 
 KERNELS = [(row.name, tile) for row in general_variants() for tile in row.tiles or (None,)]
 TYPES = list(ELEMENTS)

@@ -14,13 +14,14 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import pretend
-from tiledmm import api, launch, tensor_maps
-from tiledmm.codegen import specialize
+from tiledmm import api, launch
+from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
-from tiledmm.model import H100
-from tiledmm.operands import describe, resolve
-from tiledmm.passes import UNFOUND
-from tiledmm.selection import select
+from tiledmm.problem.operands import describe, resolve
+from tiledmm.schedule import tensor_maps
+from tiledmm.schedule.schedule import UNFOUND
+from tiledmm.selection.model import H100
+from tiledmm.selection.select import select
 
 pytestmark = pytest.mark.cupy
 
@@ -126,7 +127,7 @@ def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None
 def test_a_device_without_wgmma_is_told_what_it_has(
     monkeypatch: pytest.MonkeyPatch, dtype: str, capability: str, likewise: str
 ) -> None:
-    from tiledmm import compilation
+    from tiledmm.compile import compilation
 
     device = SimpleNamespace(compute_capability=capability)
     monkeypatch.setattr(compilation.cupy.cuda, "Device", lambda: device)

@@ -10,7 +10,7 @@ import pytest
 
 from tests import expected
 from tests.expected import product
-from tiledmm.model import H100
+from tiledmm.selection.model import H100
 
 
 @functools.cache

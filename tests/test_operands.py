@@ -29,8 +29,6 @@ from tests.strategies import (
     plain,
     small_integers,
 )
-from tiledmm.casting import can_cast
-from tiledmm.choice import Choice
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     AlignmentError,
@@ -40,9 +38,11 @@ from tiledmm.errors import (
     TiledmmError,
     UnsupportedTypeError,
 )
-from tiledmm.model import H100
-from tiledmm.operands import Array, Product, describe, resolve
-from tiledmm.problem import KERNEL_BATCH_DIMENSIONS
+from tiledmm.problem.casting import can_cast
+from tiledmm.problem.operands import Array, Product, describe, resolve
+from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import H100
 
 MATRIX = (-2, -1)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tiledmm.bench import cpu, peers
+from tiledmm.bench.comparison_tables import comparison_table
 from tiledmm.bench.records import BASELINE, Comparison, Row
-from tiledmm.bench.tables import comparison_table
 from tiledmm.elements import ELEMENTS
 
 

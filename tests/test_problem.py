@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
-from tiledmm import geometry, passes
-from tiledmm.codegen import specialize
-from tiledmm.ladder import general_variants
-from tiledmm.operands import Array, describe, resolve
-from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
+from tiledmm.codegen.rendering import specialize
+from tiledmm.problem.operands import Array, describe, resolve
+from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
+from tiledmm.registry.variants import general_variants
+from tiledmm.schedule import launches as geometry
+from tiledmm.schedule import schedule as passes
 
 
 def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:

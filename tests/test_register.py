@@ -7,8 +7,8 @@ import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import api, errors
 from tiledmm.bench.records import expand
-from tiledmm.codegen import template_folder
-from tiledmm.ladder import VARIANTS, general_variants
+from tiledmm.codegen.rendering import template_folder
+from tiledmm.registry.variants import VARIANTS, general_variants
 
 TILED = (template_folder() / "tiled.cu.j2").read_text()
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import general_variants
-from tiledmm.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add
-from tiledmm.variant import Config
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.registry.variant import Config
+from tiledmm.registry.variants import general_variants
+from tiledmm.report.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add
 
 H100 = REFERENCE_GPUS["sm_90"]
 LANES = range(32)

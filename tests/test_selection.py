@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY, np_dtype
-from tiledmm.architectures import REFERENCE_GPUS, Gpu
-from tiledmm.candidates import CANDIDATES
-from tiledmm.choice import Choice
-from tiledmm.codegen import Specialization
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import VARIANTS, find_variant, general_variants
-from tiledmm.model import H100, H100_UNSPLIT, SPLITS, Model, candidates
-from tiledmm.operands import Array, Product, describe, resolve
-from tiledmm.passes import companions, schedule
-from tiledmm.selection import AUTO, select
-from tiledmm.variant import STATIC_SHARED_BYTES, Config
+from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.problem.operands import Array, Product, describe, resolve
+from tiledmm.registry.variant import STATIC_SHARED_BYTES, Config
+from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
+from tiledmm.schedule.schedule import companions, schedule
+from tiledmm.selection.candidates import CANDIDATES
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import H100, H100_UNSPLIT, SPLITS, Model, candidates
+from tiledmm.selection.select import AUTO, select
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:
@@ -289,7 +289,7 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
 )  # fmt: skip
 def test_config_that_no_kernel_can_have(variant: str, numbers: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        tiledmm.ladder.find_variant(variant).config(None, ELEMENTS["float32"], numbers)
+        tiledmm.registry.variants.find_variant(variant).config(None, ELEMENTS["float32"], numbers)
     assert message in str(raised.value)
 
 

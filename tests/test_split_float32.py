@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.codegen import render, specialize
-from tiledmm.copies import splitting
+from tiledmm.codegen.rendering import render, specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.geometry import Schedule
-from tiledmm.ladder import kernel_variants
-from tiledmm.model import H100, H100_UNSPLIT, Model
-from tiledmm.operands import describe, resolve
-from tiledmm.passes import FINDINGS, SHORTEST_SPLIT, companions, schedule, unsplit
-from tiledmm.selection import AUTO, kernel_of, select
-from tiledmm.tuned import Entry, describe_product
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.problem.operands import describe, resolve
+from tiledmm.registry.variants import kernel_variants
+from tiledmm.schedule.auxiliary import splitting
+from tiledmm.schedule.launches import Schedule
+from tiledmm.schedule.schedule import FINDINGS, SHORTEST_SPLIT, companions, schedule, unsplit
+from tiledmm.selection.model import H100, H100_UNSPLIT, Model
+from tiledmm.selection.select import AUTO, kernel_of, select
+from tiledmm.selection.tuned import Entry, describe_product
 
 TYPES = ("float32", "complex64")
 VARIANTS = tuple(row.name for row in kernel_variants() if row.splits)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from tests.strategies import np_dtype
-from tiledmm import tensor_maps
-from tiledmm.codegen import Specialization
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import TF32, compute_element, element
 from tiledmm.errors import DeviceError, ShapeError
-from tiledmm.ladder import find_variant
-from tiledmm.operands import Product, describe, resolve
-from tiledmm.passes import schedule
-from tiledmm.selection import select
-from tiledmm.tensor_maps import TensorMap, can_be_mapped
+from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule import tensor_maps
+from tiledmm.schedule.schedule import schedule
+from tiledmm.schedule.tensor_maps import TensorMap, can_be_mapped
+from tiledmm.selection.select import select
 
 HALF = element("float16")
 

@@ -9,16 +9,17 @@ import pytest
 
 import tiledmm
 from tests.test_selection import product
-from tiledmm import simulator, tuned
-from tiledmm.architectures import REFERENCE_GPUS
-from tiledmm.choice import Choice
-from tiledmm.codegen import specialize
+from tiledmm import simulator
+from tiledmm.codegen.rendering import specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.ladder import find_variant, general_variants, kernel_variants
-from tiledmm.model import H100, Model
-from tiledmm.passes import schedule
-from tiledmm.selection import AUTO, PRECISIONS, kernel_of, precision_of, select, with_precision
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
+from tiledmm.schedule.schedule import schedule
+from tiledmm.selection import tuned
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import H100, Model
+from tiledmm.selection.select import AUTO, PRECISIONS, kernel_of, precision_of, select, with_precision
 
 AMPERE = Model(REFERENCE_GPUS["sm_80"])
 

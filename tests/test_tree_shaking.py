@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tiledmm.tree_shaking import BEGIN, END, shake
+from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 
 HEADER = """
 // What this header is for.

@@ -16,12 +16,13 @@ import pytest
 
 import tiledmm
 from tests.test_selection import product
-from tiledmm import tuned, tuning
 from tiledmm.bench import timing
 from tiledmm.errors import ConfigError
-from tiledmm.model import H100, Model
-from tiledmm.operands import Array, Product, resolve
-from tiledmm.selection import AUTO, select
+from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.selection import tuned
+from tiledmm.selection.model import H100, Model
+from tiledmm.selection.select import AUTO, select
+from tiledmm.tuning import tune as tuning
 
 WANTED = product(1000, 900, 5000)
 MADE_UP = Model(replace(H100.gpu, name="made up"))
@@ -261,7 +262,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
 
     for name, module in (
         ("launch", SimpleNamespace(device_model=lambda: MADE_UP, Plan=Plan)),
-        ("compilation", SimpleNamespace(compiled=compiled)),
+        ("compile.compilation", SimpleNamespace(compiled=compiled)),
         ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),
     ):
         monkeypatch.setitem(sys.modules, f"tiledmm.{name}", module)

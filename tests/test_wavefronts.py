@@ -10,9 +10,9 @@ from benchmarks import wavefronts as benchmark
 from benchmarks.access_kernels import source
 from benchmarks.access_patterns import GLOBAL_BYTES, LANES, SHARED_BYTES, Access, accesses
 from benchmarks.wavefronts import RESULTS, Profiler, parse, write
-from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
+from tiledmm.compile.inspection import compile_for
 from tiledmm.errors import ConfigError
-from tiledmm.inspection import compile_for
+from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
 
 EVERY = [access for group in accesses().values() for access in group]
 KERNELS = {access.symbol: access for access in EVERY}

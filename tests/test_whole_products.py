@@ -31,11 +31,12 @@ from tests.strategies import (
     small_integers,
     tight,
 )
-from tiledmm import geometry, tuned
 from tiledmm.elements import ELEMENTS, SCHEMES, element
 from tiledmm.errors import AlignmentError, TiledmmError
-from tiledmm.ladder import find_variant
-from tiledmm.operands import describe, resolve
+from tiledmm.problem.operands import describe, resolve
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule import launches as geometry
+from tiledmm.selection import tuned
 
 pytestmark = pytest.mark.cupy
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tiledmm.registration import register, unregister
     from tiledmm.replacement import replacing
     from tiledmm.simulator.conflicts import explain_conflicts
-    from tiledmm.tuning import tune
+    from tiledmm.tuning.tune import tune
 
 __all__ = [
     "TiledmmError",
@@ -49,7 +49,7 @@ _HOMES = {
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",
-    "tune": "tiledmm.tuning",
+    "tune": "tiledmm.tuning.tune",
     "explain_conflicts": "tiledmm.simulator.conflicts",
 }
 _MODULES = ("errors", "simulator")

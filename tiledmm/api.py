@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tiledmm.choice import Choice
 from tiledmm.device import device_module
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import ConfigError
-from tiledmm.explanation import Explanation, explanation
-from tiledmm.ladder import VARIANTS, find_variant
-from tiledmm.model import H100, H100_UNSPLIT
-from tiledmm.operands import Product, begin_together, describe, resolve
-from tiledmm.selection import AUTO, kernel_of, may_split, select, with_precision
-from tiledmm.tuned import table_of
-from tiledmm.variant import Numbers
+from tiledmm.problem.operands import Product, begin_together, describe, resolve
+from tiledmm.registry.variant import Numbers
+from tiledmm.registry.variants import VARIANTS, find_variant
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.explanation import Explanation, explanation
+from tiledmm.selection.model import H100, H100_UNSPLIT
+from tiledmm.selection.select import AUTO, kernel_of, may_split, select, with_precision
+from tiledmm.selection.tuned import table_of
 
 if TYPE_CHECKING:
     pass
@@ -65,9 +65,9 @@ def matmul(
         variant: A name out of ``variants()``, or ``"auto"`` for the fastest kernel of this package. ``"cublas"`` is
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
-        config: Numbers of the variant's kernel to have instead of the tile's own, such as ``{"bk": 16, "split_k": 4}``:
-            any of ``tiledmm.variant.Config``. Only with a variant that is named. Of one that splits, ``{"scheme":
-            "tf32x3"}`` is what ``precision="tf32x3"`` comes to.
+        config: Parameters of the variant's kernel in place of the tile's own, such as ``{"bk": 16, "split_k": 4}``: any
+            field of ``tiledmm.registry.variant.Config``. Only with a variant that is named. For one that splits,
+            ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
         precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
             accuracy (large products go to ``split_float32`` on Hopper, to ``split_tensor_core`` elsewhere);
             ``"ieee"``, float32 multiply-adds only; ``"tf32"``, of float32, that or tensor cores that round operands to

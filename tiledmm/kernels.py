@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tiledmm import codegen, passes
-from tiledmm.candidates import AUTO_KERNELS
+from tiledmm.codegen import rendering as codegen
 from tiledmm.device import device_module
 from tiledmm.elements import compute_element
-from tiledmm.ladder import find_variant
-from tiledmm.model import SPLITS, Model
-from tiledmm.selection import AUTO
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule import schedule as passes
+from tiledmm.selection.candidates import AUTO_KERNELS
+from tiledmm.selection.model import SPLITS, Model
+from tiledmm.selection.select import AUTO
 
 if TYPE_CHECKING:
-    from tiledmm.compilation import Kernel
+    from tiledmm.compile.compilation import Kernel
 
 
 def source(
@@ -66,13 +67,13 @@ def kernel(
 
     Raises:
         TiledmmError: As ``source``.
-        DeviceError: If there is no GPU; ``tiledmm.inspection`` tells what can be known without one.
+        DeviceError: If there is no GPU; ``tiledmm.compile.inspection`` tells what can be known without one.
         CompilationError: If it does not compile.
     """
     specialization = codegen.specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
-    compiled: Kernel = device_module("compilation").compiled(specialization.kernel)
+    compiled: Kernel = device_module("compile.compilation").compiled(specialization.kernel)
     return compiled
 
 
@@ -114,7 +115,7 @@ def precompile(
     for chosen, spec in named:
         by_auto = chosen == AUTO
         specializations |= passes.companions(spec, SPLITS[1:] if by_auto else (), by_auto)
-    compilation = device_module("compilation")
+    compilation = device_module("compile.compilation")
     for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:
             progress(specialization.symbol)

@@ -12,14 +12,14 @@ import cupy
 import numpy as np
 from cupy.linalg import _product
 
-from tiledmm.architectures import Gpu
-from tiledmm.choice import Choice
-from tiledmm.compilation import raw_kernel
+from tiledmm.compile.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
-from tiledmm.geometry import Launch
-from tiledmm.model import Model, candidates
-from tiledmm.passes import FINDINGS, UNFOUND, schedule
-from tiledmm.tensor_maps import ALIGNMENT, TensorMap
+from tiledmm.hardware.architectures import Gpu
+from tiledmm.schedule.launches import Launch
+from tiledmm.schedule.schedule import FINDINGS, UNFOUND, schedule
+from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import Model, candidates
 
 #: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
 cupy_matmul = _product.matmul

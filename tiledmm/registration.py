@@ -11,11 +11,11 @@ from pathlib import Path
 import jinja2
 
 from tiledmm import api
-from tiledmm.codegen import render, specialize
+from tiledmm.codegen.rendering import render, specialize
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import VARIANTS, add_variant, find_variant, remove_variant
-from tiledmm.selection import AUTO
-from tiledmm.variant import Variant
+from tiledmm.registry.variant import Variant
+from tiledmm.registry.variants import VARIANTS, add_variant, find_variant, remove_variant
+from tiledmm.selection.select import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -50,10 +50,10 @@ Kernel = tuple[str, str, str, list[str]]  # what it is, its name, its text, what
 
 def kernels() -> Iterator[Kernel]:
     """The kernels of the tree that is imported: of each tile and type in one layout at least."""
-    from tiledmm.codegen import render, specialize
+    from tiledmm.codegen.rendering import render, specialize
     from tiledmm.elements import ELEMENTS
-    from tiledmm.ladder import general_variants, kernel_variants
-    from tiledmm.passes import companions
+    from tiledmm.registry.variants import general_variants, kernel_variants
+    from tiledmm.schedule.schedule import companions
 
     found = {}
     for variant in kernel_variants():
@@ -86,7 +86,7 @@ def code_of(symbol: str, text: str, target: str) -> str:
     """A digest of the machine code, kept from run to run."""
     from elftools.elf.elffile import ELFFile
 
-    from tiledmm.inspection import compile_for
+    from tiledmm.compile.inspection import compile_for
 
     kept = Path(tempfile.gettempdir()) / "same_sass" / hashlib.sha256(f"{target} {symbol}\n{text}".encode()).hexdigest()
     if kept.exists():

@@ -3,6 +3,7 @@
     naive, coalesced, ...       A, B and C; what a block multiplies in an iteration, and what one of its warps and one
                                 thread of that warp read of it; what it meanwhile fetches; which elements of C are whose
     tiny                        the same of a block of many products
+    architecture                the folders of the package in layers
 
 All of it is followed through the accesses that the simulator recorded: a picture shows what the kernel does. With
 ``--check`` nothing is written: exit status 1 if something would change.
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docs.pictures import batches, blocks, clusters, fragments
+from docs.pictures import architecture, batches, blocks, clusters, fragments
 from docs.pictures.blocks import Scene
 
 FOLDER = Path(__file__).parent
@@ -43,6 +44,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "tiny": partial(batches.picture, "tiny", 8),
     "mma": partial(fragments.picture, Scene("tensor_core", 64, dtype="float16")),
     **{name: partial(clusters.picture, name) for name in ("wgmma", "split_float32", "split_integer")},
+    "architecture": architecture.picture,
 }
 
 

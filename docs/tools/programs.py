@@ -132,7 +132,7 @@ def _can_inspect() -> bool:
     try:
         from cuda.bindings import nvrtc
 
-        from tiledmm.disassembly import nvdisasm
+        from tiledmm.compile.disassembly import nvdisasm
 
         nvdisasm()
         return tuple(nvrtc.nvrtcVersion()[1:]) == _NVRTC

@@ -7,10 +7,10 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 
-from tiledmm import ladder
-from tiledmm.codegen import Specialization, render, specialize
+from tiledmm.codegen.rendering import Specialization, render, specialize
 from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import find_variant
+from tiledmm.registry import variants as ladder
+from tiledmm.registry.variants import find_variant
 from tiledmm.simulator.lines import page_of
 
 _LAYOUTS = ("NT", "TN", "TT")

@@ -20,9 +20,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.simulator.planted import BUGS, WRONG, Bug, operands, plant, simulate
-from tiledmm import passes
-from tiledmm.codegen import specialize
-from tiledmm.operands import describe, resolve
+from tiledmm.codegen.rendering import specialize
+from tiledmm.problem.operands import describe, resolve
+from tiledmm.schedule import schedule as passes
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
 from tiledmm.elements import WORDS, compute_element
-from tiledmm.ladder import VARIANTS, kernel_variants
-from tiledmm.passes import SHORTEST_SPLIT
-from tiledmm.selection import precision_of
-from tiledmm.variant import Config
+from tiledmm.registry.variant import Config
+from tiledmm.registry.variants import VARIANTS, kernel_variants
+from tiledmm.schedule.schedule import SHORTEST_SPLIT
+from tiledmm.selection.select import precision_of
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
 TYPES = ("int8", "float16", "float32", "tf32", "float64", "complex64", "complex128")

@@ -11,7 +11,7 @@ from benchmarks.data import REAL, operands
 from benchmarks.shapes import accuracy, keeps_promise
 from tests.gpu.device import SMALLEST, matrix_layout, to_device, to_host
 from tests.strategies import INEXACT, np_dtype
-from tiledmm.ladder import general_variants
+from tiledmm.registry.variants import general_variants
 
 SHAPE = (67, 71, 1031)
 

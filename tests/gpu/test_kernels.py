@@ -11,8 +11,8 @@ import tiledmm
 from tests.gpu.device import KERNELS, check_into, exact_product, layout_of, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import VARIANTS
-from tiledmm.variant import Config
+from tiledmm.registry.variant import Config
+from tiledmm.registry.variants import VARIANTS
 
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 

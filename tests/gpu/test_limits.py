@@ -12,7 +12,8 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import any_bits, small_integers
-from tiledmm import api, geometry
+from tiledmm import api
+from tiledmm.schedule import launches as geometry
 
 BILLIONS = 2**31
 

@@ -11,10 +11,10 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
-from tiledmm import model
 from tiledmm.elements import ELEMENTS, WORDS
-from tiledmm.ladder import VARIANTS, general_variants
 from tiledmm.launch import Plan
+from tiledmm.registry.variants import VARIANTS, general_variants
+from tiledmm.selection import model
 
 #: Variants whose C goes by way of shared memory.
 WITH_WARPS = ("warp_tiled", "thin")

@@ -15,10 +15,10 @@ from benchmarks.bank_conflicts import RESULTS
 from tiledmm.bench.records import Rung, Size, expand, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import ProfilingError
-from tiledmm.ladder import find_variant, kernel_variants
 from tiledmm.profile.collection import Collection, collect
 from tiledmm.profile.ncu import find_ncu
 from tiledmm.profile.words import words
+from tiledmm.registry.variants import find_variant, kernel_variants
 
 ROOT = Path(__file__).resolve().parents[2]
 CUBLAS = Rung("cublas")

@@ -118,7 +118,7 @@ def test_an_operand_that_is_named_wrongly_leaves_no_plan_behind() -> None:
 
 
 def test_a_kernel_that_does_not_compile_shows_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tiledmm import compilation
+    from tiledmm.compile import compilation
 
     monkeypatch.setattr(compilation, "_raw_kernels", {})
     monkeypatch.setattr(compilation, "render", lambda spec: 'extern "C" __global__ void k() { int nonsense = ; }')

@@ -15,12 +15,12 @@ from benchmarks.shapes import accuracy, keeps_promise
 from benchmarks.splits import splits
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
-from tiledmm.codegen import specialize
-from tiledmm.compilation import compiled
+from tiledmm.codegen.rendering import specialize
+from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.ladder import find_variant, kernel_variants
-from tiledmm.passes import companions
+from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.schedule.schedule import companions
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 ROWS = [(row, name) for row in kernel_variants() if row.splits for name, _ in row.types]

@@ -11,11 +11,11 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import Layout, any_bits, plain
-from tiledmm.codegen import specialize
-from tiledmm.compilation import compiled
-from tiledmm.copies import splitting_bytes
+from tiledmm.codegen.rendering import specialize
+from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
-from tiledmm.ladder import find_variant
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule.auxiliary import splitting_bytes
 
 VARIANT = find_variant("split_integer")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)

@@ -30,7 +30,7 @@ from tests.strategies import (
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, TF32, compute_element
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.ladder import find_variant, kernel_variants
+from tiledmm.registry.variants import find_variant, kernel_variants
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 KERNELS = [

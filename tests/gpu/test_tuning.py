@@ -10,8 +10,9 @@ import pytest
 import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
-from tiledmm import api, tuned
+from tiledmm import api
 from tiledmm.launch import device_model
+from tiledmm.selection import tuned
 
 
 @pytest.mark.parametrize(("dtype", "layout"), [("float32", "NT"), ("int8", "NN")])

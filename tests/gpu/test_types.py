@@ -12,9 +12,9 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, assert_bits, check_into, exact_product, to_device, to_host
 from tests.strategies import np_dtype, plain, small_integers
-from tiledmm.casting import can_cast
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import UnsupportedTypeError
+from tiledmm.problem.casting import can_cast
 
 FAST = {"variant": "double_buffered", "tile": 8}
 

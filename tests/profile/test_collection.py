@@ -8,9 +8,9 @@ import pytest
 
 from tests.profile.fake_ncu import install, raw_page, source_page
 from tiledmm.bench.records import Rung, Size
-from tiledmm.codegen import Specialization, specialize
+from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
-from tiledmm.operands import Array
+from tiledmm.problem.operands import Array
 from tiledmm.profile import collection, target
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
 from tiledmm.profile.records import METRICS

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from tests.profile.fake_ncu import FakeNcu, install, raw_page, source_page
 from tiledmm import cli
 from tiledmm.cli import device
-from tiledmm.codegen import specialize
-from tiledmm.disassembly import Instruction, MachineCode
+from tiledmm.codegen.rendering import specialize
+from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile import collection
 from tiledmm.profile.records import METRICS
 

@@ -6,7 +6,7 @@ import json
 
 from benchmarks.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
 from tiledmm.profile.ncu import parse_raw, parse_source
 from tiledmm.profile.records import reduced
 from tiledmm.profile.words import words

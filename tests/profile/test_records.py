@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tiledmm.disassembly import Instruction, MachineCode
+from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile.ncu import Instructions, Launch
 from tiledmm.profile.records import METRICS, Profile, reduced, with_lines
 

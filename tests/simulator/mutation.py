@@ -43,10 +43,10 @@ from rich.table import Table
 import tiledmm
 from benchmarks.simulator import machine
 from tests.strategies import Layout, lay_out, small_integers
-from tiledmm import inspection
-from tiledmm.architectures import find_target
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
+from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
+from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator import toolchain
 from tiledmm.simulator.kernel import Settings
 from tiledmm.simulator.simulate import simulate

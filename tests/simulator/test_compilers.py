@@ -17,7 +17,7 @@ import tiledmm
 from tests.simulator.planted import BUGS, simulate
 from tests.strategies import small_integers
 from tiledmm import simulator
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
 from tiledmm.simulator import toolchain
 
 ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from benchmarks import counts
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import MissingDependencyError
-from tiledmm.ladder import kernel_variants
-from tiledmm.roofline import wavefronts_per_multiply_add
+from tiledmm.registry.variants import kernel_variants
+from tiledmm.report.roofline import wavefronts_per_multiply_add
 
 KERNELS = json.loads(counts.RESULTS.read_text(encoding="utf-8"))["kernels"]
 QUICK = ("tiled", "register_tiled", "dot_products", "tiny", "tensor_core")

@@ -10,12 +10,14 @@ import pytest
 import tiledmm
 from tests.conftest import full_unless
 from tests.strategies import any_bits, np_dtype, small_integers
-from tiledmm import geometry, model, simulator
-from tiledmm.choice import Choice
+from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, WORDS
 from tiledmm.errors import ConfigError
-from tiledmm.ladder import find_variant, general_variants
-from tiledmm.operands import Product
+from tiledmm.problem.operands import Product
+from tiledmm.registry.variants import find_variant, general_variants
+from tiledmm.schedule import launches as geometry
+from tiledmm.selection import model
+from tiledmm.selection.choice import Choice
 
 #: Variants whose C goes by way of shared memory.
 WITH_WARPS = ("warp_tiled", "thin")

@@ -14,8 +14,8 @@ import pytest
 from docs.pictures import clusters, draw, fragments, svg
 from docs.pictures.blocks import Scene
 from docs.pictures.traced import iteration, together
-from tiledmm.codegen import render, specialize
-from tiledmm.ladder import kernel_variants
+from tiledmm.codegen.rendering import render, specialize
+from tiledmm.registry.variants import kernel_variants
 from tiledmm.simulator import trace
 from tiledmm.simulator.requests import WARP
 
@@ -45,6 +45,8 @@ def test_every_rung_has_a_picture_and_every_picture_is_shown_and_told():
         found = dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(\.\./pictures/(\w+)\.svg\)", page))
         assert row.name in found, f"docs/rungs/{row.name}.md"
         shown |= found
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown |= dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(pictures/(\w+)\.svg\)", page))
     assert shown.keys() == draw.PICTURES.keys()
     for words in shown.values():
         assert len(words.split()) >= 10, "what is seen, for those who do not see it"

@@ -10,8 +10,8 @@ import pytest
 import tiledmm
 from benchmarks import agreement
 from tiledmm import errors, simulator
-from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
-from tiledmm.codegen import template_folder
+from tiledmm.codegen.rendering import template_folder
+from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
 from tiledmm.simulator import explain_conflicts, trace
 
 
@@ -121,7 +121,7 @@ def test_a_table_marks_lines_that_race(tmp_path):
 
 def machine_code():
     pytest.importorskip("cuda.core", reason="needs the extra 'inspect'")
-    from tiledmm.disassembly import nvdisasm
+    from tiledmm.compile.disassembly import nvdisasm
 
     try:
         nvdisasm()
@@ -159,7 +159,7 @@ def test_all_counts_are_those_of_nsight_compute(case, kernel):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int8"])
 @pytest.mark.parametrize("layout", ["NN", "NT", "TT"])
 def test_the_runtime_counts_by_the_rules_of_banks(dtype, layout):
-    """The runtime's C++ and tiledmm.banks are two hands at the same rules: every first access of a line agrees."""
+    """The runtime's C++ and hardware.banks are two hands at the same rules: every first access of a line agrees."""
     rng = np.random.default_rng(0)
     tile, size = 32, 32
     a, b = (rng.integers(0, 3, (size, size)).astype(dtype) for _ in range(2))

@@ -13,11 +13,11 @@ import pytest
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.elements import ELEMENTS, SCHEMES
-from tiledmm.geometry import Launch, Schedule
-from tiledmm.operands import Product, describe, resolve
-from tiledmm.passes import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
-from tiledmm.selection import select
-from tiledmm.tensor_maps import TensorMap
+from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.schedule.launches import Launch, Schedule
+from tiledmm.schedule.schedule import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
+from tiledmm.schedule.tensor_maps import TensorMap
+from tiledmm.selection.select import select
 
 NEVER = -(1 << 30)
 OF_TWO_PIECES = [scheme.name for scheme in SCHEMES.values() if scheme.pieces == 2]

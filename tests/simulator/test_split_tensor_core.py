@@ -14,7 +14,7 @@ from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
 from tiledmm.elements import SCHEMES
-from tiledmm.passes import SHORTEST_SPLIT
+from tiledmm.schedule.schedule import SHORTEST_SPLIT
 
 VARIANT = "split_tensor_core"
 SHORTEST = SHORTEST_SPLIT

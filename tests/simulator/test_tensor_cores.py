@@ -24,11 +24,11 @@ from tests.strategies import (
     tight,
 )
 from tiledmm import simulator
-from tiledmm.codegen import render, specialize
+from tiledmm.codegen.rendering import render, specialize
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
-from tiledmm.inspection import compile_for
+from tiledmm.compile.inspection import compile_for
 
 TEMPLATE = Path(__file__).parents[1] / "tensor_cores.cu.j2"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex128", "int8", "uint8")

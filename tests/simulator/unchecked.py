@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiledmm.codegen import Specialization, render
+from tiledmm.codegen.rendering import Specialization, render
 from tiledmm.simulator import machine, toolchain
 
 

@@ -13,12 +13,12 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tiledmm.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.bench.records import BASELINE, Comparison, Machine
-from tiledmm.codegen import specialize
+from tiledmm.codegen.rendering import specialize
 from tiledmm.elements import SCHEMES, compute_element
-from tiledmm.ladder import kernel_variants
-from tiledmm.roofline import pairs_of_bytes, peak
+from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.registry.variants import kernel_variants
+from tiledmm.report.roofline import pairs_of_bytes, peak
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}

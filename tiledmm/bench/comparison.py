@@ -18,17 +18,17 @@ from tiledmm.bench import reference as expected
 from tiledmm.bench.peers import CPU
 from tiledmm.bench.peers import calls as peer_calls
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
-from tiledmm.choice import Choice
-from tiledmm.codegen import Specialization, specialize
-from tiledmm.compilation import Kernel, compiled, raw_kernel
+from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.compile.compilation import Kernel, compiled, raw_kernel
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.ladder import find_variant
 from tiledmm.launch import Plan, device_model
-from tiledmm.operands import Product, describe, resolve
-from tiledmm.roofline import roofline
-from tiledmm.selection import AUTO, precision_of, select
-from tiledmm.tuned import table_of
+from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.registry.variants import find_variant
+from tiledmm.report.roofline import roofline
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.select import AUTO, precision_of, select
+from tiledmm.selection.tuned import table_of
 
 # Products so small that more copies of their operands would be needed are over before memory matters.
 _MAX_SETS = 64

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.ladder import find_variant, kernel_variants
+from tiledmm.registry.variants import find_variant, kernel_variants
 
 #: The rival that every comparison has: its row's name.
 BASELINE = "cupy.matmul"

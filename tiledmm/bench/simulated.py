@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
-from tiledmm.bench.tables import NONE, Table, count, error_figure, product_about, significant
-from tiledmm.disassembly import nvdisasm
+from tiledmm.compile.disassembly import nvdisasm
+from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
-from tiledmm.inspection import compile_for
-from tiledmm.ladder import find_variant
-from tiledmm.selection import AUTO, precision_of
+from tiledmm.registry.variants import find_variant
+from tiledmm.report.tables import NONE, Table, count, error_figure, significant
+from tiledmm.selection.select import AUTO, precision_of
 from tiledmm.simulator import Report, run
 
 #: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiledmm.architectures import REFERENCE_GPUS
+from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.records import BASELINE, Comparison, Row, Rung, Size
 from tiledmm.bench.simulated import Simulated
-from tiledmm.bench.tables import NONE, Table, count, percent, product_about, significant
 from tiledmm.bench.without_gpu import Compiled
-from tiledmm.codegen import Specialization
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.errors import ConfigError, MissingDependencyError
-from tiledmm.roofline import roofline
+from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.report.roofline import roofline
+from tiledmm.report.tables import NONE, Table, count, percent, significant
 
 _REUSE = (
     "Block: rows and columns of C that a block computes, and its step along K. Thread: rows and columns of a thread. "

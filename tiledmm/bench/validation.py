@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from tiledmm.bench import simulated
+from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import SAFETY, Reference, Verdict, judge, poison, reference
-from tiledmm.bench.tables import NONE, Figure, Table, count, error_figure, percent, product_about
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import DeviceError, TiledmmError, UnsupportedTypeError
-from tiledmm.ladder import find_variant
-from tiledmm.selection import AUTO, precision_of
+from tiledmm.registry.variants import find_variant
+from tiledmm.report.tables import NONE, Figure, Table, count, error_figure, percent
+from tiledmm.selection.select import AUTO, precision_of
 
 Matrix = np.ndarray[Any, Any]
 

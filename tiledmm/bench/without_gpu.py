@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiledmm.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
+from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.records import Rung, Size, multiplying
-from tiledmm.bench.tables import NONE, Figure, Table, count, percent, product_about, significant
-from tiledmm.codegen import Specialization, render, specialize
+from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.compile.inspection import Resources, compile_for
 from tiledmm.errors import CompilationError, ConfigError
-from tiledmm.inspection import Resources, compile_for
-from tiledmm.roofline import roofline
+from tiledmm.hardware.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
+from tiledmm.report.roofline import roofline
+from tiledmm.report.tables import NONE, Figure, Table, count, percent, significant
 
 _LETTERS = {"warps": "W", "blocks": "B", "registers": "R", "shared memory": "S"}
 _LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM holds."

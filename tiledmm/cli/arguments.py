@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Size
-    from tiledmm.codegen import Specialization
+    from tiledmm.codegen.rendering import Specialization
 
 Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)]
 Tiles = Annotated[str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")]
@@ -49,7 +49,7 @@ def types_of(text: str) -> list[str]:
 
 def layout_of(text: str) -> str:
     """A pair of letters."""
-    from tiledmm.codegen import specialize
+    from tiledmm.codegen.rendering import specialize
 
     return specialize("naive", layout=text.upper()).layout
 
@@ -78,7 +78,7 @@ def kernel_of(
     variant: str, tile: int | None, dtype: str | None, layout: str, numbers: list[str] | None = None
 ) -> Specialization:
     """The kernel that is named so."""
-    from tiledmm.codegen import specialize
+    from tiledmm.codegen.rendering import specialize
 
     if variant == "auto":
         raise typer.BadParameter("'auto' chooses among kernels for each product, and has none of its own: name one")

@@ -252,9 +252,9 @@ def _compiler() -> str:
 
 
 def _cuda_core() -> str:
-    from tiledmm.architectures import TARGETS
+    from tiledmm.compile.inspection import compile_for
     from tiledmm.errors import ConfigError, MissingDependencyError
-    from tiledmm.inspection import compile_for
+    from tiledmm.hardware.architectures import TARGETS
 
     known = []
     for target in TARGETS:
@@ -269,7 +269,7 @@ def _cuda_core() -> str:
 
 
 def _disassembler() -> str:
-    from tiledmm.disassembly import nvdisasm
+    from tiledmm.compile.disassembly import nvdisasm
     from tiledmm.errors import MissingDependencyError
 
     try:

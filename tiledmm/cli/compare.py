@@ -63,8 +63,8 @@ def compare(
         tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
         tiledmm compare 512 --json > results.json
     """
-    from tiledmm.architectures import find_target
     from tiledmm.bench.records import Rung, expand, multiplying
+    from tiledmm.hardware.architectures import find_target
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products = sizes_of(list(sizes or DEFAULT_SIZES))
@@ -95,10 +95,10 @@ def _on_gpu(
     peers: bool,
 ) -> None:
     from tiledmm.bench.comparison import compare as compare_rivals
+    from tiledmm.bench.comparison_tables import comparison_table
     from tiledmm.bench.machine import this_machine
     from tiledmm.bench.peers import PEERS
     from tiledmm.bench.records import REPORT_FORMAT, Report
-    from tiledmm.bench.tables import comparison_table
 
     machine = this_machine()
     out.say(f"{machine}\n")
@@ -153,9 +153,9 @@ def _without_gpu(
     *,
     asked: bool,
 ) -> bool:
-    from tiledmm.architectures import TARGETS
     from tiledmm.bench import without_gpu
     from tiledmm.errors import MissingDependencyError
+    from tiledmm.hardware.architectures import TARGETS
 
     ok = _simulate(out, rungs, products if asked else [], kinds, orders, target)
     no_compiler = ""

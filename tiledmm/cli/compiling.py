@@ -10,7 +10,7 @@ from tiledmm.cli.output import progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.without_gpu import Compiled
-    from tiledmm.codegen import Specialization
+    from tiledmm.codegen.rendering import Specialization
 
 
 def compiled(specs: list[Specialization], targets: Collection[str]) -> list[Compiled]:

@@ -20,8 +20,8 @@ def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)
     """
-    from tiledmm.bench.tables import Figure, Table
     from tiledmm.cli import checks
+    from tiledmm.report.tables import Figure, Table
 
     out = Output(json=json, csv=csv, markdown=markdown)
     jobs = list(checks.jobs())

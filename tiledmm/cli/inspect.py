@@ -40,10 +40,10 @@ def inspect(
         tiledmm inspect warp_tiled --tile 128 --target sm_80
         tiledmm inspect register_tiled --config tm=4 --csv
     """
-    from tiledmm.architectures import TARGETS, find_target
     from tiledmm.bench import without_gpu
     from tiledmm.errors import ConfigError
-    from tiledmm.ladder import find_variant
+    from tiledmm.hardware.architectures import TARGETS, find_target
+    from tiledmm.registry.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
     specs = [kernel_of(variant, tile, dtype, layout, config)]

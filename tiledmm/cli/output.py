@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tiledmm.bench.tables import Table
+    from tiledmm.report.tables import Table
 
 _PANEL = "Output"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, figures in full.", rich_help_panel=_PANEL)]
@@ -78,7 +78,7 @@ class Output:
             tables = [table.json() for table in self._tables]
             typer.echo(json_text({"tiledmm": __version__, "ok": ok, "tables": tables, **known}), nl=False)
         elif self.csv:
-            from tiledmm.bench.tables import csv_text
+            from tiledmm.report.tables import csv_text
 
             for note in dict.fromkeys(note for table in self._tables for note in table.notes):
                 self.say(note)

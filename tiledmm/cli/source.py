@@ -10,7 +10,7 @@ from tiledmm.cli.arguments import Dtype, Layout, Numbers, Tile, Variant, kernel_
 from tiledmm.cli.output import console
 
 if TYPE_CHECKING:
-    from tiledmm.codegen import Specialization
+    from tiledmm.codegen.rendering import Specialization
 
 # Lines around a change: enough to see the loop that it stands in.
 _CONTEXT = 4
@@ -44,7 +44,7 @@ def source(
         tiledmm source warp_tiled --tile 256 --diff warp_tiled:128
         tiledmm source vectorized --sass --target sm_80 | grep LDS
     """
-    from tiledmm.architectures import find_target
+    from tiledmm.hardware.architectures import find_target
 
     if ptx + sass + bool(diff) > 1:
         raise typer.BadParameter("--diff, --ptx and --sass exclude each other: name one of them")
@@ -61,10 +61,10 @@ def source(
 
 
 def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
-    from tiledmm import disassembly, inspection
-    from tiledmm.architectures import find_target
-    from tiledmm.codegen import render
+    from tiledmm.codegen.rendering import render
+    from tiledmm.compile import disassembly, inspection
     from tiledmm.errors import ConfigError
+    from tiledmm.hardware.architectures import find_target
 
     if not spec.variant.runs_on(find_target(target).capability, spec.compute):
         major, minor = spec.variant.least_capability(spec.compute)
@@ -76,7 +76,7 @@ def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
 
 def _other(text: str, tile: int | None, dtype: str | None, layout: str) -> Specialization:
     """What a kernel is compared with: of the same tile, unless another is named or it has no such tile."""
-    from tiledmm.ladder import find_variant
+    from tiledmm.registry.variants import find_variant
 
     name, _, size = text.partition(":")
     if size and not size.isdecimal():
@@ -94,7 +94,7 @@ def _changes(before: Specialization, after: Specialization, page: bool) -> str:
 
 
 def _text(spec: Specialization, page: bool) -> str:
-    from tiledmm.codegen import render
+    from tiledmm.codegen.rendering import render
 
     text = render(spec)
     if not page:

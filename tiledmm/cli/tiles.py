@@ -15,8 +15,8 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.records import Rung, Size
-    from tiledmm.bench.tables import Table
-    from tiledmm.codegen import Specialization
+    from tiledmm.codegen.rendering import Specialization
+    from tiledmm.report.tables import Table
 
 
 def tiles(
@@ -49,10 +49,10 @@ def tiles(
         tiledmm tiles warp_tiled --size 1000 --layout NT
         tiledmm tiles tiled_padded --no-gpu --size 128 --csv
     """
-    from tiledmm.architectures import find_target
     from tiledmm.bench import tile_sizes
     from tiledmm.bench.simulated import MAX_MULTIPLY_ADDS
-    from tiledmm.ladder import find_variant
+    from tiledmm.hardware.architectures import find_target
+    from tiledmm.registry.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
     kernel_of(variant, None, dtype, layout)  # whose errors are of the variant, type and layout

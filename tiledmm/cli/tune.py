@@ -29,9 +29,9 @@ def tune(
 
         tiledmm tune 1000 2000x500x64 --layouts NN,NT
     """
-    from tiledmm import tuning
-    from tiledmm.bench.tables import Figure, Table, significant
     from tiledmm.errors import DeviceError
+    from tiledmm.report.tables import Figure, Table, significant
+    from tiledmm.tuning import tune as tuning
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products, kinds, orders = sizes_of(sizes), types_of(dtypes), layouts_of(layouts)

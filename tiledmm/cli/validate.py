@@ -49,10 +49,10 @@ def validate(
         tiledmm validate tiled tiled_padded --tiles all --layouts NN,NT,TN,TT
         tiledmm validate auto --dtypes all --sizes 1000
     """
-    from tiledmm.architectures import find_target
     from tiledmm.bench import simulated, validation
     from tiledmm.bench.records import expand
-    from tiledmm.ladder import kernel_variants
+    from tiledmm.hardware.architectures import find_target
+    from tiledmm.registry.variants import kernel_variants
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = variants or [*(row.name for row in kernel_variants()), "auto"]
@@ -84,7 +84,7 @@ def _by_type(rungs: list[Rung], kinds: list[str]) -> dict[str, list[Rung]]:
     """The kernels to check of each type: of those that are named, or float32 and what multiplies no such numbers."""
     from tiledmm.bench.records import multiplying
     from tiledmm.elements import compute_element
-    from tiledmm.ladder import find_variant
+    from tiledmm.registry.variants import find_variant
 
     if kinds:
         return {kind: multiplying(rungs, kind) for kind in kinds}

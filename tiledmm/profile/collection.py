@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from tiledmm.bench.records import Rung, Size
-from tiledmm.codegen import Specialization, render
-from tiledmm.disassembly import MachineCode, disassemble_cubin
+from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
-from tiledmm.operands import Array, resolve
-from tiledmm.passes import schedule
+from tiledmm.problem.operands import Array, resolve
 from tiledmm.profile import ncu
 from tiledmm.profile.records import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.profile.target import CUBLAS, arguments
-from tiledmm.selection import kernel_of, precision_of, select
+from tiledmm.schedule.schedule import schedule
+from tiledmm.selection.select import kernel_of, precision_of, select
 
 #: How launches are picked, and that ncu leaves clocks as they are: at its own, memory would seem faster than it is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
@@ -89,9 +89,9 @@ def launched(rung: Rung, size: Size, dtype: str, layout: str) -> list[Specializa
     """
     if rung.variant == CUBLAS:
         return []
-    from tiledmm.compilation import raw_kernel
+    from tiledmm.compile.compilation import raw_kernel
     from tiledmm.launch import device_model
-    from tiledmm.tuned import table_of
+    from tiledmm.selection.tuned import table_of
 
     kind = compute_element(dtype)
     shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)
@@ -145,8 +145,8 @@ def machine_code_with_lines(specialization: Specialization, target: str) -> tupl
         MissingDependencyError: If there is no nvdisasm.
         CompilationError: If it cannot read the code.
     """
-    from tiledmm.compilation import COMPILE_OPTIONS
-    from tiledmm.cubins import machine_code
+    from tiledmm.compile.compilation import COMPILE_OPTIONS
+    from tiledmm.compile.cubins import machine_code
 
     source = render(specialization)
     options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from tiledmm.disassembly import MachineCode
+from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, Launch
 from tiledmm.simulator.lines import first_line_of_page, own_line
 

@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> None:
     from tiledmm.bench.comparison import cupy_takes, operand_sets
     from tiledmm.elements import compute_element
     from tiledmm.launch import cupy_matmul
-    from tiledmm.selection import precision_of
+    from tiledmm.selection.select import precision_of
 
     size, dtype, layout, *names = words
     kind = compute_element(dtype)

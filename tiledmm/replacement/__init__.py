@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tiledmm.codegen import specialize
-from tiledmm.operands import Array, resolve
+from tiledmm.codegen.rendering import specialize
+from tiledmm.problem.operands import Array, resolve
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
-from tiledmm.selection import AUTO, kernel_of, may_split, select
+from tiledmm.selection.select import AUTO, kernel_of, may_split, select
 
 __all__ = ["Products", "replacing"]
 

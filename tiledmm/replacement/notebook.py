@@ -11,7 +11,7 @@ from IPython.core.magic_arguments import MagicArgumentParser
 
 from tiledmm.errors import TiledmmError
 from tiledmm.replacement import replacing
-from tiledmm.selection import AUTO, PRECISIONS
+from tiledmm.selection.select import AUTO, PRECISIONS
 
 
 def load(shell: Any) -> None:

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.errors import TiledmmError
-from tiledmm.operands import describe, resolve
+from tiledmm.problem.operands import describe, resolve
 
 if TYPE_CHECKING:
-    from tiledmm.bench.tables import Table
+    from tiledmm.report.tables import Table
 
 # Plans for which it is kept what they are, and lines of a table that anybody reads.
 _MAX_PLANS, _MOST_LINES = 4096, 40
@@ -107,7 +107,7 @@ class Products:
 
     def table(self) -> Table:
         """A row for each kind of products, most frequent first."""
-        from tiledmm.bench.tables import Table
+        from tiledmm.report.tables import Table
 
         lines = self.lines
         reasons = {reason: i for i, reason in enumerate(dict.fromkeys(line.reason for line in lines if line.reason), 1)}

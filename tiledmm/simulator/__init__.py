@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.selection import AUTO
+from tiledmm.registry.variant import Numbers
+from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.simulate import simulate
 from tiledmm.simulator.tracing import Trace, trace
-from tiledmm.variant import Numbers
 
 __all__ = [
     "BankAccess",

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tiledmm.banks import ideal_wavefronts, wavefronts
+from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
 from tiledmm.simulator.kernel import Event
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
 from tiledmm.simulator.tracing import trace

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tiledmm import geometry
-from tiledmm.architectures import find_target
-from tiledmm.codegen import Specialization, render
+from tiledmm.codegen.rendering import Specialization, render
 from tiledmm.errors import ConfigError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.schedule import launches as geometry
 from tiledmm.simulator import machine, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import Region, finding

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.problem import Span
+from tiledmm.problem.strides import Span
 from tiledmm.simulator import machine
 
 # CuPy's allocations begin at multiples of this, and so do the simulator's: sectors are counted alike.

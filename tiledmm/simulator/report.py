@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tiledmm.errors import SimulationError
 
 if TYPE_CHECKING:
-    from tiledmm.bench.tables import Table
+    from tiledmm.report.tables import Table
     from tiledmm.simulator.machine import RawSite
 
 

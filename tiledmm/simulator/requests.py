@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tiledmm.banks import ideal_wavefronts, sectors, wavefronts
+from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
 from tiledmm.simulator.kernel import Event
 
 WARP = 32

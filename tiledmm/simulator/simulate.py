@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm import geometry, passes
-from tiledmm.choice import Choice
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.ladder import find_variant
-from tiledmm.model import Model, candidates
-from tiledmm.operands import begin_together, describe, resolve
-from tiledmm.problem import Span
-from tiledmm.selection import kernel_of, may_split, select
+from tiledmm.problem.operands import begin_together, describe, resolve
+from tiledmm.problem.strides import Span
+from tiledmm.registry.variant import Numbers
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule import launches as geometry
+from tiledmm.schedule import schedule as passes
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import Model, candidates
+from tiledmm.selection.select import kernel_of, may_split, select
 from tiledmm.simulator import machine
 from tiledmm.simulator.findings import NOT_WRITTEN
 from tiledmm.simulator.kernel import Event, Kernel, Settings
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import Finding, Report, Traffic, total
-from tiledmm.variant import Numbers
 
 
 @dataclass(frozen=True, slots=True)

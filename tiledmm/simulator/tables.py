@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiledmm.bench.tables import NONE, Table, significant
+from tiledmm.report.tables import NONE, Table, significant
 from tiledmm.simulator.lines import first_line_of_page
 from tiledmm.simulator.report import LineCounts, Report, Traffic
 

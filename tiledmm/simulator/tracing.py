@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen import Specialization, specialize
-from tiledmm.selection import precision_of
+from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.selection.select import precision_of
 from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.simulate import simulate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiledmm.disassembly import disassemble
+from tiledmm.compile.disassembly import disassemble
 from tiledmm.simulator.lines import first_line_of_page, own_line
 
 

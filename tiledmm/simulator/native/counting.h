@@ -31,7 +31,7 @@ bool agree(const Request& r, unsigned first, unsigned lanes, unsigned step) {
     return true;
 }
 
-// The rules are those of tiledmm/banks.py, which says where they were measured.
+// The rules are those of tiledmm/hardware/banks.py, which says where they were measured.
 void shared_wavefronts(const Request& r, unsigned bytes, bool load, unsigned* wavefronts, unsigned* ideal) {
     const unsigned lanes = bytes <= 4 ? WARP : 128 / bytes;   // served at once
     const auto part = [&](unsigned first, unsigned count) {

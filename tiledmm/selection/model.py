@@ -1,8 +1,8 @@
 """How long kernels take for a product: a model of a GPU, from what was measured on an H100.
 
-What a launch costs, and how fast memory answers, is in the numbers below; of each kernel, ``tiledmm/candidates.py`` has
-how fast it is where every SM has as many blocks as it can hold, how much of that an SM reaches with fewer, and what a
-block's beginning and end cost. On another GPU the rates are in proportion to its data sheet's.
+What a launch costs, and how fast memory answers, is in the numbers below. ``tiledmm/selection/candidates.py`` has for
+each kernel its rate where every SM has as many blocks as it can hold, how much of that an SM reaches with fewer, and
+what a block's beginning and end cost. On another GPU the rates are in proportion to its data sheet's.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tiledmm.architectures import REFERENCE_GPUS, Gpu
-from tiledmm.candidates import CANDIDATES, Candidate
-from tiledmm.choice import Choice, oriented, specialization_of
 from tiledmm.elements import WORDS, Element
-from tiledmm.geometry import slice_step, slices_in, tiles, tiles_of_c
-from tiledmm.ladder import find_variant
-from tiledmm.operands import Product
-from tiledmm.passes import is_short
-from tiledmm.problem import TRANSPOSED, Problem
-from tiledmm.tensor_maps import can_be_mapped, has_coordinates
-from tiledmm.tensor_tilings import split_across_k
-from tiledmm.variant import Config, Numbers, Variant
+from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.problem.operands import Product
+from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.registry.tensor_cores import split_across_k
+from tiledmm.registry.variant import Config, Numbers, Variant
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule.launches import slice_step, slices_in, tiles, tiles_of_c
+from tiledmm.schedule.schedule import is_short
+from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
+from tiledmm.selection.candidates import CANDIDATES, Candidate
+from tiledmm.selection.choice import Choice, oriented, specialization_of
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
-from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, Problem
-from tiledmm.variant import Config
+from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
+from tiledmm.registry.variant import Config
 
 #: What an address, and every step from a row to the next, has to be a multiple of.
 ALIGNMENT = 16

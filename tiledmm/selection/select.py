@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiledmm.choice import Choice, oriented, specialization_of
 from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.ladder import find_variant, kernel_variants
-from tiledmm.model import H100, Model
-from tiledmm.operands import Product
-from tiledmm.tuned import Table, describe_product
-from tiledmm.variant import Numbers
+from tiledmm.problem.operands import Product
+from tiledmm.registry.variant import Numbers
+from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.selection.choice import Choice, oriented, specialization_of
+from tiledmm.selection.model import H100, Model
+from tiledmm.selection.tuned import Table, describe_product
 
 AUTO = "auto"
 

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiledmm.architectures import WARP_SIZE, Gpu
-from tiledmm.banks import wavefronts
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError
+from tiledmm.hardware.architectures import WARP_SIZE, Gpu
+from tiledmm.hardware.banks import wavefronts
 
 if TYPE_CHECKING:
-    from tiledmm.codegen import Specialization
+    from tiledmm.codegen.rendering import Specialization
 
 WAVEFRONT_BYTES = 128
 _VECTOR_BYTES = 16
@@ -92,8 +92,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         m, n, k: Sizes of the product.
 
     Example:
-        >>> from tiledmm.architectures import REFERENCE_GPUS
-        >>> from tiledmm.codegen import specialize
+        >>> from tiledmm.hardware.architectures import REFERENCE_GPUS
+        >>> from tiledmm.codegen.rendering import specialize
         >>> bounds = roofline(specialize("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
         >>> print(f"{bounds.bound / 1e12:.1f} TFLOP/s, limited by {bounds.limited_by}")
         8.4 TFLOP/s, limited by on-chip loads

@@ -16,12 +16,12 @@ from typing import Any
 import jinja2
 
 from tiledmm._version import __version__
-from tiledmm.casting import converts_in_kernel
+from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.ladder import SPLIT_BYTES, find_variant
-from tiledmm.tree_shaking import BEGIN, END, shake
-from tiledmm.variant import LAUNCHED, Config, Numbers, Variant
+from tiledmm.problem.casting import converts_in_kernel
+from tiledmm.registry.variant import LAUNCHED, Config, Numbers, Variant
+from tiledmm.registry.variants import SPLIT_BYTES, find_variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
@@ -231,7 +231,7 @@ def render(specialization: Specialization) -> str:
 
 def template_folder() -> Path:
     """``cuda_src/``: inside the installed package, or beside it in a source tree and an editable install."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for folder in (package / "cuda_src", package.parent / "cuda_src"):
         if folder.is_dir():
             return folder

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.casting import check_cast, converts_in_kernel, loop_type
 from tiledmm.elements import Element, element
 from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
-from tiledmm.problem import Problem, Span, arrange
+from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
+from tiledmm.problem.strides import Problem, Span, arrange
 
 SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
 

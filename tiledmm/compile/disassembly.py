@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiledmm.compile.inspection import INSTALL, compile_for
 from tiledmm.errors import CompilationError, MissingDependencyError
-from tiledmm.inspection import INSTALL, compile_for
 
 # "	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382": one for each level, innermost first.
 _LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)(?: inlined at "[^"]*", line (\d+))?')

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from tiledmm import api, tuned
+from tiledmm import api
 from tiledmm.bench.records import Size
-from tiledmm.choice import Choice
 from tiledmm.device import device_module
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
-from tiledmm.model import H100, SPLITS, Model
-from tiledmm.operands import Product, describe, resolve
-from tiledmm.variant import Config
+from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.registry.variant import Config
+from tiledmm.selection import tuned
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import H100, SPLITS, Model
 
 # Kernels that the model expects to take so many times as long as the best are not tried.
 _HOPELESS = 2.0
@@ -123,7 +124,7 @@ def _variations(choice: Choice) -> Iterator[Config]:
 def _fastest(model: Model, product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
     """Times what is right, and does not spill."""
     from tiledmm.bench import reference, timing
-    from tiledmm.compilation import compiled
+    from tiledmm.compile.compilation import compiled
     from tiledmm.launch import Plan
 
     first = sets[0]

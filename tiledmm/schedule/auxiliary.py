@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tiledmm.codegen import Specialization
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element
-from tiledmm.geometry import Launch, Scratch, in_launches, problem_words, tiles, tiles_in_all
-from tiledmm.ladder import PACK, PACK_WORDS, SPLIT, SPLIT_BYTES
-from tiledmm.problem import TRANSPOSED, BatchDimension, Problem
-from tiledmm.tensor_tilings import split_across_k, split_along_k
+from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
+from tiledmm.registry.tensor_cores import split_across_k, split_along_k
+from tiledmm.registry.variants import PACK, PACK_WORDS, SPLIT, SPLIT_BYTES
+from tiledmm.schedule.launches import Launch, Scratch, in_launches, problem_words, tiles, tiles_in_all
 
 #: Rows of a packed operand begin at multiples of so many bytes.
 PACKED_ALIGNMENT = 128

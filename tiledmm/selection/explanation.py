@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledmm.choice import Choice
-from tiledmm.model import Model
-from tiledmm.operands import Product
-from tiledmm.selection import measured
-from tiledmm.tuned import Table
+from tiledmm.problem.operands import Product
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import Model
+from tiledmm.selection.select import measured
+from tiledmm.selection.tuned import Table
 
 # What else is shown.
 _RUNNERS_UP = 4

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiledmm.architectures import WARP_SIZE
 from tiledmm.elements import Element
-from tiledmm.variant import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
+from tiledmm.hardware.architectures import WARP_SIZE
+from tiledmm.registry.variant import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
 FULL_SM_THREADS = 2048

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import threading
 
-from tiledmm import tensor_tilings, tilings
 from tiledmm.elements import compute_element
 from tiledmm.errors import UnknownVariantError
-from tiledmm.variant import Config, Variant
+from tiledmm.registry import cuda_cores as tilings
+from tiledmm.registry import tensor_cores as tensor_tilings
+from tiledmm.registry.variant import Config, Variant
 
 SQUARE_TILES = (8, 16, 32, 64)
 

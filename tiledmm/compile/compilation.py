@@ -9,11 +9,11 @@ from typing import Any
 import cupy
 from cupy.cuda import driver
 
-from tiledmm.codegen import Specialization, render
-from tiledmm.cubins import cubin_file
+from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.compile.cubins import cubin_file
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
-from tiledmm.ladder import kernel_variants
+from tiledmm.registry.variants import kernel_variants
 
 #: What NVRTC gets, besides the architecture and what CuPy adds itself: its include path and ``-ftz=true``.
 COMPILE_OPTIONS = ("-std=c++17",)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen import Specialization
+from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
-from tiledmm.problem import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
-from tiledmm.tensor_maps import TensorMap
-from tiledmm.variant import Config, Variant
+from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
+from tiledmm.registry.variant import Config, Variant
+from tiledmm.schedule.tensor_maps import TensorMap
 
 #: Tiles of a launch, at most: blocks of a grid's row, and kernels number them in 32 bits.
 MOST_TILES = 2**31 - 1

@@ -18,9 +18,9 @@ from typing import Any
 
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.ladder import find_variant
-from tiledmm.operands import Product
-from tiledmm.variant import VECTOR_BYTES
+from tiledmm.problem.operands import Product
+from tiledmm.registry.variant import VECTOR_BYTES
+from tiledmm.registry.variants import find_variant
 
 _FORMAT = 1
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
-from tiledmm.variant import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
+from tiledmm.registry.variant import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
 
 
 def _word_bytes(element: Element) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tiledmm.codegen import Specialization
-from tiledmm.ladder import find_variant
-from tiledmm.operands import Product
-from tiledmm.problem import TRANSPOSED
-from tiledmm.tensor_maps import can_be_mapped
-from tiledmm.variant import Config, Variant
+from tiledmm.codegen.rendering import Specialization
+from tiledmm.problem.operands import Product
+from tiledmm.problem.strides import TRANSPOSED
+from tiledmm.registry.variant import Config, Variant
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule.tensor_maps import can_be_mapped
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiledmm.codegen import Specialization
-from tiledmm.copies import (
+from tiledmm.codegen.rendering import Specialization
+from tiledmm.elements import ELEMENTS, WORDS, Element
+from tiledmm.errors import ShapeError
+from tiledmm.problem.strides import BatchDimension, Problem
+from tiledmm.registry.tensor_cores import in_real_numbers
+from tiledmm.registry.variants import SUM_SLICES, find_variant
+from tiledmm.schedule.auxiliary import (
     Copy,
     packed,
     packed_words,
@@ -25,9 +30,7 @@ from tiledmm.copies import (
     splitting,
     splitting_bytes,
 )
-from tiledmm.elements import ELEMENTS, WORDS, Element
-from tiledmm.errors import ShapeError
-from tiledmm.geometry import (
+from tiledmm.schedule.launches import (
     MOST_TILES,
     Launch,
     Schedule,
@@ -40,10 +43,7 @@ from tiledmm.geometry import (
     tiles,
     tiles_in_all,
 )  # fmt: skip
-from tiledmm.ladder import SUM_SLICES, find_variant
-from tiledmm.problem import BatchDimension, Problem
-from tiledmm.tensor_maps import TensorMap, has_coordinates, map_of, map_of_pieces
-from tiledmm.tensor_tilings import in_real_numbers
+from tiledmm.schedule.tensor_maps import TensorMap, has_coordinates, map_of, map_of_pieces
 
 #: Name of the memory for what is found of operands that are split, and what its bytes are before.
 FINDINGS, UNFOUND = "findings", 0x7F

@@ -1,0 +1,128 @@
+"""Tables of comparisons: one product, the ladder, padding by layout, host time of calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiledmm.bench.records import BASELINE, Comparison, Report, Row, Rung, Size
+from tiledmm.report.tables import NONE, Table, count, error_figure, percent, significant
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """All rivals on one product."""
+    exact = comparison.tolerance == 0
+    notes = [f"{row.label}: {row.note}." for row in comparison.rows if row.note]
+    for row in comparison.rows:
+        if not row.ok and not row.ours and not row.note:
+            notes.append(f"{row.label} itself is off by more than the tolerance; that fails nothing.")
+    return Table(
+        title=comparison.title,
+        columns=(
+            "<variant",
+            "tile",
+            "time (us)",
+            "TFLOP/s",
+            "GB/s",
+            "of roofline",
+            f"x {BASELINE}",
+            "x naive",
+            "wrong elements" if exact else "max error",
+            "registers",
+            "shared (B)",
+            "occupancy",
+            "<check",
+        ),
+        rows=tuple(_comparison_cells(row, exact=exact) for row in comparison.rows),
+        notes=tuple(notes),
+        bad=frozenset(i for i, row in enumerate(comparison.rows) if not row.ok and row.ours),
+        about=product_about(comparison.size, comparison.dtype, comparison.layout),
+    )
+
+
+def product_about(size: Size, dtype: str, layout: str) -> dict[str, Any]:
+    """What a table of one product is about."""
+    return {**size._asdict(), "dtype": dtype, "layout": layout}
+
+
+def _comparison_cells(row: Row, *, exact: bool) -> tuple[str, ...]:
+    return (
+        row.variant,
+        count(row.tile),
+        significant(row.microseconds),
+        significant(row.tflops),
+        significant(row.gbps),
+        percent(row.of_roofline),
+        significant(row.to_cupy),
+        significant(row.to_naive),
+        _error(row, exact=exact),
+        count(row.registers),
+        count(row.shared_bytes),
+        percent(row.occupancy),
+        _check(row, exact=exact),
+    )
+
+
+def _check(row: Row, *, exact: bool) -> str:
+    if row.ok:
+        return "exact" if exact else "ok"
+    return NONE if row.error is None and row.note else "WRONG"
+
+
+def _error(row: Row, *, exact: bool) -> str:
+    if row.error is None and row.note:
+        return NONE
+    return percent(row.error) if exact and row.error is not None else error_figure(row.error)
+
+
+def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
+    """The README's table: every variant on one product, rows contiguous."""
+    full = comparison_table(report.find(size, dtype, "NN", Rung("naive")))
+    shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
+    return Table(
+        title=full.title,
+        columns=tuple(full.columns[i] for i in shown),
+        rows=tuple(tuple(cells[i] for i in shown) for cells in full.rows),
+        notes=full.notes,
+        bad=full.bad,
+        about=full.about,
+    )
+
+
+def padding_table(report: Report, size: Size, dtype: str = "float32") -> Table:
+    """What padding gains: the speed of ``tiled_padded`` over ``tiled``, a row a tile, a column a layout."""
+    layouts = ("NN", "NT", "TN", "TT")
+    tiles = sorted(set.intersection(*(_padded_tiles(report, size, dtype, layout) for layout in layouts)))
+    rows = []
+    for tile in tiles:
+        cells = [str(tile)]
+        for layout in layouts:
+            found = report.find(size, dtype, layout, Rung("tiled", tile), Rung("tiled_padded", tile))
+            plain, padded = found.row("tiled", tile), found.row("tiled_padded", tile)
+            gain = significant(padded.speed_over(plain))
+            cells.append(f"{gain} ({significant(plain.tflops)} to {significant(padded.tflops)})")
+        rows.append(tuple(cells))
+    return Table(f"{size}  {dtype}: tiled_padded over tiled (TFLOP/s)", ("tile", *layouts), tuple(rows))
+
+
+def _padded_tiles(report: Report, size: Size, dtype: str, layout: str) -> set[int]:
+    """Tiles at which both ``tiled`` and ``tiled_padded`` were timed on a layout."""
+    product = (size, dtype, layout)
+    comparisons = [each for each in report.comparisons if (each.size, each.dtype, each.layout) == product]
+    return {row.tile for each in comparisons for row in each.rows if row.variant == "tiled_padded" and row.tile}
+
+
+def calls_table(report: Report) -> Table:
+    """What one small call costs its caller."""
+    return Table(
+        "One call on small operands, host time",
+        ("<call", "time (us)", f"of {BASELINE}", "of a bare launch"),
+        tuple(
+            (
+                call.name,
+                significant(call.microseconds),
+                significant(call.time_to_cupy),
+                significant(call.time_to_launch),
+            )
+            for call in report.calls
+        ),
+    )
