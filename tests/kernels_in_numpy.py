@@ -18,6 +18,7 @@ from tests.strategies import multiplied
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.architectures import Gpu
+from tiledmm.schedule import launches
 from tiledmm.schedule.schedule import FINDINGS_HEAD
 from tiledmm.schedule.tensor_maps import TensorMap
 
@@ -124,6 +125,7 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
     assert p.tiles == of_c * p.slices * math.prod(p.batch) < 2**31
     assert 0 < p.group <= p.tiles_n
     if not spec.variant.target:
+        assert blocks <= max(launches.MOST_TILES, p.slices)
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
         assert blocks == min(p.tiles, gpu.sms // config.cluster) * config.cluster

@@ -752,3 +752,13 @@ def test_an_entry_of_axes_for_a_vector_is_one_integer() -> None:
     for entry in ((0, 1), 5.0, "a"):
         with pytest.raises((KeywordError, AxisError)):
             resolve(vector, matrix, axes=[entry, (0, 1), 0])
+
+
+def test_a_malformed_entry_of_axes_is_named_by_its_place() -> None:
+    x = describe(np.zeros((3, 3)))
+    for place in range(3):
+        for entry, message in ((5.0, "should be a tuple"), ((0, "a"), "should hold integers")):
+            axes: list[Any] = [(0, 1), (0, 1), (0, 1)]
+            axes[place] = entry
+            with pytest.raises(KeywordError, match=f"axes item {place} {message}"):
+                resolve(x, x, x, axes=axes)

@@ -368,3 +368,18 @@ def test_what_auto_may_launch_is_known_before(tile: int, numbers: dict[str, int]
     if "pack_b" in numbers:
         known |= companions(replace(plain, layout="NN"), (3,), by_auto=True)
     assert {each.specialization for each in schedule(spec, wanted.problem).launches} <= known
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT", "NT", "TN"])
+@pytest.mark.parametrize(
+    ("variant", "dtype"), [("split_integer", "int32"), ("split_float32", "float32"), ("wgmma", "float16")]
+)
+def test_what_a_named_variant_launches_is_known_before(variant: str, dtype: str, layout: str) -> None:
+    wanted = product(300, 200, 700, layout, dtype)
+    choice = select(variant, None, wanted)
+    known = required_by(choice.specialization)
+    assert {each.specialization for each in schedule(choice.specialization, choice.product.problem).launches} <= known
+
+
+def required_by(spec: Specialization) -> set[Specialization]:
+    return companions(replace(spec, config=replace(spec.config, pack_a=0, pack_b=0)).packing_unless(True, True))

@@ -193,3 +193,21 @@ def test_what_the_driver_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tensor_maps, "_driver", lambda: Driver(status=1))
     with pytest.raises(DeviceError, match="0x1000: CUDA error 1"):
         TensorMap(2, (8, 8, 1, 1, 1), (16, 128, 128, 128), (8, 8)).encode(4096)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "sizes", "steps"),
+    [
+        ((1, 200), (200, 1), (200, 1, 1, 1, 1), (128, 128, 128, 128)),  # where nothing follows, any stride will do
+        ((2, 200), (208, 1), (200, 2, 1, 1, 1), (416, 128, 128, 128)),
+        ((3, 2, 200), (800, 208, 1), (200, 2, 3, 1, 1), (416, 1600, 128, 128)),
+        ((2, 1, 3, 2, 200), (4800, 0, 1600, 208, 1), (200, 2, 6, 1, 1), (416, 3200, 128, 128)),
+    ],
+)
+def test_sizes_and_strides_of_few_rows_and_of_batches(
+    shape: tuple[int, ...], strides: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
+) -> None:
+    x2 = array((200, 64), (1, 200))
+    choice = select("wgmma", 64, product(array(shape, strides), x2))
+    first, _ = schedule(choice.specialization, choice.product.problem).multiplying.maps
+    assert (first.sizes, first.strides) == (sizes, steps)

@@ -296,3 +296,9 @@ def test_tune_says_so_where_nothing_is_right(device: list[str], monkeypatch: pyt
 def test_there_must_be_something_to_tune(device: list[str]) -> None:
     with pytest.raises(ConfigError, match="nothing to tune"):
         tiledmm.tune([(5, 0, 5)], progress=False)
+
+
+def test_a_table_is_written_to_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "some" / "where" / "gpu.json"
+    tuned.write(path, {})
+    assert tuned.read(path) == {}

@@ -31,8 +31,9 @@ from tests.strategies import (
     small_integers,
     tight,
 )
+from tiledmm import launch
 from tiledmm.elements import ELEMENTS, SCHEMES, element
-from tiledmm.errors import AlignmentError, TiledmmError
+from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import launches as geometry
@@ -463,3 +464,24 @@ def test_more_tiles_than_one_launch_numbers_are_several_launches(
         layouts = [tight(letter, len(batch)) for letter in "TN"]
         x1, x2 = (h100.array(x, layout) for x, layout in zip((a, b), layouts, strict=True))
         check(tiledmm.matmul(x1, x2, **kernel).held, a, b, np.dtype(dtype))
+
+
+# ---- what is not ours ----
+
+
+def test_cublas_gets_the_keywords_that_were_given(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[dict[str, Any]] = []
+    monkeypatch.setattr(launch, "cupy_matmul", lambda x1, x2, **keywords: got.append(keywords))
+    x = h100.array(np.zeros((3, 3), "f4"))
+    tiledmm.matmul(x, x, variant="cublas", casting="unsafe", dtype="f8")
+    tiledmm.matmul(x, x, variant="cublas", out=x)
+    assert got == [{"casting": "unsafe", "dtype": "f8", "out": None}, {"out": x}]
+
+
+def test_both_operands_are_cupy_arrays(h100: HostGpu) -> None:
+    x = h100.array(np.zeros((3, 3), "f4"))
+    for operands, name in (((x, x.held), "x2"), ((x.held, x), "x1")):
+        with pytest.raises(OperandTypeError, match=name):
+            tiledmm.matmul(*operands)
+    with pytest.raises(OperandTypeError, match="out"):
+        tiledmm.matmul(x, x, out=x.held)

@@ -12,6 +12,7 @@ import tiledmm
 from tests.simulator.planted import BUGS, Bug, simulate
 from tiledmm import simulator
 from tiledmm.errors import SimulationError
+from tiledmm.simulator import findings, machine
 from tiledmm.simulator.findings import Region, nearest
 
 
@@ -63,10 +64,9 @@ ACCESSES = {
     "B": "value = b[at];",
     "C": "c[at] = 0;",
     "shared": "value = (&few[0])[at];",
-    "shared, 16 bytes": "copy_async((Vector*)&few[at], (const Vector*)b, true);",
+    "shared, 16 bytes": "cp_async<16>(&few[at], b, 16);",
 }
 MAKES_ONE = """\
-    struct alignas(16) Vector { float element[4]; };
     __shared__ alignas(16) float few[18];
     if (row == 0 && col == 0) {
         const int at = static_cast<int>(b[1]);
@@ -185,3 +185,33 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
     path = edited(tmp_path, (old, f"As[a_m + m][a_k + (thread == 0 ? {subscript} : 0)] ="), variant="tiled")
     (found,) = messages(path, "tiled", tile=16)
     assert f"uses the subscript {subscript} of an array of 16 elements" in found
+
+
+def made_up(kind: str, **changes: object) -> machine.RawFinding:
+    """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
+    raw = machine.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
+    raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
+    raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
+    for name, value in changes.items():
+        setattr(raw, name, value)
+    return raw
+
+
+@pytest.mark.parametrize(("size", "words"), [(1, "1 byte at"), (2, "2 bytes at"), (4, "4 bytes at")])
+def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words):
+    region = Region("A", 100, 8, 4)
+    found = findings.finding(
+        made_up("uninitialised result", bytes=size), "k", {}, lambda line: f"<{line}>", (), (region,)
+    )
+    assert words in found.message and "block (1, 2, 3), thread (4, 5, 6)" in found.message
+    assert (found.line, found.text, found.block, found.thread) == (0, "<0>", (1, 2, 3), (4, 5, 6))
+    assert (found.other_line, found.other_text, found.other_block, found.other_thread) == (None, None, None, None)
+    race = findings.finding(made_up("race on global memory", pc=5), "k", {5: 9}, str, (), (region,))
+    assert (race.line, race.other_line, race.other_thread) == (9, 0, (7, 8, 9))
+    assert "an unknown line" in race.message
+
+
+def test_where_an_address_lies_to_the_byte():
+    region = Region("A", 100, 8)
+    said = [region.describe(address, "global").split(" global")[0] for address in (99, 100, 107, 108, 109)]
+    assert said == ["1 bytes before", "at byte 0 of", "at byte 7 of", "just behind", "1 bytes behind the end of"]

@@ -112,9 +112,10 @@ def test_a_result_over_its_operand(gpu: HostGpu, begin: int, operand: int) -> No
     gpu.memory.check()
 
 
-def test_a_result_beside_its_operand_is_written_in_place(gpu: HostGpu) -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_a_result_beside_its_operand_is_written_in_place(gpu: HostGpu, order: tuple[int, ...]) -> None:
     memory = matrices(gpu, (3, 64), "float32", "N").held
-    a, b, c = (gpu.over(row.reshape(8, 8)) for row in memory)
+    a, b, c = (gpu.over(memory[i].reshape(8, 8)) for i in order)
     before = gpu.memory.count
     tiledmm.matmul(a, b, out=c, variant="naive")
     check(gpu, c, a, b)
