@@ -70,13 +70,15 @@ class Recorded:
     Attributes:
         seconds: How long each takes.
         lines: Which tests run each line of each file.
+        first: Beginnings of the names of tests that look at most: they are run before others.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, list[str]]] = field(default_factory=lambda: defaultdict(dict))
+    first: tuple[str, ...] = ()
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Those to run with a mutant: fast ones first, but one case of each test before the next of any."""
+        """Those to run with a mutant: ``first``, then fast ones, but one case of each test before the next of any."""
         lines = self.lines.get(mutant.file, {})
         names = set(lines.get(mutant.line) or lines.get(mutant.statement) or ())
         if mutant.imported:
@@ -86,7 +88,7 @@ class Recorded:
         for name in sorted(names, key=lambda name: (self.seconds[name], name)):
             ranks[name] = turn[name.partition("[")[0]]
             turn[name.partition("[")[0]] += 1
-        return sorted(names, key=lambda name: (ranks[name], self.seconds[name], name))
+        return sorted(names, key=lambda name: (not name.startswith(self.first), ranks[name], self.seconds[name], name))
 
     def stages(self, names: Sequence[str], budget: float, first: float = 4.0) -> Iterator[list[str]]:
         """The first few seconds of tests, then the rest: to look for tests of many modules takes time as well."""
@@ -198,6 +200,7 @@ def main() -> int:
         copies = Copies(Path(folder), arguments.j)
         with copies.one() as copy:
             tests = recorded(copy, settings["pytest"], arguments.cases, arguments.j)
+            tests.first = tuple(settings["first"])
         work = pool.map(lambda mutant: fate_of(mutant, copies, tests, arguments.budget), [*controls, *chosen])
         fates = []
         for fate in work:
