@@ -153,7 +153,7 @@ def test_on_the_simulator(no_gpu: None) -> None:
 
 @simulated
 def test_a_race_fails_where_the_result_is_right(no_gpu: None, tmp_path: Path) -> None:
-    begins = "    const int tx = threadIdx.x;\n"
+    begins = "    const BlockTile block = locate_block(p, BM, BN);\n"
     template = (template_folder() / "tiled.cu.j2").read_text(encoding="utf-8")
     assert template.count(begins) == 1
     racy = tmp_path / "racy.cu.j2"

@@ -181,8 +181,8 @@ def test_the_message_says_where_others_are_than_at_a_barrier(tmp_path: Path, ins
 
 @pytest.mark.parametrize("subscript", [-1, -2, 16, 17])
 def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> None:
-    old = "As[a_m + m][a_k] ="
-    path = edited(tmp_path, (old, f"As[a_m + m][a_k + (thread == 0 ? {subscript} : 0)] ="), variant="tiled")
+    old = "As[a_m][a_k] ="
+    path = edited(tmp_path, (old, f"As[a_m][a_k + (thread == 0 ? {subscript} : 0)] ="), variant="tiled")
     (found,) = messages(path, "tiled", tile=16)
     assert f"uses the subscript {subscript} of an array of 16 elements" in found
 
