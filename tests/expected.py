@@ -1,6 +1,6 @@
 """What ``auto`` takes for a spread of products on several GPUs, and how long the model expects it to take.
 
-``python -m tests.expected`` writes it anew, for a change of the model that is meant: the diff shows what it changes.
+``python -m tests.expected`` rewrites it after an intended change of the model: the diff shows what changed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 def renderings() -> dict[str, tuple[Specialization, Specialization | None]]:
     """By file name what is rendered, and what its text is compared with, if it is no whole one.
 
-    Of float32, or the variant's first type; the default tile as NN, the others in the layouts in turn.
+    In float32, or the variant's first type; the default tile as NN, the others in the layouts in turn.
     """
     files: dict[str, tuple[Specialization, Specialization | None]] = {}
     for variant in kernel_variants():

@@ -1,7 +1,7 @@
 """What each kernel makes of its arguments, in NumPy: the contract between the host's code and ``cuda_src/``.
 
 A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, slices of K, what was found
-of operands. So what the host sends may be wrong in any way, and the result is wrong, or an address is out of bounds.
+of operands. If anything that the host passes is wrong, the result is wrong, or an address is out of bounds.
 That the CUDA C itself keeps this contract is for the simulator's tests, and the GPU's.
 """
 
@@ -34,7 +34,7 @@ _NEVER = -(1 << 30)
 
 @dataclass(frozen=True)
 class Strides:
-    """Of one matrix and its batch, in elements."""
+    """Strides of one matrix and its batch, in elements."""
 
     row: int
     col: int
@@ -56,7 +56,7 @@ class Problem:
         self.a, self.b, self.c = (
             Strides(row, col, (x, y, z)) for row, col, x, y, z in (numbers[i : i + 5] for i in (13, 18, 23))
         )
-        self.others = numbers[28:]  # of kernels that split, or multiply what was split
+        self.others = numbers[28:]  # for kernels that decompose operands, or multiply decomposed ones
         assert min(self.m, self.n, self.k, self.slice_c) >= 0
         assert min(self.slices, *self.batch) > 0
         assert self.slices == 1 or (self.slices - 1) * self.slice_k < self.k <= self.slices * self.slice_k, (
@@ -68,7 +68,7 @@ class Problem:
         return np.ndindex(*self.batch)
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
-        """Of every slice of K its number, where it begins, and how long it is."""
+        """Each split-K partition: its number, first step of K and length."""
         for number in range(self.slices):
             begin = number * self.slice_k if self.slices > 1 else 0
             yield number, begin, min(self.slice_k, self.k - begin) if self.slices > 1 else self.k
@@ -82,7 +82,7 @@ class Findings:
         self.head = memory.view(address, (3,), (1,), np.int32)  # usual, short_ones, scale
 
     def exponents(self, first: int, count: int) -> np.ndarray:
-        """Of so many rows."""
+        """Exponents of ``count`` rows, from row ``first`` on."""
         return self._memory.view(self._address + FINDINGS_HEAD + 4 * first, (count,), (1,), np.int32)
 
 

@@ -21,7 +21,7 @@ def found() -> dict[str, list[str]]:
 @pytest.mark.parametrize("target", json.loads(expected.PATH.read_text("utf-8")))
 def test_expectations_are_those_written_down(target: str) -> None:
     written = json.loads(expected.PATH.read_text("utf-8"))[target]
-    assert found()[target] == written, "meant? then python -m tests.expected writes them anew"
+    assert found()[target] == written, "if intended, python -m tests.expected rewrites them"
 
 
 def split_factors(*sizes: int) -> set[int]:
