@@ -203,10 +203,9 @@ def main() -> int:
             tests.first = tuple(settings["first"])
         work = pool.map(lambda mutant: fate_of(mutant, copies, tests, arguments.budget), [*controls, *chosen])
         fates = []
-        for fate in work:
+        for mutant, fate in zip([*controls, *chosen], work, strict=True):
             fates.append(fate)
-            if len(fates) % 20 == 0:
-                print(f"{len(fates)} of {len(controls) + len(chosen)}", flush=True)
+            print(f"{len(fates)} of {len(controls) + len(chosen)}: {mutant.file}:{mutant.line} {fate}", flush=True)
     if any(fate in ("killed", "timed out") for fate in fates[: len(controls)]):
         print("Tests fail without a mutant, run as they are run with one: no fate means anything.")
         return 1
