@@ -67,7 +67,9 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
             reference.poison(first.c, right)
             plan.run(*first)
             ok = reference.judge(first.c, right).ok
-            kernels.append({"kernel": name, "slices": spec.config.split_k, "expected": choice.microseconds, "ok": ok})
+            kernels.append(
+                {"kernel": name, "slices": spec.config.launch.split_k, "expected": choice.microseconds, "ok": ok}
+            )
             rivals[name] = lambda i, plan=plan, s=sets: plan.run(*s[i % len(s)])
         samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
         for kernel in kernels:

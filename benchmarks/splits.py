@@ -1,4 +1,4 @@
-"""Products from pieces, how fast and how accurate: ``python -m benchmarks.splits``, on a GPU.
+"""Products from pieces, how fast and how accurate: ``python -m benchmarks.decomposes``, on a GPU.
 
 The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
 ``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
@@ -44,7 +44,7 @@ def kernels(dtype: str) -> list[tuple[str, str]]:
     import cupy
 
     capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
-    rows = (row for row in kernel_variants() if row.splits and row.multiplies(element))
+    rows = (row for row in kernel_variants() if row.decomposes and row.multiplies(element))
     return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme, _ in row.schemes]
 
 

@@ -41,7 +41,7 @@ def product(dtype: str, layout: str, sizes: tuple[int, int, int, int], gap: int,
         return Array((batch, rows, cols), tuple(kind.itemsize * each for each in (size, *strides)), kind)
 
     made = resolve(matrix(m, k, layout[0]), matrix(k, n, layout[1]), same_memory=symmetric)
-    return made.taken_in(TF32) if dtype == TF32.dtype_name else made
+    return made.computed_in(TF32) if dtype == TF32.dtype_name else made
 
 
 def expected() -> dict[str, list[str]]:

@@ -251,7 +251,7 @@ class HostGpu:
 
     def _raw_kernel(self, specialization: Specialization) -> Any:
         variant, compute = specialization.variant, specialization.compute
-        if not variant.splits and not variant.runs_on(self.gpu.arch.capability, compute):
+        if not variant.decomposes and not variant.runs_on(self.gpu.arch.capability, compute):
             raise UnsupportedTypeError(f"{specialization.symbol} is for other devices than {self.gpu.name}")
 
         def kernel(grid: tuple[int, ...], block: tuple[int, int], arguments: tuple[Any, ...], shared: int) -> None:

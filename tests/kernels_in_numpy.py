@@ -19,7 +19,7 @@ from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.architectures import Gpu
 from tiledmm.schedule import launches
-from tiledmm.schedule.schedule import FINDINGS_HEAD
+from tiledmm.schedule.schedule import SCAN_HEAD
 from tiledmm.schedule.tensor_maps import TensorMap
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Findings:
 
     def exponents(self, first: int, count: int) -> np.ndarray:
         """Exponents of ``count`` rows, from row ``first`` on."""
-        return self._memory.view(self._address + FINDINGS_HEAD + 4 * first, (count,), (1,), np.int32)
+        return self._memory.view(self._address + SCAN_HEAD + 4 * first, (count,), (1,), np.int32)
 
 
 def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
@@ -112,7 +112,7 @@ def run_in_numpy(
         run.sum_slices(p)
         return
     _check_blocks(spec, p, blocks, gpu)
-    {"pack": run.pack, "pack_words": run.pack_words, "split": run.split, "split_bytes": run.split_bytes}.get(
+    {"pack": run.pack, "pack_elements": run.pack_elements, "split": run.split, "split_bytes": run.split_bytes}.get(
         name, run.multiply
     )(p)
 
@@ -124,7 +124,7 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
     assert p.tiles == of_c * p.slices * math.prod(p.batch) < 2**31
     assert 0 < p.group <= p.tiles_n
-    if not spec.variant.target:
+    if not spec.variant.tma:
         assert blocks <= max(launches.MOST_TILES, p.slices)
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
@@ -159,9 +159,9 @@ class _Kernel:
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.slice_c)
                 if spec.condition == "splits":
                     result = self._of_pieces(p, at, begin, k, parts, (of_a, of_b))
-                elif spec.variant.in_bytes:
+                elif spec.variant.decomposes_to_bytes:
                     result = self._of_bytes(p, at, begin, k)
-                elif spec.variant.target:
+                elif spec.variant.tma:
                     result = _product(*self._mapped(p, at, begin, k), spec)
                 else:
                     result = _product(*self._in_memory(p, at, begin, k), spec)
@@ -214,12 +214,12 @@ class _Kernel:
         """Sums of products of pieces, small ones left out, with the powers of two that they were divided by."""
         spec = self.spec
         scheme = SCHEMES[spec.config.scheme]
-        most = 2 * scheme.pieces - 2 if scheme.products == scheme.pieces**2 else scheme.pieces - 1
+        most = 2 * scheme.limbs - 2 if scheme.products == scheme.limbs**2 else scheme.limbs - 1
         sizes = (p.m, p.n)
         numbers, pieces = [], []
         for operand, strides in enumerate((p.a, p.b)):
             number = strides.offset(at)
-            if not spec.variant.target:  # matrices lie one after the other, as wide as their lines are apart
+            if not spec.variant.tma:  # matrices lie one after the other, as wide as their lines are apart
                 rows, wide = (p.m, 1) if operand == 0 else (p.n, parts)
                 by_lines = spec.layout[operand] == "NT"[operand]
                 size = (rows * wide if by_lines else parts * p.k) * max(strides.row, strides.col)
@@ -227,7 +227,7 @@ class _Kernel:
             numbers.append(number)
             pieces.append([
                 self._piece(p, operand, of, number, strides.offset(at), (begin, k, parts)).astype(np.float64)
-                for of in range(scheme.pieces)
+                for of in range(scheme.limbs)
             ])  # fmt: skip
         total = np.zeros((p.m, parts * p.n))
         for i, a in enumerate(pieces[0]):
@@ -246,7 +246,7 @@ class _Kernel:
         """One piece of A, or of B transposed: rows by steps of k, of real numbers."""
         begin, k, parts = steps
         rows = p.m if operand == 0 else parts * p.n
-        if self.spec.variant.target:
+        if self.spec.variant.tma:
             depth = -(-parts * k // (parts * self.spec.config.bk)) * parts * self.spec.config.bk
             return self._box(operand, (number, of, 0), (rows, parts * begin, depth), parts)
         strides, apart = (p.a, p.b)[operand], p.others[operand]
@@ -277,8 +277,8 @@ class _Kernel:
             a = self.matrix(0, p.m, p.n, p.a, p.a.offset(at), self.spec.layout[0])
             self.matrix(2, p.m, p.n, p.c, p.c.offset(at))[...] = a.astype(self.spec.compute.dtype)
 
-    def pack_words(self, p: Problem) -> None:
-        count = self.spec.c.per_word
+    def pack_elements(self, p: Problem) -> None:
+        count = self.spec.c.per_packed
         for at in p.products():
             a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
             padded = np.zeros((p.m, p.n * count), np.uint64)
@@ -310,7 +310,7 @@ class _Kernel:
                     step = part ^ copy
                     lines[:, copy, :, step] = -rest[..., part] if copies == 2 and step > copy else rest[..., part]
             lines = lines.reshape(p.m * copies, p.k * parts)
-            for of in range(spec.pieces):
+            for of in range(spec.limbs):
                 element = spec.c.stored
                 if spec.c.dtype_name == "tf32":
                     piece = multiplied(lines.astype(np.float32), "tf32")
@@ -355,7 +355,7 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 def _product(a: np.ndarray, b: np.ndarray, spec: Specialization) -> np.ndarray:
     """A product in the type that it is to be taken in, rounded once; converted to C's."""
     compute = spec.compute
-    if compute.per_word > 1:
+    if compute.per_packed > 1:
         return _product_of_words(a, b, compute).astype(spec.c.dtype)
     kind = compute.dtype
     a, b = a.astype(kind), b.astype(kind)
@@ -369,7 +369,7 @@ def _product(a: np.ndarray, b: np.ndarray, spec: Specialization) -> np.ndarray:
 
 
 def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndarray:
-    count = compute.per_word
+    count = compute.per_packed
     places = np.arange(count, dtype=np.uint32) * np.uint32(32 // count)
     mask = np.uint32(2 ** (32 // count) - 1)
     a = (np.ascontiguousarray(a)[:, :, None] >> places & mask).reshape(a.shape[0], -1)

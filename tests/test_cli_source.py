@@ -79,7 +79,7 @@ def test_another_tile(arguments: tuple[str, ...], before: str) -> None:
         (("tiled", "--dtype", "float33"), "float33"),
         (("tiled", "--layout", "NX"), "NX"),
         (("tiled", "--config", "bk"), "bk=16"),
-        (("tiled", "--config", "bq=16"), "the numbers are"),
+        (("tiled", "--config", "bq=16"), "the fields are"),
         (("tiled", "--diff", "naive:x"), "tiled:16"),
         (("tiled", "--diff", "naive", "--ptx"), "exclude each other"),
         (("tiled", "--page", "--sass"), "--page"),

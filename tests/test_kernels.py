@@ -13,8 +13,8 @@ from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.hardware.architectures import TARGETS, occupancy
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
-from tiledmm.schedule.auxiliary import splitting
-from tiledmm.schedule.schedule import unsplit
+from tiledmm.schedule.auxiliary import decomposing
+from tiledmm.schedule.schedule import not_decomposed
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
@@ -82,14 +82,16 @@ def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, 
 
 @functools.cache  # of several layouts whose operands are packed, or split, alike
 def check_kernel(spec: Specialization, target: str) -> None:
-    resources = compile_for(render(spec), spec.symbol, spec.variant.target or target)
+    resources = compile_for(render(spec), spec.symbol, spec.variant.arch or target)
     assert resources.warnings == ()
     assert (resources.spill_store_bytes, resources.spill_load_bytes, resources.stack_bytes) == (0, 0, 0)
     assert resources.shared_bytes + spec.dynamic_shared_bytes == spec.shared_bytes
     room = occupancy(TARGETS[target], spec.threads, resources.registers, spec.shared_bytes)
     spills = target in ("sm_75", "sm_80") or TARGETS[target].capability >= (10, 0)  # with so few registers
     spills = spills or (spec.variant.tensor_cores and target in ("sm_75", "sm_86", "sm_89"))
-    spills = spills or (spec.variant.splits and (spec.a.dtype_name, spec.layout[1], target) == ("tf32", "N", "sm_90"))
+    spills = spills or (
+        spec.variant.decomposes and (spec.a.dtype_name, spec.layout[1], target) == ("tf32", "N", "sm_90")
+    )
     if spec.config.min_blocks * spec.threads <= TARGETS[target].max_threads and not spills:
         assert room.blocks >= spec.config.min_blocks
     assert room.blocks >= 1
@@ -161,10 +163,10 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
         if scheme not in dict(variant.schemes):
             continue
         spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
-        targets = ("sm_90",) if variant.target else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
+        targets = ("sm_90",) if variant.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
         for target in targets:
             check_kernel(spec.kernel, target)
-        for each in (splitting(spec, 0), splitting(spec, 1), unsplit(spec).kernel):
+        for each in (decomposing(spec, 0), decomposing(spec, 1), not_decomposed(spec).kernel):
             check_kernel(each, "sm_90")
 
 

@@ -19,7 +19,7 @@ from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.schedule import tensor_maps
-from tiledmm.schedule.schedule import UNFOUND
+from tiledmm.schedule.schedule import SCAN_INIT
 from tiledmm.selection.model import H100
 from tiledmm.selection.select import select
 
@@ -87,8 +87,8 @@ def test_a_split_product_is_sent_in_order_with_the_addresses_of_what_is_found(se
     plan = run("split_float32", "float32")
     names = [each[0] for each in sent]
     assert names == ["fill", "encode", "encode", "split", "split", "split_float32", "warp_tiled"]
-    ((begin, size),) = plan.findings
-    assert sent[0][1:] == (SCRATCH + begin, UNFOUND, size, 7), "before anything is found, on the same stream"
+    ((begin, size),) = plan.scans
+    assert sent[0][1:] == (SCRATCH + begin, SCAN_INIT, size, 7), "before anything is found, on the same stream"
     of_a, of_b = sent[5][3][-1][-2:]
     assert SCRATCH + begin == of_a < of_b < SCRATCH + begin + size
     assert [tuple(each[3][-1][-2:]) for each in sent if each[0] in ("split", "warp_tiled")] == [

@@ -25,7 +25,9 @@ def test_expectations_are_those_written_down(target: str) -> None:
 
 
 def split_factors(*sizes: int) -> set[int]:
-    return {choice.specialization.config.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))}
+    return {
+        choice.specialization.config.launch.split_k for choice in H100.rank(product("float32", "NN", (1, *sizes), 0))
+    }
 
 
 def test_few_partitions_of_k_are_considered_and_many() -> None:

@@ -83,7 +83,7 @@ def carry_out(product: Product, x1: Any, x2: Any, out: Any = None) -> Any:
     if problem.is_empty:
         return result
     assert len(problem.batch) <= KERNEL_BATCH_DIMENSIONS
-    left, right = (x2, x1) if product.swapped else (x1, x2)
+    left, right = (x2, x1) if product.is_transposed else (x1, x2)
     assert (left.dtype, right.dtype, result.dtype) == (product.a.dtype, product.b.dtype, product.c.dtype)
     sizes = tuple(d.size for d in problem.batch)
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
@@ -326,7 +326,7 @@ def test_out_with_columns_contiguous_transposes_the_product() -> None:
     out = np.empty((5, 3), np.float32).T
     x1, x2 = np.ones((3, 4), np.float32), np.ones((4, 5), np.int8)
     product = resolve(describe(x1), describe(x2), describe(out))
-    assert product.swapped
+    assert product.is_transposed
     assert (product.a.dtype_name, product.b.dtype_name) == ("int8", "float32")
     assert product.problem.strides[-2:] == (3, 1)
     check(x1, x2, out)

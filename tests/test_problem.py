@@ -72,7 +72,7 @@ def test_a_product_into_columns_is_transposed(layout: str) -> None:
     x1 = x1[:4] if layout[0] == "N" else SQUARE[:, :4].T
     out = np.zeros((6, 4), "f4").T
     product = resolve(describe(x1), describe(x2), describe(out))
-    assert product.swapped
+    assert product.is_transposed
     assert (product.problem.m, product.problem.n, product.problem.k) == (6, 4, 6)
     assert product.problem.layout == flip[layout[1]] + flip[layout[0]]
     assert product.problem.strides[5] == 1
@@ -81,7 +81,7 @@ def test_a_product_into_columns_is_transposed(layout: str) -> None:
 def test_a_product_into_neither_is_not_transposed() -> None:
     out = np.zeros((12, 12), "f4")[::2, ::2]
     product = resolve(describe(SQUARE), describe(SQUARE), describe(out))
-    assert not product.swapped
+    assert not product.is_transposed
     assert product.problem.strides[4:] == (24, 2)
 
 
@@ -257,7 +257,7 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
     (launch,) = passes.schedule(specialize("tiled", tile=8), problem).launches
-    m, n, k, tiles_m, tiles_n, tiles, group, slices, slice_k, slice_c, *rest = launch.words.tolist()
+    m, n, k, tiles_m, tiles_n, tiles, group, slices, slice_k, slice_c, *rest = launch.kernel_args.tolist()
     assert (m, n, k, tiles_m, tiles_n, tiles, group) == (5, 7, 6, 1, 1, 2 * 3, 1)
     assert (slices, slice_k, slice_c) == (1, 6, 0)
     assert rest[:3] == [1, 2, 3], "batches, slowest first"
@@ -282,7 +282,7 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     ],
 )
 def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, steps: int) -> None:
-    assert geometry.slices_in(split, k) == (slices, steps)
+    assert geometry.split_k_partitions(split, k) == (slices, steps)
     assert (slices - 1) * steps < max(k, 1) <= max(slices * steps, 1)
 
 
@@ -292,17 +292,17 @@ def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
     problem = problem_of(x1, x2)
     planned = passes.schedule(spec, problem)
     (sums,) = planned.scratch
-    assert (sums.name, sums.shape, sums.pitch, sums.element.dtype_name) == ("sums", (3, 6, 5, 7), 8, "float32")
+    assert (sums.name, sums.shape, sums.pitch, sums.element.dtype_name) == ("partial sums", (3, 6, 5, 7), 8, "float32")
     assert sums.bytes == 4 * 3 * 6 * 5 * 8
     first, second = planned.launches
-    assert (first.operands, second.operands) == (("A", "B", "sums"), ("sums", "C"))
+    assert (first.operands, second.operands) == (("A", "B", "partial sums"), ("partial sums", "C"))
     assert planned.multiplying is first
     assert first.specialization.c == second.specialization.a == sums.element
     assert second.specialization.c.dtype_name == "float16"
     assert first.blocks == 3 * 6
-    *_, row, col, _, slow, fast = first.words.tolist()
+    *_, row, col, _, slow, fast = first.kernel_args.tolist()
     assert (row, col, slow, fast) == (8, 1, 120, 40), "C's strides are the workspace's"
-    assert first.specialization.config.split_k == 1, "any number of slices is the same kernel"
+    assert first.specialization.config.launch.split_k == 1, "any number of slices is the same kernel"
 
 
 def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
@@ -315,12 +315,12 @@ def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
     a, b = planned.scratch
     assert (a.shape, a.pitch, b.shape, b.pitch) == ((4, 5, 36), 64, (1, 33, 8), 32), "zeros up to 16 bytes"
     assert planned.multiplying.specialization.layout == "NN"
-    words = planned.multiplying.words.tolist()
+    words = planned.multiplying.kernel_args.tolist()
     assert words[13:18] == [64, 1, 0, 0, 5 * 64], "A's strides are the packed one's"
     assert words[18:23] == [32, 1, 0, 0, 0], "B is the same in all of the batch"
     copying = planned.launches[1]
     assert copying.specialization.layout == "TN"
-    assert copying.words.tolist()[10:13] == [1, 1, 1], "and is copied once"
+    assert copying.kernel_args.tolist()[10:13] == [1, 1, 1], "and is copied once"
 
 
 def test_a_product_transposed_is_the_same_product() -> None:
@@ -344,8 +344,8 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
 
 
 def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
-    assert geometry.slices_in(1, 2**30) == (1, 2**30)
-    slices, steps = geometry.slices_in(1, 2**30 + 1)
+    assert geometry.split_k_partitions(1, 2**30) == (1, 2**30)
+    slices, steps = geometry.split_k_partitions(1, 2**30 + 1)
     assert slices == 2 and steps < 2**30
 
 

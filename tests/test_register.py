@@ -16,13 +16,12 @@ TILED = (template_folder() / "tiled.cu.j2").read_text()
 @pytest.fixture
 def mine(tmp_path):
     """A copy of a template, to be edited; what was registered is gone afterwards."""
-    before = dict(VARIANTS)
+    before = set(VARIANTS)
     path = tmp_path / "mine.cu.j2"
     path.write_text(TILED)
     yield path
-    VARIANTS.clear()
-    VARIANTS.update(before)
-    api.forget_plans()
+    for name in VARIANTS.keys() - before:
+        tiledmm.unregister(name)
 
 
 def test_a_template_becomes_a_variant(mine):
@@ -117,3 +116,16 @@ def test_it_runs_on_the_simulator_and_its_bugs_are_found(mine):
     with pytest.raises(errors.SimulationError, match="race on shared memory") as caught:
         tiledmm.simulator.matmul(a, a.T, variant="mine", tile=8)
     assert "frag_a = As[ty][k];" in str(caught.value)
+
+
+def test_the_registry_may_change_while_another_thread_reads_it(mine):
+    """An iteration goes on over the rows that it began with."""
+    tiledmm.register(mine)
+    rows, names = iter(VARIANTS.values()), iter(VARIANTS)
+    assert next(rows).name == next(names) == "naive"
+    tiledmm.unregister("mine")
+    assert [row.name for row in rows] == list(names)
+    assert "mine" not in VARIANTS and list(VARIANTS)[-1] == "cublas"
+    tiledmm.register(mine)
+    tiledmm.register(mine)
+    assert list(VARIANTS)[-2:] == ["mine", "cublas"] and len(VARIANTS) == len(list(VARIANTS))

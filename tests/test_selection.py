@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Array, Product, describe, resolve
-from tiledmm.registry.variant import STATIC_SHARED_BYTES, Config
+from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
-from tiledmm.schedule.schedule import companions, schedule
+from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection.candidates import CANDIDATES
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.model import H100, H100_UNSPLIT, SPLITS, Model, candidates
+from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model, candidates
 from tiledmm.selection.select import AUTO, select
 
 
@@ -43,7 +43,7 @@ def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", 
 
 def chosen(*sizes: int, **keywords: Any) -> tuple[str, int]:
     spec = select(AUTO, None, product(*sizes, **keywords)).specialization
-    return spec.variant.name, spec.config.split_k
+    return spec.variant.name, spec.config.launch.split_k
 
 
 # ---- auto ----
@@ -109,7 +109,7 @@ def test_the_workspace_of_split_k_is_bounded(sizes: tuple[int, int, int], dtype:
     for choice in H100.rank(product(*sizes, dtype=dtype, batch=batch)):
         for part in choice.parts:
             scratch = schedule(part.specialization, part.product.problem).scratch
-            assert sum(each.bytes for each in scratch if each.name == "sums") <= 2**27
+            assert sum(each.bytes for each in scratch if each.name == "partial sums") <= 2**27
 
 
 def test_a_block_may_compute_several_tiles() -> None:
@@ -134,9 +134,9 @@ def test_auto_compiles_a_handful_of_kernels() -> None:
 def test_every_candidate_is_a_kernel() -> None:
     for candidate in CANDIDATES:
         assert candidate.tile in find_variant(candidate.variant).tiles
-        assert all(0 < part <= 1 for part in candidate.few)
+        assert all(0 < part <= 1 for part in candidate.rate_by_resident_blocks)
     types = {"float32", "tf32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64"}
-    assert types == {name for candidate in CANDIDATES for name in candidate.rates}
+    assert types == {name for candidate in CANDIDATES for name in candidate.peak}
 
 
 @pytest.mark.parametrize("size", [64, 513, 2048])
@@ -151,10 +151,10 @@ def test_what_is_ranked_has_numbers_that_its_variant_allows(dtype: str, size: in
                 spec, problem = part.specialization, part.product.problem
                 # Rows of C from one on, and as many columns from the same one on.
                 mirrored = wanted.symmetric and problem.m == problem.n and problem.begins[0] == problem.begins[1]
-                assert spec.config.triangle == (mirrored and spec.variant.halves(spec.config)), str(choice)
-                numbers = asdict(spec.config)
-                fixed = spec.variant.config(None, spec.compute)
-                changed = {name: value for name, value in numbers.items() if value != getattr(fixed, name)}
+                assert spec.config.triangle == (mirrored and spec.variant.has_triangle(spec.config)), str(choice)
+                numbers = spec.config.as_dict()
+                fixed = spec.variant.config(None, spec.compute).as_dict()
+                changed = {name: value for name, value in numbers.items() if value != fixed[name]}
                 assert spec.variant.config(None, spec.compute, changed) == spec.config, str(spec)
 
 
@@ -168,12 +168,12 @@ def test_what_is_ranked_is_what_is_chosen() -> None:
 
 def test_c_is_cut_where_tiles_would_stick_out_or_the_last_round_be_short() -> None:
     for size, cut in ((2049, (2048, 2048)), (3072, (2816, 3072)), (2048, None), (4096, None), (500, None)):
-        assert select(AUTO, None, product(size, size, size), model=H100_UNSPLIT).cut == cut
-    ragged = select(AUTO, None, product(2049, 2049, 2049), model=H100_UNSPLIT)
+        assert select(AUTO, None, product(size, size, size), model=H100_IEEE).cut == cut
+    ragged = select(AUTO, None, product(2049, 2049, 2049), model=H100_IEEE)
     assert [(part.product.problem.m, part.product.problem.n) for part in ragged.parts] == [
         (2048, 2048), (1, 2048), (1, 2049),
     ]  # fmt: skip
-    assert ragged.parts[1].product.swapped, "a column of C is computed as a row"
+    assert ragged.parts[1].product.is_transposed, "a column of C is computed as a row"
     assert [part.product.problem.begins for part in ragged.parts] == [
         (0, 0, 0), (2048, 0, 2048), (2048 * 2049, 0, 2048 * 2049),
     ]  # fmt: skip
@@ -194,7 +194,7 @@ def test_every_gpu_has_a_model(gpu: Gpu) -> None:
     of_cuda_cores = candidates(splits=False)
     model = Model(gpu, of_cuda_cores)
     for sizes in ((64, 64, 64), (4096, 4096, 4096), (1, 8192, 8192)):
-        expected, on_h100 = (each.best(product(*sizes)).microseconds or 0.0 for each in (model, H100_UNSPLIT))
+        expected, on_h100 = (each.best(product(*sizes)).microseconds or 0.0 for each in (model, H100_IEEE))
         slowest = max(H100.gpu.peak_flops("float32") / gpu.peak_flops("float32"), H100.gpu.bandwidth / gpu.bandwidth)
         assert 0 < expected < 1.5 * max(slowest, 1.0) * on_h100
     large = product(4096, 4096, 4096)
@@ -205,7 +205,7 @@ def test_every_gpu_has_a_model(gpu: Gpu) -> None:
 def test_c_is_cut_for_the_sms_that_there_are() -> None:
     wanted = product(3072, 3072, 3072)
     fewer = Model(replace(H100.gpu, sms=72), candidates(splits=False))
-    assert fewer.best(wanted).cut != H100_UNSPLIT.best(wanted).cut
+    assert fewer.best(wanted).cut != H100_IEEE.best(wanted).cut
 
 
 def test_a_device_is_described_by_its_properties() -> None:
@@ -228,7 +228,7 @@ def test_few_columns_are_computed_as_few_rows(variant: str) -> None:
     assert select(variant, None, wide).product == wide
     turned = select(variant, None, tall).product
     assert turned == tall.transposed()
-    assert (turned.problem.m, turned.problem.n, turned.problem.layout, turned.swapped) == (5, 300, "TT", True)
+    assert (turned.problem.m, turned.problem.n, turned.problem.layout, turned.is_transposed) == (5, 300, "TT", True)
     assert turned.transposed() == tall
 
 
@@ -239,8 +239,8 @@ def test_config_replaces_single_numbers() -> None:
     element_ = ELEMENTS["float32"]
     variant = VARIANTS["warp_tiled"]
     config = variant.config(128, element_, {"bk": 16, "stages": 2, "split_k": 4})
-    whole = asdict(variant.config(128, element_))
-    assert asdict(config) == whole | {"bk": 16, "stages": 2, "split_k": 4}
+    whole = variant.config(128, element_).as_dict()
+    assert config.as_dict() == whole | {"bk": 16, "stages": 2, "split_k": 4}
     assert variant.config(128, element_, {}) == variant.config(128, element_)
 
 
@@ -255,7 +255,7 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
 @pytest.mark.parametrize(
     ("variant", "numbers", "message"),
     [
-        ("tiled", {"nope": 3}, "there is no number 'nope'; the numbers are bm, bn"),
+        ("tiled", {"nope": 3}, "unknown config field 'nope'; the fields are bm, bn"),
         ("tiled", {"bk": 0}, "bk is a whole number of at least 1; got 0"),
         ("tiled", {"bk": 2.5}, "whole number"),
         ("tiled", {"bk": True}, "whole number"),
@@ -296,9 +296,7 @@ def test_config_that_no_kernel_can_have(variant: str, numbers: dict[str, Any], m
 @given(
     variant=st.sampled_from([row.name for row in general_variants()]),
     dtype=st.sampled_from(["float32", "float64", "int8", "complex128"]),
-    numbers=st.dictionaries(
-        st.sampled_from([field.name for field in fields(Config)]), st.sampled_from([1, 2, 4, 8, 16, 32, 64])
-    ),
+    numbers=st.dictionaries(st.sampled_from(CONFIG_FIELDS), st.sampled_from([1, 2, 4, 8, 16, 32, 64])),
 )
 @PROPERTY
 def test_config_is_taken_whole_or_refused(variant: str, dtype: str, numbers: dict[str, int]) -> None:
@@ -308,7 +306,7 @@ def test_config_is_taken_whole_or_refused(variant: str, dtype: str, numbers: dic
     except ConfigError as error:
         assert variant in str(error)
         return
-    assert asdict(config) == asdict(row.config(None, element_)) | numbers
+    assert config.as_dict() == row.config(None, element_).as_dict() | numbers
     assert config.threads <= 1024
     assert row.shared_bytes(config, element_, "NT") <= STATIC_SHARED_BYTES
 
@@ -325,7 +323,7 @@ def test_explain_names_the_kernel_and_the_others() -> None:
     text = str(tiledmm.explain(np.empty((64, 65536), "f4"), np.empty((65536, 64), "f4")))
     first, second, *others = text.splitlines()
     assert first == "(64 x 65536) @ (65536 x 64), float32, layout NN"
-    assert second.startswith("tiledmm_warp_tiled_f32_64x64x8_nn, K in ")
+    assert second.startswith("tiledmm_warp_tiled_f32_64x64x8_nn, split-K ")
     assert second.endswith(" us expected on H100 SXM 80 GB")
     assert len(others) == 4
 
@@ -342,15 +340,15 @@ def test_explain_takes_what_matmul_takes() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "complex64", "complex128"])
 def test_all_that_is_launched_is_compiled_ahead(dtype: str) -> None:
-    bare = {"split_k": 1, "pack_a": 0, "pack_b": 0, "pack_words": 0, "triangle": 0}
+    bare = {"split_k": 1, "pack_a": 0, "pack_b": 0, "pack_elements": 0, "triangle": 0}
     for *sizes, layout in ((300, 500, 700, "NN"), (301, 499, 90, "TN"), (40, 40, 9000, "NT"), (2048, 2048, 2048, "TT")):
         wanted = product(*sizes, layout, dtype)
         for part in itertools.chain.from_iterable(choice.parts for choice in H100.rank(wanted)):
             spec = part.specialization
-            plain = replace(spec, config=replace(spec.config, **bare))
+            plain = replace(spec, config=spec.config.changed(bare))
             known: set[Specialization] = set()
             for each in ("NN", "NT", "TN", "TT"):
-                known |= companions(replace(plain, layout=each), SPLITS[1:], by_auto=True)
+                known |= required_kernels(replace(plain, layout=each), SPLIT_K_FACTORS[1:], by_auto=True)
             launched = {each.specialization for each in schedule(spec, part.product.problem).launches}
             assert launched <= known, (str(spec), {each.symbol for each in launched - known})
 
@@ -364,9 +362,9 @@ def test_what_auto_may_launch_is_known_before(tile: int, numbers: dict[str, int]
     config = variant.config(tile, wanted.compute, numbers)
     spec = Specialization(variant, config, wanted.a, wanted.b, wanted.compute, wanted.c, wanted.problem.layout)
     plain = replace(spec, config=variant.config(tile, wanted.compute))
-    known = companions(plain, (3,), by_auto=True)
+    known = required_kernels(plain, (3,), by_auto=True)
     if "pack_b" in numbers:
-        known |= companions(replace(plain, layout="NN"), (3,), by_auto=True)
+        known |= required_kernels(replace(plain, layout="NN"), (3,), by_auto=True)
     assert {each.specialization for each in schedule(spec, wanted.problem).launches} <= known
 
 
@@ -382,4 +380,6 @@ def test_what_a_named_variant_launches_is_known_before(variant: str, dtype: str,
 
 
 def required_by(spec: Specialization) -> set[Specialization]:
-    return companions(replace(spec, config=replace(spec.config, pack_a=0, pack_b=0)).packing_unless(True, True))
+    return required_kernels(
+        replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).packing_unless(True, True)
+    )

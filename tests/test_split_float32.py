@@ -15,15 +15,15 @@ from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.architectures import REFERENCE_GPUS
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import kernel_variants
-from tiledmm.schedule.auxiliary import splitting
+from tiledmm.schedule.auxiliary import decomposing
 from tiledmm.schedule.launches import Schedule
-from tiledmm.schedule.schedule import FINDINGS, SHORTEST_SPLIT, companions, schedule, unsplit
-from tiledmm.selection.model import H100, H100_UNSPLIT, Model
+from tiledmm.schedule.schedule import SCAN, SHORTEST_DECOMPOSED, not_decomposed, required_kernels, schedule
+from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.select import AUTO, kernel_of, select
 from tiledmm.selection.tuned import Entry, describe_product
 
 TYPES = ("float32", "complex64")
-VARIANTS = tuple(row.name for row in kernel_variants() if row.splits)
+VARIANTS = tuple(row.name for row in kernel_variants() if row.decomposes)
 
 
 def matrix(
@@ -49,11 +49,11 @@ def test_both_operands_are_split_then_multiplied_or_not_split_and_multiplied(var
     assert [each.specialization.variant.name for each in launches] == ["split", "split", variant, "warp_tiled"]
     assert [each.specialization.condition for each in launches] == ["finds", "finds", "splits", "does not split"]
     assert [each.operands for each in launches] == [
-        ("A", "pieces of A"), ("B", "pieces of B"), ("pieces of A", "pieces of B", "C"), ("A", "B", "C"),
+        ("A", "limbs of A"), ("B", "limbs of B"), ("limbs of A", "limbs of B", "C"), ("A", "B", "C"),
     ]  # fmt: skip
-    first, second, multiplying, otherwise = (each.findings for each in launches)
+    first, second, multiplying, otherwise = (each.scan for each in launches)
     assert first[0] == first[1] == 0
-    assert second[0] == second[1] >= 12 + 4 * 1000, "behind what is found of A, a word a row"
+    assert second[0] == second[1] >= 12 + 4 * 1000, "behind A's scan, four bytes a row"
     assert multiplying == otherwise == (first[0], second[0])
 
 
@@ -74,7 +74,7 @@ def test_pieces_lie_as_the_operands_do(layout: str, dtype: str) -> None:
         assert pieces_b.shape == of_b, "one B is split once"
         assert pieces_a.pitch % 64 == 0, "rows that the copy engine reads"
         assert pieces_a.bytes == math.prod(of_a[:3]) * pieces_a.pitch * 2
-        assert (findings.name, findings.bytes % 8) == (FINDINGS, 0)
+        assert (findings.name, findings.bytes % 8) == (SCAN, 0)
         multiplying = plan.launches[2]
         assert multiplying.specialization.layout == layout[0].replace("G", "N") + layout[1].replace("G", "T")
         neighbours = 200 if layout[0] == "T" else k, n if layout[1] == "N" else k
@@ -108,7 +108,7 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
         assert multiplying.specialization.layout == "NT"
         memory = {each.name: each for each in plan.scratch}
         for i, (each, rows) in enumerate(zip(multiplying.maps, (200, 140 * parts), strict=True)):
-            pieces = memory[f"pieces of {'AB'[i]}"]
+            pieces = memory[f"limbs of {'AB'[i]}"]
             assert pieces.shape[:3] == (2, math.prod(batch) if i == 0 else 1, rows)
             assert each.sizes == (300 * parts, *reversed(pieces.shape[:3]), 1)
             assert (each.box, each.itemsize, each.rounds) == ((32, 128), 4, False)
@@ -121,7 +121,7 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
 def test_what_precedes_a_product_is_compiled_ahead() -> None:
     spec = specialize("split_float32", layout="TN", config={"scheme": "tf32x3"})
     plan = planned(matrix(500, 600, "T"), matrix(600, 500), scheme="tf32x3")
-    assert {each.specialization for each in plan.launches} <= companions(spec)
+    assert {each.specialization for each in plan.launches} <= required_kernels(spec)
     assert len(plan.launches) == 6
 
 
@@ -129,8 +129,8 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     a, b = (matrix(1000, 1000, dtype="complex64") for _ in range(2))
     first, second, multiplying, otherwise = planned(a, b).launches
     for each in (first, second, multiplying, otherwise):
-        assert each.words[2] == 1000, "splits() counts two terms a step of k, in every kernel"
-    assert list(multiplying.words[:6]) == [1000, 1000, 1000, 4, 8, 32], "256 rows and 128 columns of C a cluster"
+        assert each.kernel_args[2] == 1000, "splits() counts two terms a step of k, in every kernel"
+    assert list(multiplying.kernel_args[:6]) == [1000, 1000, 1000, 4, 8, 32], "256 rows and 128 columns of C a cluster"
     assert multiplying.blocks == 32
     text = render(multiplying.specialization)
     for line in ("constexpr int PARTS = 2;", "constexpr int BN = 256;", "constexpr int BK = 64;",
@@ -144,7 +144,7 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     wide = specialize("split_float32", out_dtype="complex64").kernel
     assert len({each.symbol for each in (multiplying.specialization, real, wide)}) == 3, "also where C is complex64"
     sliced = planned(matrix(100, 5000, dtype="complex64"), matrix(5000, 100, dtype="complex64"), split_k=4)
-    assert sliced.launches[2].words[8] % 32 == 0, "slices of whole lines of 64 real numbers"
+    assert sliced.launches[2].kernel_args[8] % 32 == 0, "slices of whole lines of 64 real numbers"
     assert sliced.scratch[-1].element.dtype_name == "complex64"
 
 
@@ -156,9 +156,9 @@ def test_pieces_without_maps_are_found_by_strides(layout: str) -> None:
         )
         multiplying = plan.launches[2]
         assert multiplying.maps == ()
-        assert multiplying.operands[:2] == ("pieces of A", "pieces of B")
+        assert multiplying.operands[:2] == ("limbs of A", "limbs of B")
         pieces_a, pieces_b, *_ = plan.scratch
-        *words, apart_a, apart_b = (int(word) for word in multiplying.words)
+        *words, apart_a, apart_b = (int(word) for word in multiplying.kernel_args)
         assert words[13:18] == [
             *((1, pieces_a.pitch) if layout[0] == "T" else (pieces_a.pitch, 1)),
             0, 0, pieces_a.shape[2] * pieces_a.pitch if batch else 0,
@@ -169,11 +169,14 @@ def test_pieces_without_maps_are_found_by_strides(layout: str) -> None:
 
 
 def test_short_sums_are_not_split() -> None:
-    (only,) = planned(matrix(500, SHORTEST_SPLIT - 1), matrix(SHORTEST_SPLIT - 1, 500)).launches
+    (only,) = planned(matrix(500, SHORTEST_DECOMPOSED - 1), matrix(SHORTEST_DECOMPOSED - 1, 500)).launches
     assert (only.specialization.variant.name, only.specialization.condition) == ("warp_tiled", "")
-    assert only.findings == ()
-    assert len(planned(matrix(500, SHORTEST_SPLIT), matrix(SHORTEST_SPLIT, 500)).launches) == 4
-    for short, kernels in ((SHORTEST_SPLIT // 2, 4), (SHORTEST_SPLIT // 2 - 1, 1)):  # complex: two terms a step
+    assert only.scan == ()
+    assert len(planned(matrix(500, SHORTEST_DECOMPOSED), matrix(SHORTEST_DECOMPOSED, 500)).launches) == 4
+    for short, kernels in (
+        (SHORTEST_DECOMPOSED // 2, 4),
+        (SHORTEST_DECOMPOSED // 2 - 1, 1),
+    ):  # complex: two terms a step
         a, b = matrix(500, short, dtype="complex64"), matrix(short, 500, dtype="complex64")
         assert len(planned(a, b).launches) == kernels
 
@@ -187,13 +190,13 @@ def test_slices_are_added_up_before_the_cuda_cores_have_their_turn() -> None:
 def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     spec = specialize("split_float32", layout="TN")
     assert "splits(p) == true" in render(spec.kernel)
-    assert "splits(p) == false" in render(unsplit(spec))
-    assert "constexpr int PIECES = 2;" in render(splitting(spec, 0))
+    assert "splits(p) == false" in render(not_decomposed(spec))
+    assert "constexpr int PIECES = 2;" in render(decomposing(spec, 0))
     assert "Findings" not in render(specialize("warp_tiled"))
     six = specialize("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
-    assert "constexpr int PIECES = 3;" in render(splitting(six, 1))
-    assert len({each.symbol for each in (spec.kernel, six.kernel, unsplit(spec), specialize("warp_tiled"))}) == 4
+    assert "constexpr int PIECES = 3;" in render(decomposing(six, 1))
+    assert len({each.symbol for each in (spec.kernel, six.kernel, not_decomposed(spec), specialize("warp_tiled"))}) == 4
 
 
 @pytest.mark.parametrize(
@@ -202,7 +205,7 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
         ({"scheme": "fp16x4"}, f"no scheme 'fp16x4'; its schemes are {', '.join(SCHEMES)}"),
         ({"scheme": ""}, "no scheme ''; its schemes are"),
         ({"scheme": 3}, "no scheme 3; its schemes are"),
-        ({"pack_a": 1}, "pieces are packed"),
+        ({"pack_a": 1}, "limbs are packed"),
         ({"tile": 256, "scheme": "bf16x6"}, "bytes of shared memory"),
         ({"stages": 1}, "stages is at least 2"),
     ],
@@ -214,7 +217,7 @@ def test_numbers_that_it_cannot_have(numbers: dict[str, Any], says: str) -> None
 
 def test_a_variant_that_splits_nothing_has_no_schemes() -> None:
     halves = resolve(describe(np.zeros((9, 9), "f2")), describe(np.zeros((9, 9), "f2")))
-    with pytest.raises(ConfigError, match="variant 'wgmma' has no scheme 'fp16x3'; it splits nothing"):
+    with pytest.raises(ConfigError, match="variant 'wgmma' has no scheme 'fp16x3'; it decomposes nothing"):
         select("wgmma", None, halves, {"scheme": "fp16x3"})
     assert select("wgmma", None, halves, {"scheme": ""}) == select("wgmma", None, halves)
 
@@ -243,7 +246,7 @@ def test_types_that_it_does_not_multiply(variant: str, dtype: str, says: str) ->
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, precision: str) -> None:
     wanted = resolve(describe(matrix(1000, 1000, dtype=dtype)), describe(matrix(1000, 1000, dtype=dtype)))
-    rows = [row for row in kernel_variants() if row.splits and row.multiplies(wanted.compute)]
+    rows = [row for row in kernel_variants() if row.decomposes and row.multiplies(wanted.compute)]
     for gpu in REFERENCE_GPUS.values():
         here = [row.name for row in rows if row.runs_on(gpu.arch.capability, wanted.compute)]
         if not here:
@@ -256,7 +259,10 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
         spec = choice.specialization
         assert (spec.variant.name, spec.config.scheme) == (here[0], precision)
         assert spec.config.bn * spec.compute.parts == dict(spec.variant.schemes)[precision]
-        assert len(schedule(spec, choice.product.problem).launches) == 4 + spec.config.pack_a + spec.config.pack_b
+        assert (
+            len(schedule(spec, choice.product.problem).launches)
+            == 4 + spec.config.launch.pack_a + spec.config.launch.pack_b
+        )
     named = {row.name for row in rows}
     for variant in named:
         assert kernel_of(wanted, variant, None, None, precision)["name"] == variant
@@ -294,7 +300,7 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
     a, b = matrix(4096, 4096, dtype=dtype), matrix(4096, 4096, dtype=dtype)
     wanted = resolve(describe(a), describe(b))
     assert select(AUTO, None, wanted).specialization.variant.name == "split_float32"
-    assert select(AUTO, None, wanted, model=H100_UNSPLIT).specialization.variant.name == "warp_tiled"
+    assert select(AUTO, None, wanted, model=H100_IEEE).specialization.variant.name == "warp_tiled"
     assert "split_float32" in str(tiledmm.explain(a, b))
     assert "split_float32" not in str(tiledmm.explain(a, b, precision="ieee"))
     for m, k in ((4096, short), (large, large)):  # sums of few terms; and 12 or 9.6 GB of pieces
@@ -312,4 +318,4 @@ def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:
     name = describe_product(wanted)
     table = {name: Entry(name, "float32", "split_float32", False, {}, 1.0, 1.0, None)}
     assert select(AUTO, None, wanted, table=table).specialization.variant.name == "split_float32"
-    assert select(AUTO, None, wanted, table=table, model=H100_UNSPLIT).specialization.variant.name == "warp_tiled"
+    assert select(AUTO, None, wanted, table=table, model=H100_IEEE).specialization.variant.name == "warp_tiled"

@@ -58,7 +58,7 @@ def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
     # Only 16-bit elements are turned: B is packed, unless it lies along k. A comes by registers then.
     for layout, pack_b, kernels in (("NN", 1, "NT"), ("TT", 0, "TT"), ("TN", 1, "TT"), ("NT", 0, "NT")):
         packed = replace(spec, layout=layout).packing_unless(True, True)
-        assert (packed.config.pack_a, packed.config.pack_b, packed.kernel.layout) == (0, pack_b, kernels)
+        assert (packed.config.launch.pack_a, packed.config.launch.pack_b, packed.kernel.layout) == (0, pack_b, kernels)
         assert packed.kernel.symbol.startswith("tiledmm_wgmma_tf32_")
         assert {each.specialization.compute.name for each in schedule(packed, wanted.problem).launches[:-1]} <= {"f32"}
 
@@ -91,13 +91,13 @@ def test_what_can_be_read_in_place(x: np.ndarray, reads: bool) -> None:
     problem = product(x, array((x.shape[-1], 64), (64, 1))).problem
     assert can_be_mapped(problem, 0, HALF) == reads
     chosen = select("wgmma", 128, product(x, array((x.shape[-1], 64), (64, 1)))).specialization
-    assert (chosen.config.pack_a, chosen.config.pack_b) == (int(not reads), 0)
+    assert (chosen.config.launch.pack_a, chosen.config.launch.pack_b) == (int(not reads), 0)
 
 
 def test_what_is_stored_as_another_type_is_packed() -> None:
     x1, x2 = array((64, 64), (64, 1), "int8"), array((64, 64), (64, 1))
     config = select("wgmma", 128, product(x1, x2)).specialization.config
-    assert (config.pack_a, config.pack_b) == (1, 0)
+    assert (config.launch.pack_a, config.launch.pack_b) == (1, 0)
 
 
 def test_a_part_that_begins_amid_16_bytes_cannot_be_read_in_place() -> None:
@@ -142,7 +142,7 @@ def test_pieces_of_complex_numbers_are_counted_as_real_ones() -> None:
 
 def test_slices_begin_where_steps_do() -> None:
     choice = select("wgmma", 64, product(array((64, 1000), (1000, 1)), array((1000, 64), (64, 1))), {"split_k": 7})
-    words = schedule(choice.specialization, choice.product.problem).multiplying.words
+    words = schedule(choice.specialization, choice.product.problem).multiplying.kernel_args
     slices, steps = words[7:9]
     assert steps % 64 == 0
     assert slices * steps >= 1000 > (slices - 1) * steps

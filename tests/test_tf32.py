@@ -110,7 +110,7 @@ def test_auto_may_take_it_for_a_part_of_c() -> None:
 
 def test_auto_packs_what_cannot_be_copied_as_it_lies() -> None:
     spec = chosen(4095, 4093, 4097).specialization
-    assert (spec.variant.name, spec.config.pack_a, spec.config.pack_b) == ("tensor_core", 1, 1)
+    assert (spec.variant.name, spec.config.launch.pack_a, spec.config.launch.pack_b) == ("tensor_core", 1, 1)
     half = chosen(4096, 4096, 4096, dtype="float16").specialization
     assert (half.variant.name, half.compute.name) == ("tensor_core" if half.variant.types else "warp_tiled", "f16")
 
@@ -129,7 +129,7 @@ def test_on_hopper_b_lies_along_k(layout: str, packs: int, swapped: bool, kernel
     choice = chosen(4096, 4096, 4096, layout=layout, model=H100)
     config = choice.specialization.config
     assert choice.specialization.variant.name == "wgmma"
-    assert (config.pack_a, config.pack_b, choice.product.swapped) == (0, packs, swapped)
+    assert (config.launch.pack_a, config.launch.pack_b, choice.product.is_transposed) == (0, packs, swapped)
     assert choice.specialization.kernel.layout == kernels
     assert chosen(4096, 4096, 4096, layout=layout, variant="wgmma").specialization.kernel.layout == kernels
 
@@ -188,7 +188,7 @@ def test_tuned_products_in_tf32_are_others(tmp_path: Any) -> None:
         assert table == {name: entry}
         choice = select(AUTO, None, wanted, table=table)
         assert (choice.microseconds, choice.specialization.compute.dtype_name) == (50.0, entry.compute)
-        assert choice.specialization.config.split_k == 3
+        assert choice.specialization.config.launch.split_k == 3
         assert select(AUTO, None, plain, table=table) == select(AUTO, None, plain)
 
 

@@ -31,7 +31,7 @@ ENTRY = tuned.Entry(
     product=tuned.describe_product(WANTED),
     compute="float32",
     variant="warp_tiled",
-    turned=False,
+    transposed=False,
     numbers={"bn": 128, "wn": 64, "tn": 8, "split_k": 6},
     microseconds=90.0,
     model_microseconds=100.0,
@@ -77,14 +77,14 @@ def test_auto_takes_what_is_in_the_table() -> None:
     choice = select(AUTO, None, WANTED, table=table)
     assert choice.microseconds == 90.0
     config = choice.specialization.config
-    assert (config.bn, config.split_k, choice.specialization.variant.name) == (128, 6, "warp_tiled")
+    assert (config.bn, config.launch.split_k, choice.specialization.variant.name) == (128, 6, "warp_tiled")
     assert select(AUTO, None, product(1000, 900, 5001), table=table) == select(AUTO, None, product(1000, 900, 5001))
-    turned = select(AUTO, None, WANTED, table={ENTRY.product: replace(ENTRY, turned=True)})
+    turned = select(AUTO, None, WANTED, table={ENTRY.product: replace(ENTRY, transposed=True)})
     assert turned.product == WANTED.transposed()
 
 
 def test_a_part_of_c_is_kept_and_the_model_does_the_others(path: Path) -> None:
-    entry = replace(ENTRY, turned=True, cut=(896, 512))
+    entry = replace(ENTRY, transposed=True, cut=(896, 512))
     tuned.write(path, {ENTRY.product: entry})
     assert tuned.read(path) == {ENTRY.product: entry}
     choice = select(AUTO, None, WANTED, table=tuned.read(path))
@@ -272,8 +272,8 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
 
 def test_tune_keeps_the_fastest_that_is_right(device: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.004, progress=False)
-    plain = asdict(QUICK.variant.config(None, QUICK.compute))
-    assert (entry.variant, plain | entry.numbers) == ("warp_tiled", asdict(QUICK.config))
+    plain = QUICK.variant.config(None, QUICK.compute).as_dict()
+    assert (entry.variant, plain | entry.numbers) == ("warp_tiled", QUICK.config.as_dict())
     assert entry.microseconds <= entry.model_microseconds
     assert "thin" not in device, "it spills"
     assert tuned.table_of("made up") == {entry.product: entry}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -93,7 +92,7 @@ NAMED: tuple[dict[str, Any], ...] = (
     {"variant": "vectorized", "tile": 64, "config": {"split_k": 2}},
     {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "split_k": 2}},
     {"variant": "warp_tiled", "tile": 64, "config": {"pack_b": 1}},
-    {"variant": "warp_tiled", "tile": 64, "config": {"pack_words": 1, "split_k": 2}},
+    {"variant": "warp_tiled", "tile": 64, "config": {"pack_elements": 1, "split_k": 2}},
     {"variant": "tiny", "tile": 4},
     {"variant": "thin", "tile": 16, "config": {"pack_a": 1, "pack_b": 1}},
     {"variant": "dot_products", "tile": 2, "config": {"split_k": 3}},
@@ -214,7 +213,7 @@ def kept(gpu: HostGpu, x1: Any, x2: Any, cut: tuple[int, int], **numbers: int) -
     """Has ``auto`` take warp_tiled 32 for this part of a product's C, as if that had been measured."""
     product = resolve(describe(x1), describe(x2), same_memory=x1.data.ptr == x2.data.ptr)
     name, variant = tuned.describe_product(product), find_variant("warp_tiled")
-    own, other = (asdict(variant.config(tile, product.compute)) for tile in (32, None))
+    own, other = (variant.config(tile, product.compute).as_dict() for tile in (32, None))
     differs = {field: value for field, value in own.items() if other[field] != value}
     entry = tuned.Entry(name, product.compute.dtype_name, "warp_tiled", False, differs | numbers, 1.0, 1.0, cut)
     tuned.write(tuned.path_of(gpu.gpu.name), {name: entry})
@@ -404,8 +403,8 @@ def test_what_is_converted_first_lies_as_explain_says(h100: HostGpu, layout: str
 @pytest.mark.parametrize(
     ("dtype", "kernel"),
     [
-        ("int8", {"variant": "warp_tiled", "tile": 64, "config": {"pack_words": 1}}),
-        ("bool", {"variant": "warp_tiled", "tile": 64, "config": {"pack_words": 1}}),
+        ("int8", {"variant": "warp_tiled", "tile": 64, "config": {"pack_elements": 1}}),
+        ("bool", {"variant": "warp_tiled", "tile": 64, "config": {"pack_elements": 1}}),
         ("float32", {"variant": "warp_tiled", "tile": 64, "config": {"pack_a": 1}}),
         ("float16", {"variant": "wgmma"}),
         ("float32", {"variant": "split_float32"}),
@@ -448,7 +447,7 @@ def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu,
     ("dtype", "kernel"),
     [
         ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "pack_b": 1, "split_k": 2}}),
-        ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_words": 1}}),
+        ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_elements": 1}}),
         ("float64", {"variant": "tiled", "tile": 8}),
         ("float32", {"variant": "tiny", "tile": 8}),
     ],

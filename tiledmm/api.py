@@ -9,12 +9,12 @@ from tiledmm.device import device_module
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import ConfigError
 from tiledmm.problem.operands import Product, begin_together, describe, resolve
-from tiledmm.registry.variant import Numbers
+from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS, find_variant
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.explanation import Explanation, explanation
-from tiledmm.selection.model import H100, H100_UNSPLIT
-from tiledmm.selection.select import AUTO, kernel_of, may_split, select, with_precision
+from tiledmm.selection.model import H100, H100_IEEE
+from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select, with_precision
 from tiledmm.selection.tuned import table_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     precision: str = "float32",
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
@@ -107,7 +107,7 @@ def plan_of(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     precision: str = "float32",
 ) -> Any:
     """What ``matmul`` runs for a call: made when it is first needed, then kept. ``out`` is no tuple here.
@@ -160,10 +160,10 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
     Example:
         >>> print(tiledmm.explain(a, b))
         (64 x 4096) @ (4096 x 64), float32, layout NN
-        tiledmm_warp_tiled_f32_64x64x8_nn, K in 96 slices: 10.4 us expected on H100 SXM 80 GB
+        tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 10.4 us expected on H100 SXM 80 GB
         ...
     """
-    splits = may_split(precision)
+    splits = may_decompose(precision)
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
     first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
@@ -177,7 +177,7 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
         product = resolve(first, second, third, **keywords)
     product = with_precision(product, precision)
     if not type(x1).__module__.startswith("cupy"):
-        return explanation(product, H100 if splits else H100_UNSPLIT, {})
+        return explanation(product, H100 if splits else H100_IEEE, {})
     model = device_module("launch").device_model(splits)
     return explanation(product, model, table_of(model.gpu.name))
 
@@ -239,7 +239,7 @@ _DEFAULTS = {
 
 
 def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dict[str, Any]) -> Any:
-    splits = may_split(kernel["precision"])
+    splits = may_decompose(kernel["precision"])
     if kernel["variant"] == "cublas":
         find_variant("cublas").config(kernel["tile"], ELEMENTS["float32"])
         if kernel["config"] is not None:

@@ -21,7 +21,7 @@ class Element:
         sum_bytes: Bytes of one element in shared memory and registers, where it has the type its products are
             summed in (``sum_type`` in ``cuda_src/elements.cuh.j2``).
         multiplies: Real multiplications in one product of two elements; 4 for complex types.
-        per_word: Elements in one, of words that narrow elements were packed to.
+        per_packed: Elements in one, of words that narrow elements were packed to.
         held_as: NumPy's name of what it is in memory, where it is no type of NumPy's; empty where it is one.
         parts: Real numbers in one; 2 for complex types.
     """
@@ -31,7 +31,7 @@ class Element:
     itemsize: int
     sum_bytes: int
     multiplies: int = 1
-    per_word: int = 1
+    per_packed: int = 1
     held_as: str = ""
     parts: int = 1
 
@@ -84,10 +84,10 @@ ELEMENTS: dict[str, Element] = {
 }
 
 #: What elements of narrow types can be packed to, neighbours along k: a word is multiplied by one instruction.
-WORDS: dict[str, Element] = {
-    "int8": Element("i8x4", "int8x4", 4, 4, per_word=4, held_as="uint32"),
-    "uint8": Element("u8x4", "uint8x4", 4, 4, per_word=4, held_as="uint32"),
-    "bool": Element("b1x32", "boolx32", 4, 4, per_word=32, held_as="uint32"),
+PACKED_ELEMENTS: dict[str, Element] = {
+    "int8": Element("i8x4", "int8x4", 4, 4, per_packed=4, held_as="uint32"),
+    "uint8": Element("u8x4", "uint8x4", 4, 4, per_packed=4, held_as="uint32"),
+    "bool": Element("b1x32", "boolx32", 4, 4, per_packed=32, held_as="uint32"),
 }
 
 #: What tensor cores make of float32 numbers: 11 significant bits. Products are taken in it, but no array has this type.
@@ -106,23 +106,23 @@ class Scheme:
     """
 
     name: str
-    piece: Element
-    pieces: int
+    limb: Element
+    limbs: int
     products: int
 
-    def piece_of(self, compute: Element) -> Element:
+    def limb_of(self, compute: Element) -> Element:
         """What tensor cores take a type's pieces as: numbers, or complex ones whose parts are such."""
-        piece = self.piece
+        piece = self.limb
         return piece if compute.parts == 1 else replace(piece, name=f"c{piece.name}", multiplies=4, parts=2)
 
 
 SCHEMES: dict[str, Scheme] = {
     row.name: row
     for row in (
-        Scheme("fp16x3", ELEMENTS["float16"], pieces=2, products=3),
-        Scheme("bf16x6", ELEMENTS["bfloat16"], pieces=3, products=6),
-        Scheme("bf16x9", ELEMENTS["bfloat16"], pieces=3, products=9),
-        Scheme("tf32x3", TF32, pieces=2, products=3),
+        Scheme("fp16x3", ELEMENTS["float16"], limbs=2, products=3),
+        Scheme("bf16x6", ELEMENTS["bfloat16"], limbs=3, products=6),
+        Scheme("bf16x9", ELEMENTS["bfloat16"], limbs=3, products=9),
+        Scheme("tf32x3", TF32, limbs=2, products=3),
     )
 }
 

@@ -11,7 +11,7 @@ from tiledmm.elements import compute_element
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import schedule as passes
 from tiledmm.selection.candidates import AUTO_KERNELS
-from tiledmm.selection.model import SPLITS, Model
+from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def precompile(
     specializations: set[codegen.Specialization] = set()
     for chosen, spec in named:
         by_auto = chosen == AUTO
-        specializations |= passes.companions(spec, SPLITS[1:] if by_auto else (), by_auto)
+        specializations |= passes.required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
     compilation = device_module("compile.compilation")
     for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:
@@ -125,7 +125,7 @@ def precompile(
 
 def _own_type(name: str, dtype: Any) -> Any:
     """What a variant takes products in for which a type will do."""
-    return None if dtype is None else find_variant(name).taken_in(compute_element(dtype)).dtype_name
+    return None if dtype is None else find_variant(name).computes_in(compute_element(dtype)).dtype_name
 
 
 def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | None]]:

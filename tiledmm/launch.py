@@ -1,7 +1,4 @@
-"""From a product and its kernel to a launch.
-
-A plan does everything once that does not depend on where the data lies.
-"""
+"""A plan: the launches of a product, prepared once for all arrays of the same description, and run."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from tiledmm.compile.compilation import raw_kernel
 from tiledmm.errors import AlignmentError, OperandTypeError
 from tiledmm.hardware.architectures import Gpu
 from tiledmm.schedule.launches import Launch
-from tiledmm.schedule.schedule import FINDINGS, UNFOUND, schedule
+from tiledmm.schedule.schedule import SCAN, SCAN_INIT, schedule
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model, candidates
@@ -27,10 +24,10 @@ cupy_matmul = _product.matmul
 #: Device that launches go to.
 current_device = cupy.cuda.runtime.getDevice
 
-# Where arrays in scratch memory begin.
+# Bytes: arrays in scratch memory begin at multiples of this.
 _ALIGNMENT = 512
 
-# What a launch's pointers may point into, by number.
+# Indices of what a launch's pointers may point into.
 _X1, _X2, _OUT, _SCRATCH = range(4)
 
 # RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch);
@@ -39,7 +36,7 @@ _X1, _X2, _OUT, _SCRATCH = range(4)
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
 
-# Of x1, x2, the result and scratch memory.
+# Addresses of x1, x2, the result and scratch memory.
 _Addresses: TypeAlias = tuple[int, int, int, int]
 
 
@@ -48,57 +45,57 @@ def _by_value(array: Any) -> Any:
 
 
 class _Prepared:
-    """A launch of a plan: kernel, grid, block and sizes.
+    """A launch of a plan: kernel, grid, block and arguments.
 
     Attributes:
-        operands: Of each of its pointers, the array by number and how many bytes in.
-        maps: Of A and B, if the copy engine is to find them.
-        findings: Bytes into scratch memory at which it finds what was found of each operand, if it asks.
+        operands: For each pointer the index of its array, and the offset in bytes.
+        maps: Tensor maps of A and B, for a kernel that reads by TMA.
+        scan: Offsets in bytes of both operands' scans in scratch memory, for a kernel that reads or writes them.
     """
 
-    __slots__ = ("block", "findings", "function", "grid", "maps", "operands", "shared", "sizes", "words")
+    __slots__ = ("block", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan", "shared")
 
-    def __init__(self, launch: Launch, operands: list[tuple[int, int]], findings: int = 0) -> None:
+    def __init__(self, launch: Launch, operands: list[tuple[int, int]], scan: int = 0) -> None:
         specialization = launch.specialization
         self.function = raw_kernel(specialization).kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
-        if specialization.variant.target:  # its blocks stay, and take one tile after the other
-            together = specialization.config.cluster
-            room = device_model().gpu.sms // together
-            self.grid = (min(launch.blocks, room) * together,)
+        if specialization.variant.persistent:
+            cluster = specialization.config.cluster
+            clusters = device_model().gpu.sms // cluster
+            self.grid = (min(launch.blocks, clusters) * cluster,)
         self.block: tuple[int, int] = specialization.block
         self.shared = specialization.dynamic_shared_bytes
-        self.words = launch.words
-        self.findings = [findings + begin for begin in launch.findings]
-        self.sizes: Any = _by_value(launch.words)
+        self.kernel_args = launch.kernel_args
+        self.scan = [scan + begin for begin in launch.scan]
+        self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
 
     def arguments(self, addresses: _Addresses) -> tuple[Any, ...]:
-        """What the kernel takes where the arrays begin there."""
+        """The kernel's arguments for arrays at these addresses."""
         pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
         arguments = [_by_value(pointers[i : i + 1]) for i in range(len(pointers))]
         for i, each in enumerate(self.maps):
             arguments[i] = _map_argument(each, int(pointers[i]))
-        if not self.findings:
-            return (*arguments, self.sizes)
-        found = [addresses[_SCRATCH] + begin for begin in self.findings]
-        return (*arguments, _by_value(np.array([*self.words, *found], np.int64)))
+        if not self.scan:
+            return (*arguments, self.problem)
+        scan = [addresses[_SCRATCH] + begin for begin in self.scan]
+        return (*arguments, _by_value(np.array([*self.kernel_args, *scan], np.int64)))
 
 
 @functools.lru_cache(maxsize=1024)
 def _map_argument(described: TensorMap, pointer: int) -> Any:
-    """The map of a matrix there, as a kernel's argument."""
+    """The tensor map of a matrix at an address, as a kernel argument."""
     cupy.cuda.runtime.setDevice(current_device())  # the driver encodes in a context only; a new thread has none yet
     return _by_value(described.encode(pointer))
 
 
 class Plan:
-    """One product on one device, ready to be launched on any arrays that are described alike."""
+    """One product on one device, ready to run on any arrays of the same description."""
 
     __slots__ = (
         "_aligned", "_is_empty", "_packing", "_spans",
-        "alignment", "choice", "findings", "launches", "product", "scratch_bytes",
+        "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
     )  # fmt: skip
 
     def __init__(self, choice: Choice) -> None:
@@ -107,30 +104,30 @@ class Plan:
         self.alignment = max(each.itemsize for each in (product.a, product.b, product.c)) - 1
         self.launches: list[_Prepared] = []  # none if there is nothing to multiply
         self.scratch_bytes = 0
-        self.findings: list[tuple[int, int]] = []  # begin and bytes of what is to be filled with UNFOUND
+        self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory to be filled with SCAN_INIT
         self._is_empty = product.problem.is_empty
         self._spans = [(span.start, span.stop) for span in product.spans]
-        self._aligned = [0, 0]  # bits of x1's and x2's address that are 0, or the copy engine cannot read them in place
+        self._aligned = [0, 0]  # bits of x1's and x2's address that are 0 where TMA can read them in place
         self._packing: Plan | None = None
-        if self._is_empty or (product.problem.k == 0 and choice.copies):
+        if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         for part in choice.parts:
             planned = schedule(part.specialization, part.product.problem)
             arrays = {"A": _X1, "B": _X2, "C": _OUT}
-            if part.product.swapped:
+            if part.product.is_transposed:
                 arrays |= {"A": _X2, "B": _X1}
             offsets = {}
             for memory in planned.scratch:
                 offsets[memory.name] = self.scratch_bytes
                 self.scratch_bytes += -(-memory.bytes // _ALIGNMENT) * _ALIGNMENT
-                if memory.name == FINDINGS:
-                    self.findings.append((offsets[memory.name], memory.bytes))
+                if memory.name == SCAN:
+                    self.scans.append((offsets[memory.name], memory.bytes))
             for each in planned.launches:
                 operands = [
                     (_SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
-                self.launches.append(_Prepared(each, operands, offsets.get(FINDINGS, 0)))
+                self.launches.append(_Prepared(each, operands, offsets.get(SCAN, 0)))
                 for name in ("A", "B"):
                     if each.maps and name in each.operands:
                         self._aligned[arrays[name]] = ALIGNMENT - 1
@@ -163,22 +160,22 @@ class Plan:
             result.fill(0)  # sums of nothing
         elif product.problem.outer:
             for a, b, c in product.problem.outer_offsets():
-                if product.swapped:
+                if product.is_transposed:
                     a, b = b, a
                 self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize)
         elif len(self.launches) > 1 or self.launches[0].maps:
             self._launch(first, second, third)
         else:
-            left, right = (x2, x1) if product.swapped else (x1, x2)
+            left, right = (x2, x1) if product.is_transposed else (x1, x2)
             only = self.launches[0]
-            only.function(only.grid, only.block, (left, right, result, only.sizes), only.shared)
+            only.function(only.grid, only.block, (left, right, result, only.problem), only.shared)
         if out is not None and result is not out:
             out[...] = result
             return out
         return result
 
     def _packed(self) -> Plan:
-        """For operands that the copy engine cannot read where they begin: the same, but packed first."""
+        """The same plan with operands packed first, for operands whose address TMA cannot read from."""
         if self._packing is None:
             self._packing = Plan(self.choice.packed())
         return self._packing
@@ -194,7 +191,7 @@ class Plan:
             return
         stream = cupy.cuda.get_current_stream()
         if not stream.is_capturing():
-            memory = cupy.cuda.alloc(self.scratch_bytes)  # held until all is launched
+            memory = cupy.cuda.alloc(self.scratch_bytes)  # held until all kernels are launched
             self._send((x1, x2, out, memory.ptr))
             return
         scratch: int = cupy.cuda.runtime.mallocAsync(self.scratch_bytes, stream.ptr)
@@ -202,20 +199,20 @@ class Plan:
         cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
 
     def _send(self, addresses: _Addresses) -> None:
-        for begin, size in self.findings:
+        for begin, size in self.scans:
             stream = cupy.cuda.get_current_stream()
-            cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, UNFOUND, size, stream.ptr)
+            cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, SCAN_INIT, size, stream.ptr)
         for each, arguments in zip(self.launches, _arguments(self, addresses), strict=True):
             each.function(each.grid, each.block, arguments, each.shared)
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
-        """Whether ``out`` may share memory with an operand, judged by the stretch of memory that each spans."""
+        """Whether ``out`` may share memory with an operand, by the range of addresses that each spans."""
         first, second, third = self._spans
         start, stop = out + third[0], out + third[1]
         return (x1 + first[0] < stop and start < x1 + first[1]) or (x2 + second[0] < stop and start < x2 + second[1])
 
     def _apart(self, out: Any) -> Any:
-        """An array like ``out``, strides and all, in memory of its own."""
+        """A new array with the shape and strides of ``out``."""
         span = self.product.spans[2]
         memory = cupy.cuda.alloc(span.stop - span.start) - span.start
         return cupy.ndarray(out.shape, out.dtype, memory, strides=out.strides)
@@ -231,12 +228,12 @@ class Plan:
 
 @functools.lru_cache(maxsize=4096)
 def _arguments(plan: Plan, addresses: _Addresses) -> list[tuple[Any, ...]]:
-    """What each of a plan's kernels takes. Made once: CuPy's pool mostly hands out the same memory again."""
+    """The arguments of each kernel of a plan, kept: CuPy's pool mostly returns the same addresses."""
     return [each.arguments(addresses) for each in plan.launches]
 
 
 def device_model(splits: bool = True) -> Model:
-    """The current device's, with or without kernels that split operands."""
+    """The current device's model, with or without variants that decompose operands."""
     return _model_of(current_device(), splits)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the user's own: a template becomes a variant, everywhere a variant can be named."""
+"""Registration: a user's template becomes a variant, wherever a variant can be named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiledmm import api
 from tiledmm.codegen.rendering import render, specialize
 from tiledmm.errors import ConfigError
 from tiledmm.registry.variant import Variant
-from tiledmm.registry.variants import VARIANTS, add_variant, find_variant, remove_variant
+from tiledmm.registry.variants import VARIANTS, find_variant
 from tiledmm.selection.select import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -36,7 +36,7 @@ def register(
         path: A template, ``.cu.j2`` or ``.cu``. It may include the package's files, such as ``preamble.cuh.j2``, and
             files beside it.
         name: What ``variant=`` takes; None for the file's name without its suffixes.
-        like: The rung whose numbers it takes: block, tiles, registers, bytes of shared memory.
+        like: The variant whose parameters it takes: block, tiles, rules, bytes of shared memory.
         tiles: Tiles that it has; None for all that ``like`` has.
         summary: One line about it.
 
@@ -51,7 +51,7 @@ def register(
     Raises:
         ConfigError: If the file cannot be read or rendered, does not define the kernel, or the name cannot be had.
             Nothing is registered then.
-        UnknownVariantError: If there is no rung ``like``.
+        UnknownVariantError: If there is no variant ``like``.
     """
     file = Path(path)
     name = file.name.removesuffix(".j2").removesuffix(".cu") if name is None else name
@@ -79,13 +79,13 @@ def register(
     if row.tiles and row.default_tile not in row.tiles:
         row = replace(row, default_tile=row.tiles[0])
     _try(row, file)
-    add_variant(row)
+    VARIANTS.add(row)
     api.forget_plans()
     return name
 
 
 def unregister(name: str) -> None:
-    """Takes a variant of your own off the ladder.
+    """Removes a variant that ``register`` added.
 
     Raises:
         ConfigError: If it is one of the package's.
@@ -93,7 +93,7 @@ def unregister(name: str) -> None:
     """
     if find_variant(name).text is None:
         raise ConfigError(f"{name!r} is a variant of this package, which stays")
-    remove_variant(name)
+    VARIANTS.remove(name)
     api.forget_plans()
 
 

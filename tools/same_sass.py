@@ -24,7 +24,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,7 +52,7 @@ def kernels() -> Iterator[Kernel]:
     from tiledmm.codegen.rendering import render, specialize
     from tiledmm.elements import ELEMENTS
     from tiledmm.registry.variants import general_variants, kernel_variants
-    from tiledmm.schedule.schedule import companions
+    from tiledmm.schedule.schedule import required_kernels
 
     found = {}
     for variant in kernel_variants():
@@ -63,21 +62,21 @@ def kernels() -> Iterator[Kernel]:
                 every = LAYOUTS if usual and dtype == variant.default_type else [LAYOUTS[(i + j) % len(LAYOUTS)]]
                 for layout in every:
                     spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
-                    found.update(dict.fromkeys(sorted(companions(spec, (8,), by_auto=True), key=str)))
+                    found.update(dict.fromkeys(sorted(required_kernels(spec, (8,), by_auto=True), key=str)))
         for scheme in dict(variant.schemes):
             for dtype in dict(variant.types):
                 spec = specialize(variant, dtype=dtype, layout="TT", config={"scheme": scheme})
-                found.update(dict.fromkeys(sorted(companions(spec), key=str)))
+                found.update(dict.fromkeys(sorted(required_kernels(spec), key=str)))
     for variant in general_variants():
         for a, b, compute, c in MIXED:
             found[specialize(variant, dtype=compute, a_dtype=a, b_dtype=b, out_dtype=c).kernel] = None
     for number, spec in enumerate(found):
         types = (spec.a.dtype_name, spec.b.dtype_name, spec.compute.name, spec.c.name)
-        key = json.dumps([spec.variant.name, *types, spec.layout, spec.condition, spec.pieces, asdict(spec.config)])
-        targets = [spec.variant.target or "sm_90"]
+        key = json.dumps([spec.variant.name, *types, spec.layout, spec.condition, spec.limbs, spec.config.as_dict()])
+        targets = [spec.variant.arch or "sm_90"]
         for target, every in OTHER_TARGETS.items():
             capability = int(target[3]), int(target[4])
-            if number % every == 0 and not spec.variant.target and spec.variant.runs_on(capability, spec.compute):
+            if number % every == 0 and not spec.variant.arch and spec.variant.runs_on(capability, spec.compute):
                 targets.append(target)
         yield key, spec.symbol, render(spec), targets
 

@@ -84,7 +84,7 @@ def picture(scene: Scene) -> str:
     layers = _layers(scene, done)
     m, n, k = scene.sizes
     shown = scene.shown or k
-    pieces = SCHEMES[scene.kernel.config.scheme].pieces if scene.kernel.variant.splits else 1
+    pieces = SCHEMES[scene.kernel.config.scheme].limbs if scene.kernel.variant.decomposes else 1
     gaps = pieces * svg.GAP
     scale = min((svg.WIDTH - gaps) / (pieces * shown + n), (_HEIGHT - gaps) / (pieces * shown + m))
     step = shown * scale + svg.GAP  # from a piece of A or B to the next
@@ -101,7 +101,7 @@ def picture(scene: Scene) -> str:
         parts.append(drawn("A", (m, shown), number * step, corner, piece))
         parts.append(drawn("B", (shown, n), corner, number * step, piece))
     parts.append(drawn("C", (m, n), corner, corner))
-    words, bottom = svg.legend({layer.look: layer.words for layer in layers}, corner + m * scale + 18)
+    words, bottom = svg.legend({layer.look: layer.kernel_args for layer in layers}, corner + m * scale + 18)
     return svg.document(f"{recorded.symbol}: what its threads touch", _description(done), bottom, [*parts, *words])
 
 

@@ -48,7 +48,7 @@ class Cluster:
         return known
 
     @property
-    def pieces(self) -> int:
+    def limbs(self) -> int:
         """That an element is the sum of, or bytes."""
         return self.constants.get("PIECES", self.constants.get("BYTES", 1))
 
@@ -66,7 +66,7 @@ class Cluster:
 
     def pairs(self) -> list[Element]:
         """Pieces of A and of B that are multiplied, in this order: small ones, or bytes of high places, first."""
-        count = self.pieces
+        count = self.limbs
         first = 2 * count - 2 if self.constants.get("PRODUCTS") == count**2 else count - 1
         pairs = [(piece, both - piece) for both in range(first, -1, -1) for piece in range(count)]
         return [(of_a, of_b) for of_a, of_b in pairs if 0 <= of_b < count]
@@ -94,7 +94,7 @@ def picture(variant: str) -> str:
     told |= {"thread": f"one thread's {n // 2} sums", "fetched": "on its way meanwhile"}
     legend, end = svg.legend(told, bottom + 18)
     stages, end = _stages(cluster, end + 30)
-    pairs, end = _pairs(cluster, end + 26) if cluster.pieces > 1 else ([], end)
+    pairs, end = _pairs(cluster, end + 26) if cluster.limbs > 1 else ([], end)
     words = "Worked out from the kernel's numbers; the simulator does not run it."
     note = svg.text(words, 0, end + 24)
     description = (
@@ -118,11 +118,11 @@ def _operand(name: str, cluster: Cluster, shape: tuple[int, int], at: tuple[floa
         return _box(step * depth, block * its["PART_B"], depth, its["PART_B"])
 
     later = [sent(step, block) for step in range(1, its["STAGES"]) for block in blocks]
-    count = f", in {cluster.pieces} pieces" if cluster.called == "piece" else f", one of {cluster.pieces} bytes"
+    count = f", in {cluster.limbs} pieces" if cluster.called == "piece" else f", one of {cluster.limbs} bytes"
     return svg.matrix(
         name, shape, at, scale,
         {_LOOKS[block]: sent(0, block) for block in blocks},
-        label=f"{shape[0]} by {shape[1]}{count if cluster.pieces > 1 else ''}",
+        label=f"{shape[0]} by {shape[1]}{count if cluster.limbs > 1 else ''}",
         inside=[f'<path class="fetched" d="{svg.path(elements, scale)}"/>' for elements in later],
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
     """What lies in each block's shared memory; and where that ends."""
     its = cluster.constants
     pitch = (svg.WIDTH - _LEFT) / its["STAGES"]
-    pieces = [f" {piece}" for piece in range(cluster.pieces)] if "PIECES" in its else [""]
+    pieces = [f" {piece}" for piece in range(cluster.limbs)] if "PIECES" in its else [""]
     multiply = " and ".join(map(str, range(its["CONSUMERS"])))
     drawn = []
     for stage in range(its["STAGES"]):
@@ -186,7 +186,7 @@ def _band(matrix: str, look: str, words: str, at: tuple[float, float], size: tup
 
 def _pairs(cluster: Cluster, top: float) -> tuple[list[str], float]:
     """Which pieces are multiplied with which, and when; and where that ends."""
-    count, called, right = cluster.pieces, cluster.called, _LEFT + cluster.pieces * _PAIR
+    count, called, right = cluster.limbs, cluster.called, _LEFT + cluster.limbs * _PAIR
     says = (f"Pairs of {called}s, in the", "order of their products")
     drawn = [svg.text(words, 0, top + 16 + 18 * line) for line, words in enumerate(says)]
     order = {pair: number for number, pair in enumerate(cluster.pairs(), 1)}

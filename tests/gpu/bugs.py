@@ -45,7 +45,7 @@ def run(number: int) -> None:
     left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
     out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
     (launch,) = passes.schedule(spec, problem).launches
-    kernel((launch.blocks,), spec.block, (left, right, out, launch.words.view(f"V{launch.words.nbytes}")))
+    kernel((launch.blocks,), spec.block, (left, right, out, launch.kernel_args.view(f"V{launch.kernel_args.nbytes}")))
     cupy.cuda.runtime.deviceSynchronize()
 
 

@@ -20,10 +20,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
-from tiledmm.elements import WORDS, compute_element
-from tiledmm.registry.variant import Config
+from tiledmm.elements import PACKED_ELEMENTS, compute_element
+from tiledmm.registry.config import Config
 from tiledmm.registry.variants import VARIANTS, kernel_variants
-from tiledmm.schedule.schedule import SHORTEST_SPLIT
+from tiledmm.schedule.schedule import SHORTEST_DECOMPOSED
 from tiledmm.selection.select import precision_of
 
 #: One type of each width, in memory and in shared memory; complex64 for its two parts.
@@ -40,7 +40,7 @@ KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     ("tiled", 8, {"split_k": 20}),
     ("tiny", 8, {"split_k": 3}),
     ("warp_tiled", 64, {"pack_a": 1, "pack_b": 1}),
-    ("warp_tiled", 64, {"pack_words": 1, "split_k": 2}),
+    ("warp_tiled", 64, {"pack_elements": 1, "split_k": 2}),
     ("warp_tiled", 64, {"triangle": 1, "group": 2}),
 ]
 
@@ -79,11 +79,15 @@ extern "C" __global__ void planted(const int* in, int* out) {
 
 def shapes(config: Config) -> list[tuple[int, int, int]]:
     """(m, n, k) that leave tiles and steps partly filled, and take more than two steps along k."""
-    if config.split_k > 1 or config.pack_a:
+    if config.launch.split_k > 1 or config.launch.pack_a:
         return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
     if config.scheme:  # shorter ones are not split; of a line's last vector of pieces one is in the matrix
-        return [(config.bm + 3, config.bn + 1, SHORTEST_SPLIT + 9), (config.bm - 1, 7, SHORTEST_SPLIT), (2, 3, 0)]
+        return [
+            (config.bm + 3, config.bn + 1, SHORTEST_DECOMPOSED + 9),
+            (config.bm - 1, 7, SHORTEST_DECOMPOSED),
+            (2, 3, 0),
+        ]
     return [(config.bm + 3, config.bn + 1, 2 * bk + 5), (config.bm - 1, 7, bk - 1), (2, 3, 0)]
 
 
@@ -167,11 +171,12 @@ def main() -> None:
     every = [
         (*kernel, dtype, layout)
         for kernel in KERNELS
-        for dtype in (INTEGERS if VARIANTS[kernel[0]].in_bytes else TYPES)
+        for dtype in (INTEGERS if VARIANTS[kernel[0]].decomposes_to_bytes else TYPES)
         for layout in LAYOUTS
         if kernel[0].startswith(options.kernels) and VARIANTS[kernel[0]].multiplies(compute_element(dtype))
         if VARIANTS[kernel[0]].runs_on(capability, compute_element(dtype))
-        if (dtype in WORDS or "pack_words" not in kernel[2]) and (layout in MIRRORED or "triangle" not in kernel[2])
+        if (dtype in PACKED_ELEMENTS or "pack_elements" not in kernel[2])
+        and (layout in MIRRORED or "triangle" not in kernel[2])
     ]
     mine = every[shard - 1 :: shards]
     for combination in mine:

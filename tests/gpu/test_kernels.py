@@ -11,7 +11,7 @@ import tiledmm
 from tests.gpu.device import KERNELS, check_into, exact_product, layout_of, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variant import Config
+from tiledmm.registry.config import Config
 from tiledmm.registry.variants import VARIANTS
 
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")

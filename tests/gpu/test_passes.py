@@ -11,7 +11,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device
 from tests.strategies import any_bits, np_dtype, plain, small_integers
-from tiledmm.elements import ELEMENTS, WORDS
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
 from tiledmm.launch import Plan
 from tiledmm.registry.variants import VARIANTS, general_variants
 from tiledmm.selection import model
@@ -115,7 +115,7 @@ def test_packed_operands_are_exact(variant: str, tile: int, dtype: str) -> None:
             check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, **keywords)
 
 
-@pytest.mark.parametrize("dtype", WORDS)
+@pytest.mark.parametrize("dtype", PACKED_ELEMENTS)
 @pytest.mark.parametrize(("variant", "tile"), [("warp_tiled", 64), ("warp_tiled", 256), ("thin", 16)])
 def test_words_are_exact(variant: str, tile: int, dtype: str) -> None:
     rng = np.random.default_rng(77)
@@ -131,7 +131,7 @@ def test_words_are_exact(variant: str, tile: int, dtype: str) -> None:
             left, right = left & any_bits(rng, (m, k), left.dtype), right & (rng.random((k, n)) < 0.1)
         x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
         what = f"{variant} {dtype} {layout} {m}x{n}x{k}"
-        config = {"pack_words": 1, "split_k": slices}
+        config = {"pack_elements": 1, "split_k": slices}
         keywords: dict[str, Any] = {"variant": variant, "tile": tile, "config": config}
         check_into(exact_product(left, right), matrix_layout("N"), x1, x2, what, **keywords)
 
@@ -143,7 +143,7 @@ def test_what_is_broadcast_is_packed_once_and_read_by_all() -> None:
     result = tiledmm.matmul(to_device(left), to_device(right), variant="warp_tiled", tile=64, config=config)
     np.testing.assert_array_equal(result.get(), left @ right)
     left, right = any_bits(rng, (3, 20, 33), np.dtype("i1")), any_bits(rng, (33, 9), np.dtype("i1"))
-    config = {"pack_words": 1}
+    config = {"pack_elements": 1}
     result = tiledmm.matmul(to_device(left), to_device(right), variant="warp_tiled", tile=64, config=config)
     np.testing.assert_array_equal(result.get(), left @ right)
 
@@ -173,7 +173,7 @@ def test_the_same_bits_every_time(dtype: str) -> None:
     rng = np.random.default_rng(73)
     x1, x2 = (to_device(rng.standard_normal(shape).astype(dtype)) for shape in ((100, 5000), (5000, 90)))
     first = tiledmm.matmul(x1, x2)
-    assert tiledmm.explain(x1, x2).choices[0].specialization.config.split_k > 1
+    assert tiledmm.explain(x1, x2).choices[0].specialization.config.launch.split_k > 1
     for _ in range(20):
         assert (tiledmm.matmul(x1, x2) == first).all()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cupy
 import pytest
+from tiledmm.profile.kernel_args import words
 
 from benchmarks.bank_conflicts import RESULTS
 from tiledmm.bench.records import Rung, Size, expand, multiplying
@@ -17,7 +18,6 @@ from tiledmm.elements import compute_element
 from tiledmm.errors import ProfilingError
 from tiledmm.profile.collection import Collection, collect
 from tiledmm.profile.ncu import find_ncu
-from tiledmm.profile.words import words
 from tiledmm.registry.variants import find_variant, kernel_variants
 
 ROOT = Path(__file__).resolve().parents[2]

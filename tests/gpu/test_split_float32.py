@@ -8,11 +8,11 @@ from typing import Any
 import cupy
 import numpy as np
 import pytest
+from benchmarks.decomposes import splits
 
 import tiledmm
 from benchmarks.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT, operands
 from benchmarks.shapes import accuracy, keeps_promise
-from benchmarks.splits import splits
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
 from tiledmm.codegen.rendering import specialize
@@ -20,14 +20,14 @@ from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.schedule.schedule import companions
+from tiledmm.schedule.schedule import required_kernels
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
-ROWS = [(row, name) for row in kernel_variants() if row.splits for name, _ in row.types]
+ROWS = [(row, name) for row in kernel_variants() if row.decomposes for name, _ in row.types]
 #: Variants and types: what runs on this device, the fastest first, and what does not.
 RUN = [(row.name, dtype) for row, dtype in ROWS if row.runs_on(CAPABILITY, ELEMENTS[dtype])]
 ELSEWHERE = [(row.name, dtype) for row, dtype in ROWS if (row.name, dtype) not in RUN]
-#: Numbers that are not a tile's own: columns are of real numbers.
+#: ConfigOverrides that are not a tile's own: columns are of real numbers.
 NUMBERS = {
     "split_float32": ({"cluster": 1, "bm": 128}, {"bm": 128, "bn": 128, "wn": 128, "tn": 32, "cluster": 2}),
     "split_tensor_core": (
@@ -120,7 +120,7 @@ def test_operands_that_begin_anywhere(variant: str, dtype: str, scheme: str, lay
 def test_resources(variant: str, dtype: str, scheme: str) -> None:
     for layout in ("NN", "NT", "TN", "TT", "GG"):
         spec = specialize(variant, dtype=dtype, layout=layout, config={"scheme": scheme})
-        for each in companions(spec):
+        for each in required_kernels(spec):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
@@ -131,7 +131,7 @@ def test_resources(variant: str, dtype: str, scheme: str) -> None:
 @pytest.mark.parametrize("k", [256, 300, 2000, 20_000])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("variant", "dtype", "scheme"), [each for each in OF_SCHEMES if SCHEMES[each[2]].pieces == 2]
+    ("variant", "dtype", "scheme"), [each for each in OF_SCHEMES if SCHEMES[each[2]].limbs == 2]
 )  # three are multiplied whatever the data is: see test_schemes
 def test_the_promise_is_kept(variant: str, dtype: str, scheme: str, kind: str, k: int) -> None:
     for layout in ("NN", "TT"):

@@ -15,7 +15,7 @@ from tiledmm.codegen.rendering import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule.auxiliary import splitting_bytes
+from tiledmm.schedule.auxiliary import decomposing_to_bytes
 
 VARIANT = find_variant("split_integer")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
@@ -104,7 +104,7 @@ def test_auto_takes_it_for_large_products(dtype: str) -> None:
 def test_resources(dtype: str) -> None:
     for tile, layout in itertools.product(VARIANT.tiles, ("NN", "TT", "GG")):
         spec = specialize("split_integer", tile=tile, dtype=dtype, layout=layout)
-        for each in (spec.kernel, splitting_bytes(spec, 0), splitting_bytes(spec, 1)):
+        for each in (spec.kernel, decomposing_to_bytes(spec, 0), decomposing_to_bytes(spec, 1)):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"

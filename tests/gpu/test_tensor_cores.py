@@ -36,7 +36,7 @@ CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 KERNELS = [
     (row.name, tile, dtype)
     for row in kernel_variants()
-    if not (row.splits or row.in_bytes)  # test_split_float32.py, test_split_integer.py
+    if not (row.decomposes or row.decomposes_to_bytes)  # test_split_float32.py, test_split_integer.py
     for tile in row.tiles
     for dtype, _ in row.types
     if row.runs_on(CAPABILITY, compute_element(dtype))

@@ -35,6 +35,6 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
     (plan,) = api._plans.values()
     assert len(plan.launches) == 1 + sum(
         (entry.numbers.get("split_k", 1) > 1, entry.numbers.get("pack_a", 0), entry.numbers.get("pack_b", 0),
-         2 * entry.numbers.get("pack_words", 0))
+         2 * entry.numbers.get("pack_elements", 0))
     )  # fmt: skip
     tuned.table_of.cache_clear()

@@ -11,7 +11,7 @@ import tiledmm
 from tests.conftest import full_unless
 from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import simulator
-from tiledmm.elements import ELEMENTS, WORDS
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
 from tiledmm.errors import ConfigError
 from tiledmm.problem.operands import Product
 from tiledmm.registry.variants import find_variant, general_variants
@@ -63,13 +63,13 @@ def test_every_launch_is_right(variant: str, tile: int, config: dict[str, int], 
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize("dtype", WORDS)
+@pytest.mark.parametrize("dtype", PACKED_ELEMENTS)
 def test_words(dtype: str, layout: str) -> None:
     for k, slices in ((131, 1), (1, 1), (1300, 3)):
         x1, x2 = operands(np.random.default_rng(1), dtype, layout, k)
         if dtype == "bool":
             x1 &= np.random.default_rng(2).random(x1.shape) < 2 / k
-        config = {"pack_words": 1, "split_k": slices}
+        config = {"pack_elements": 1, "split_k": slices}
         result = simulator.matmul(x1, x2, variant="warp_tiled", tile=64, config=config)
         np.testing.assert_array_equal(result, expected(x1, x2))
 
@@ -90,13 +90,13 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
         ("tiled", 8, {"split_k": 3}),
         ("tiny", 8, {}),
         ("warp_tiled", 32, {"group": 2, "pack_b": 1}),
-        ("warp_tiled", 64, {"pack_words": 1}),
+        ("warp_tiled", 64, {"pack_elements": 1}),
     ],
 )
 def test_more_tiles_than_a_launch_numbers(
     variant: str, tile: int, config: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng, kind = np.random.default_rng(8), np.dtype("int8" if "pack_words" in config else "f4")
+    rng, kind = np.random.default_rng(8), np.dtype("int8" if "pack_elements" in config else "f4")
     for batch, m, n in (((), 70, 90), ((2, 3), 40, 50)):
         x1, x2 = small_integers(rng, (*batch, m, 37), kind), small_integers(rng, (*batch[1:], 37, n), kind)
         for most in (1, 5):

@@ -20,7 +20,7 @@ from tiledmm.simulator import trace
 from tiledmm.simulator.requests import WARP
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGED = [scene for scene in draw.SCENES if scene.kernel.config.stages and not scene.kernel.variant.splits]
+STAGED = [scene for scene in draw.SCENES if scene.kernel.config.stages and not scene.kernel.variant.decomposes]
 
 
 def box(rows: range, cols: range) -> set[tuple[int, int]]:

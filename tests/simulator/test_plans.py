@@ -40,16 +40,16 @@ def check(gpu: HostGpu, result: Any, x1: Any, x2: Any) -> None:
 
 
 #: The smallest tiles: what the simulator takes its time for is threads.
-SPLIT = {"variant": "split_tensor_core", "tile": 64}
+DECOMPOSE = {"variant": "split_tensor_core", "tile": 64}
 
 KERNELS: list[tuple[str, dict[str, Any]]] = [
     ("float32", {"variant": "naive"}),
     ("complex128", {"variant": "naive"}),
     ("float16", {"variant": "tiled", "tile": 8, "config": {"split_k": 3}}),
     ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "pack_b": 1, "split_k": 2}}),
-    ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_words": 1}}),
-    ("float32", SPLIT),
-    ("complex64", SPLIT | {"config": {"split_k": 2}}),
+    ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_elements": 1}}),
+    ("float32", DECOMPOSE),
+    ("complex64", DECOMPOSE | {"config": {"split_k": 2}}),
 ]
 
 
@@ -84,10 +84,10 @@ def test_a_split_product_of_data_that_does_not_split(gpu: HostGpu) -> None:
     for wrong in (np.inf, np.nan):
         a.held[3, 5] = wrong
         with np.errstate(invalid="ignore"):
-            check(gpu, tiledmm.matmul(a, b, **SPLIT), a, b)
+            check(gpu, tiledmm.matmul(a, b, **DECOMPOSE), a, b)
 
 
-@pytest.mark.parametrize("kernel", [{"variant": "naive"}, SPLIT], ids=lambda kernel: kernel["variant"])
+@pytest.mark.parametrize("kernel", [{"variant": "naive"}, DECOMPOSE], ids=lambda kernel: kernel["variant"])
 @pytest.mark.parametrize("letter", "NT")
 def test_batches_that_the_host_walks(gpu: HostGpu, kernel: dict[str, Any], letter: str) -> None:
     shape, broadcast = (2, 2, 2, 2), (2, 1, 2, 1)

@@ -1,4 +1,4 @@
-"""What ``split`` writes, on the simulator: pieces whose products are the product, and what it finds of the data."""
+"""What ``split`` writes, on the simulator: limbs whose products are the product, and what it finds of the data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.problem.operands import Product, describe, resolve
 from tiledmm.schedule.launches import Launch, Schedule
-from tiledmm.schedule.schedule import FINDINGS, FINDINGS_HEAD, UNFOUND, schedule
+from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.schedule.tensor_maps import TensorMap
 from tiledmm.selection.select import select
 
 NEVER = -(1 << 30)
-OF_TWO_PIECES = [scheme.name for scheme in SCHEMES.values() if scheme.pieces == 2]
+OF_TWO_LIMBS = [scheme.name for scheme in SCHEMES.values() if scheme.limbs == 2]
 
 
 def laid_out(x: np.ndarray, letter: str) -> np.ndarray:
@@ -40,8 +40,8 @@ class Device:
 
     def __init__(self, product: Product, planned: Schedule, x1: np.ndarray, x2: np.ndarray) -> None:
         self.memory = {each.name: np.full(each.bytes, 255, np.uint8) for each in planned.scratch}
-        self.memory[FINDINGS][:] = UNFOUND
-        left, right = (x2, x1) if product.swapped else (x1, x2)
+        self.memory[SCAN][:] = SCAN_INIT
+        left, right = (x2, x1) if product.is_transposed else (x1, x2)
         self.addresses = {"A": left.ctypes.data, "B": right.ctypes.data}
         self.addresses |= {name: bits.ctypes.data for name, bits in self.memory.items()}
         for each in itertools.takewhile(lambda each: each is not planned.multiplying, planned.launches):
@@ -51,12 +51,12 @@ class Device:
         spec = launch.specialization
         assert spec.variant.name in ("pack", "split")
         begins = zip(launch.operands, launch.begins, strict=True)
-        found = [self.addresses[FINDINGS] + begin for begin in launch.findings]
+        found = [self.addresses[SCAN] + begin for begin in launch.scan]
         pointers = [ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins]
-        execute(spec, launch.blocks, [*pointers, np.array([*launch.words, *found], np.int64)])
+        execute(spec, launch.blocks, [*pointers, np.array([*launch.kernel_args, *found], np.int64)])
 
-    def pieces(self, name: str, described: TensorMap, piece: Any) -> np.ndarray:
-        """(pieces, matrices, lines, neighbours) as the copy engine finds them, in float64."""
+    def limbs(self, name: str, described: TensorMap, piece: Any) -> np.ndarray:
+        """(limbs, matrices, rows, contiguous elements) as the tensor map has them, in float64."""
         neighbours, lines, matrices, count, _ = described.sizes
         strides = (described.strides[2], described.strides[1], described.strides[0], described.itemsize)
         words = self.memory[name].view(piece.dtype)
@@ -67,7 +67,7 @@ class Device:
 
     def found(self, begin: int, count: int) -> tuple[int, int, int, np.ndarray]:
         """Usual elements, whether all are short (2: alike, too), the least scale, exponents."""
-        words = self.memory[FINDINGS][begin : begin + FINDINGS_HEAD + 4 * count].view(np.int32)
+        words = self.memory[SCAN][begin : begin + SCAN_HEAD + 4 * count].view(np.int32)
         return int(words[0]), min(int(words[1]), 2), int(words[2]), words[3:]
 
 
@@ -80,17 +80,17 @@ def multiplied(planned: Schedule, product: Product, device: Device) -> np.ndarra
     sizes = [dimension.size for dimension in problem.batch]
     c = np.zeros((math.prod(sizes), problem.m, problem.n * parts))
     operands, exponents = [], []
-    for i, (name, rows) in enumerate((("pieces of A", problem.m), ("pieces of B", problem.n))):
-        pieces = device.pieces(name, launch.maps[i], spec.a)
-        operands.append(pieces.swapaxes(2, 3) if spec.layout[i] == "T" else pieces)
-        exponents.append(device.found(launch.findings[i], pieces.shape[1] * rows)[3].reshape(-1, rows))
-    words = launch.words
+    for i, (name, rows) in enumerate((("limbs of A", problem.m), ("limbs of B", problem.n))):
+        limbs = device.limbs(name, launch.maps[i], spec.a)
+        operands.append(limbs.swapaxes(2, 3) if spec.layout[i] == "T" else limbs)
+        exponents.append(device.found(launch.scan[i], limbs.shape[1] * rows)[3].reshape(-1, rows))
+    words = launch.kernel_args
     strides = words[15:18], words[20:23]  # of A's and B's batches, in matrices
     for number, at in enumerate(np.ndindex(*[1] * (3 - len(sizes)), *sizes)):
         a, b = (int(np.dot(at, each)) for each in strides)
-        for i in range(spec.pieces):
-            for j in range(spec.pieces):
-                if kept == spec.pieces**2 or i + j < spec.pieces:
+        for i in range(spec.limbs):
+            for j in range(spec.limbs):
+                if kept == spec.limbs**2 or i + j < spec.limbs:
                     c[number] += operands[0][i, a] @ operands[1][j, b]
         scales = exponents[0][a][:, None] + np.repeat(exponents[1][b], parts)[None]
         c[number] = np.ldexp(c[number], scales)
@@ -109,8 +109,8 @@ def reals(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).view(x.real.dtype)
 
 
-def first_pieces(rows: np.ndarray, scheme: str) -> np.ndarray:
-    """The first pieces of scaled numbers."""
+def first_limbs(rows: np.ndarray, scheme: str) -> np.ndarray:
+    """The first limbs of scaled numbers."""
     if scheme == "fp16x3":
         return rows.astype("f2").astype("f8")
     bits = rows.astype("f4").view("u4") + np.uint32(1 << 12) & np.uint32(0xFFFFE000)
@@ -118,7 +118,7 @@ def first_pieces(rows: np.ndarray, scheme: str) -> np.ndarray:
 
 
 def expected_of(rows: np.ndarray, scheme: str = "fp16x3") -> tuple[int, bool, int, np.ndarray]:
-    """What is to be found of rows of real numbers that two pieces of 11 bits are taken of."""
+    """What is to be found of rows of real numbers that two limbs of 11 bits are taken of."""
     finite = np.isfinite(rows).all(axis=1)
     long = (rows.view(np.uint32) & 0x7FF) != 0
     rows = np.where(finite[:, None], rows, np.float32(1))
@@ -130,15 +130,15 @@ def expected_of(rows: np.ndarray, scheme: str = "fp16x3") -> tuple[int, bool, in
     usual = np.where(finite, usual, NEVER)
     scaled = np.ldexp(rows.astype("f8"), scales[:, None])
     large = abs(scaled[scaled != 0]) >= 2.0**-24  # float16's least
-    short = bool(finite.all() and (first_pieces(scaled, scheme) == scaled).all() and large.all())
+    short = bool(finite.all() and (first_limbs(scaled, scheme) == scaled).all() and large.all())
     alike = (abs(scaled[scaled != 0]) >= 2.0**10).all()
     return int(usual.min()), (1 + alike) * short, int(scales[largest > 0].min(initial=0x7F7F7F7F)), -scales
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
-@pytest.mark.parametrize("scheme", OF_TWO_PIECES)
+@pytest.mark.parametrize("scheme", OF_TWO_LIMBS)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_products_of_pieces_are_the_product(dtype: str, scheme: str, layout: str) -> None:
+def test_products_of_limbs_are_the_product(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(130)
     for m, n, k in ((5, 36, 256), (33, 3, 300), (1, 17, 2049)):
         left, right = small_integers(rng, (m, k), dtype), small_integers(rng, (k, n), dtype)
@@ -148,37 +148,37 @@ def test_products_of_pieces_are_the_product(dtype: str, scheme: str, layout: str
         product, planned, device = split(x1, x2, scheme)
         c = multiplied(planned, product, device)
         expected = x1.astype("D") @ x2.astype("D")
-        np.testing.assert_array_equal(c[0].T if product.swapped else c[0], expected)
-        for name in ("pieces of A", "pieces of B"):
-            padding = device.memory[name].view(SCHEMES[scheme].piece.dtype)
+        np.testing.assert_array_equal(c[0].T if product.is_transposed else c[0], expected)
+        for name in ("limbs of A", "limbs of B"):
+            padding = device.memory[name].view(SCHEMES[scheme].limb.dtype)
             assert not np.isnan(padding[: len(padding) // 2]).all(), "something was written"
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT", "GG"])
 @pytest.mark.parametrize("scheme", ["fp16x3", "bf16x6", "tf32x3"])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_pieces_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, layout: str) -> None:
+def test_limbs_are_accurate_and_what_is_found_is_right(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(131)
     left, right = random_matrix(rng, (2, 3, 20, 302), dtype), random_matrix(rng, (3, 302, 21), dtype)
     left[:, 1] *= np.float32(1e-4)
     right[2] *= np.float32(1e12)
     x1, x2 = laid_out(left, layout[0]), laid_out(right, layout[1])
     product, planned, device = split(x1, x2, scheme)
-    pieces = SCHEMES[scheme].pieces
-    assert not product.swapped
+    limbs = SCHEMES[scheme].limbs
+    assert not product.is_transposed
     found = multiplied(planned, product, device).reshape(2, 3, 20, 21)
     size = abs(left).astype("f8") @ abs(right).astype("f8")
-    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if pieces == 2 else -23) * size).all()
+    assert (abs(found - left.astype("D") @ right.astype("D")) <= 2.0 ** (-20 if limbs == 2 else -23) * size).all()
     for operand, rows in enumerate((left.reshape(-1, 302), right.swapaxes(1, 2).reshape(-1, 302))):
-        usual, short, scale, exponents = device.found(planned.multiplying.findings[operand], len(rows))
+        usual, short, scale, exponents = device.found(planned.multiplying.scan[operand], len(rows))
         expected = expected_of(reals(rows))
-        assert usual == (expected[0] if pieces == 2 else rows.shape[1] * ELEMENTS[dtype].parts)
+        assert usual == (expected[0] if limbs == 2 else rows.shape[1] * ELEMENTS[dtype].parts)
         assert (short, scale) == (False, expected[2])
         np.testing.assert_array_equal(exponents, expected[3])
 
 
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
-@pytest.mark.parametrize("scheme", OF_TWO_PIECES)
+@pytest.mark.parametrize("scheme", OF_TWO_LIMBS)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_what_is_found_of_awkward_data(dtype: str, scheme: str, layout: str) -> None:
     rng = np.random.default_rng(132)
@@ -198,7 +198,7 @@ def test_what_is_found_of_awkward_data(dtype: str, scheme: str, layout: str) -> 
         right = kinds["short" if name == "spread" else name].T.copy()
         _, planned, device = split(laid_out(left, layout[0]), laid_out(right, layout[1]), scheme)
         for operand, rows in enumerate((left, np.ascontiguousarray(right.T))):
-            usual, short, scale, exponents = device.found(planned.multiplying.findings[operand], len(rows))
+            usual, short, scale, exponents = device.found(planned.multiplying.scan[operand], len(rows))
             expected = expected_of(reals(rows), scheme)
             assert usual == expected[0], name
             finite = np.isfinite(rows).all(axis=1)

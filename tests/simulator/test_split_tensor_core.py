@@ -14,10 +14,10 @@ from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm import simulator
 from tiledmm.elements import SCHEMES
-from tiledmm.schedule.schedule import SHORTEST_SPLIT
+from tiledmm.schedule.schedule import SHORTEST_DECOMPOSED
 
 VARIANT = "split_tensor_core"
-SHORTEST = SHORTEST_SPLIT
+SHORTEST = SHORTEST_DECOMPOSED
 TYPES = ("float32", "complex64")
 #: Tile, m, n and k.
 CASES = ((64, 65, 67, SHORTEST + 1), (64, 2, 133, SHORTEST + 13), (128, 127, 129, SHORTEST))
@@ -118,7 +118,7 @@ def test_the_promise_is_kept(kind: str, k: int) -> None:
         own = errors(found, a, b)
         assert own[0] <= 1.05 * norm, scheme.name
         assert own[1] <= 1.25 * worst, scheme.name
-        if scheme.pieces == 2:
+        if scheme.limbs == 2:
             exact = not np.any(errors(of_cuda_cores, a, b))
             either = kind in EITHER or (kind in ONE_PIECE and k < LONG)
             assert either or np.array_equal(found, of_cuda_cores) == (kind not in SPLIT or exact)

@@ -116,10 +116,10 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
     found = {}
     for spec in (specialize(name, dtype=dtype) for name in variants):
         units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"
-        if spec.variant.splits:
+        if spec.variant.decomposes:
             scheme = SCHEMES[spec.config.scheme]
-            units = f"{units}, {scheme.products} products of {scheme.piece.dtype_name} for one"
-        elif spec.variant.in_bytes:
+            units = f"{units}, {scheme.products} products of {scheme.limb.dtype_name} for one"
+        elif spec.variant.decomposes_to_bytes:
             units = f"{units}, {pairs_of_bytes(spec)} products of bytes for one"
         found[peak(spec, gpu)] = units
     return found

@@ -164,7 +164,7 @@ def _plain(kind: Element) -> Specialization:
     """A kernel that multiplies with the units that a library would: tensor cores, where they have the type itself."""
     model = device_model()
     variant = find_variant("tensor_core")
-    own = variant.taken_in(kind)
+    own = variant.computes_in(kind)
     has = own == kind and variant.multiplies(kind) and variant.runs_on(model.gpu.arch.capability, kind)
     return specialize(variant if has else "naive", dtype=kind.dtype_name)
 
@@ -234,7 +234,7 @@ def _described(rung: Rung, operands: Operands, kind: Element, size: Size) -> tup
     """A rung's row with what its compiled kernel says of itself, or with why there is none; and its ceiling."""
     row = Row(rung.variant, rung.tile)
     try:
-        choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)).taken_in(kind))
+        choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)).computed_in(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
@@ -333,7 +333,7 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     (prepared,) = Plan(choice).launches
 
     def launch(i: int) -> None:
-        raw(prepared.grid, prepared.block, (a, b, cupy.empty(shape, kind), prepared.sizes))
+        raw(prepared.grid, prepared.block, (a, b, cupy.empty(shape, kind), prepared.problem))
 
     rivals: dict[str, timing.Call] = {
         "tiledmm.matmul": lambda i: matmul(a, b),

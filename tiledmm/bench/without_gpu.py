@@ -14,6 +14,7 @@ from tiledmm.codegen.rendering import Specialization, render, specialize
 from tiledmm.compile.inspection import Resources, compile_for
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
+from tiledmm.registry.config import LaunchConfig
 from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import NONE, Figure, Table, count, percent, significant
 
@@ -95,7 +96,7 @@ def compile_all(
     def one(job: tuple[Specialization, str]) -> Compiled:
         spec, target = job
         try:
-            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.target or target))
+            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.arch or target))
         except CompilationError as error:
             return Compiled(spec, target, None, error=str(error))
         except ConfigError:
@@ -299,7 +300,7 @@ def tile_name(spec: Specialization) -> str:
     config = spec.kernel.config
     scheme = (config.scheme,) if config.scheme else ()
     for tile in spec.variant.tiles:
-        if replace(spec.variant.configure(tile, spec.compute, *scheme), group=1) == config:
+        if replace(spec.variant.configure(tile, spec.compute, *scheme), launch=LaunchConfig()) == config:
             return Figure(str(tile), tile)
     return f"{config.bm}x{config.bn}" if spec.variant.tiles else NONE
 
@@ -314,7 +315,7 @@ def _product(size: Size, spec: Specialization) -> dict[str, Any]:
 
 def _type(spec: Specialization) -> str:
     """What is multiplied: where a kernel multiplies pieces of numbers, the numbers."""
-    return (spec.c if spec.variant.splits else spec.compute).dtype_name
+    return (spec.c if spec.variant.decomposes else spec.compute).dtype_name
 
 
 def _about(kernels: list[Compiled]) -> dict[str, str]:

@@ -68,10 +68,10 @@ def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
 
     if not spec.variant.runs_on(find_target(target).capability, spec.compute):
         major, minor = spec.variant.least_capability(spec.compute)
-        needed = f"{major}.{minor}" if spec.variant.target else f"{major}.{minor} or newer"
+        needed = f"{major}.{minor}" if spec.variant.arch else f"{major}.{minor} or newer"
         raise ConfigError(f"variant {spec.variant.name!r} is for compute capability {needed}, which {target} has not")
     compiler = disassembly.sass if machine_code else inspection.ptx_of
-    return compiler(render(spec), spec.symbol, spec.variant.target or target)
+    return compiler(render(spec), spec.symbol, spec.variant.arch or target)
 
 
 def _other(text: str, tile: int | None, dtype: str | None, layout: str) -> Specialization:

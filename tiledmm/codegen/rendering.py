@@ -17,11 +17,13 @@ import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
-from tiledmm.elements import ELEMENTS, SCHEMES, WORDS, Element, compute_element, element
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import converts_in_kernel
-from tiledmm.registry.variant import LAUNCHED, Config, Numbers, Variant
-from tiledmm.registry.variants import SPLIT_BYTES, find_variant
+from tiledmm.registry.auxiliary import DECOMPOSE_BYTES
+from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
+from tiledmm.registry.variant import Variant
+from tiledmm.registry.variants import find_variant
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
@@ -65,11 +67,11 @@ class Specialization:
 
     def __str__(self) -> str:
         """In words: the kernel, and what is done before and after it."""
-        config = self.config
+        launch = self.config.launch
         parts = [self.kernel.symbol]
-        parts += [f"{name} packed" for name, packed in (("A", config.pack_a), ("B", config.pack_b)) if packed]
-        parts += ["words packed"] * config.pack_words
-        parts += [f"K in {config.split_k} slices"] * (config.split_k > 1)
+        parts += [f"{name} packed" for name, packs in (("A", launch.pack_a), ("B", launch.pack_b)) if packs]
+        parts += ["elements packed"] * launch.pack_elements
+        parts += [f"split-K {launch.split_k}"] * (launch.split_k > 1)
         return ", ".join(parts)
 
     @property
@@ -86,14 +88,14 @@ class Specialization:
     def kernel(self) -> Specialization:
         """What multiplies, without what is done before and after: packed operands are of the product's own type."""
         packed = self.packed
-        bare = replace(packed.config, split_k=1, pack_words=0, group=1)
-        if self.config.pack_words:
-            words = WORDS[self.compute.dtype_name]
+        bare = replace(packed.config, launch=LaunchConfig())
+        if self.config.launch.pack_elements:
+            words = PACKED_ELEMENTS[self.compute.dtype_name]
             return replace(self, config=bare, a=words, b=words, compute=words, layout="TN")
-        if self.variant.in_bytes:
+        if self.variant.decomposes_to_bytes:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
-        if self.variant.splits:
-            piece = SCHEMES[self.config.scheme].piece_of(self.compute)
+        if self.variant.decomposes:
+            piece = SCHEMES[self.config.scheme].limb_of(self.compute)
             a, b = packed.layout[0], packed.layout[1]
             layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
             return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
@@ -105,10 +107,11 @@ class Specialization:
         config = self.config
         return replace(
             self,
-            config=replace(config, pack_a=0, pack_b=0),
-            a=self.compute.stored if config.pack_a else self.a,
-            b=self.compute.stored if config.pack_b else self.b,
-            layout=("N" if config.pack_a else self.layout[0]) + (self.packed_b if config.pack_b else self.layout[1]),
+            config=config.changed({"pack_a": 0, "pack_b": 0}),
+            a=self.compute.stored if config.launch.pack_a else self.a,
+            b=self.compute.stored if config.launch.pack_b else self.b,
+            layout=("N" if config.launch.pack_a else self.layout[0])
+            + (self.packed_b if config.launch.pack_b else self.layout[1]),
         )
 
     @property
@@ -123,24 +126,27 @@ class Specialization:
         tensor cores, cannot be read in place. What is split can be, and is packed only for pieces to lie along k, which
         those of 16 bits need not.
         """
-        if not self.variant.target or self.variant.in_bytes:
+        if not self.variant.tma or self.variant.decomposes_to_bytes:
             return self
-        if self.variant.splits:
-            transposes = SCHEMES[self.config.scheme].piece.itemsize == 2
+        if self.variant.decomposes:
+            transposes = SCHEMES[self.config.scheme].limb.itemsize == 2
             a_in_place, b_in_place = transposes or self.layout[0] != "T", transposes or self.layout[1] != "N"
         else:
             stored = self.compute.stored
-            a_in_place &= self.a == stored and self.variant.suits(0, self.layout[0], self.compute)
-            b_in_place &= self.b == stored and self.variant.suits(1, self.layout[1], self.compute)
-        pack_a, pack_b = self.config.pack_a or int(not a_in_place), self.config.pack_b or int(not b_in_place)
-        return replace(self, config=replace(self.config, pack_a=pack_a, pack_b=pack_b))
+            a_in_place &= self.a == stored and self.variant.reads_fast(0, self.layout[0], self.compute)
+            b_in_place &= self.b == stored and self.variant.reads_fast(1, self.layout[1], self.compute)
+        pack_a, pack_b = (
+            self.config.launch.pack_a or int(not a_in_place),
+            self.config.launch.pack_b or int(not b_in_place),
+        )
+        return replace(self, config=self.config.changed({"pack_a": pack_a, "pack_b": pack_b}))
 
     @property
-    def pieces(self) -> int:
+    def limbs(self) -> int:
         """How many pieces, or bytes, an element is split into; 1 if it is not."""
-        if self.variant.in_bytes or self.variant is SPLIT_BYTES:
+        if self.variant.decomposes_to_bytes or self.variant is DECOMPOSE_BYTES:
             return self.compute.itemsize
-        return SCHEMES[self.config.scheme].pieces if self.config.scheme else 1
+        return SCHEMES[self.config.scheme].limbs if self.config.scheme else 1
 
     @property
     def products(self) -> int:
@@ -162,7 +168,7 @@ def specialize(
     variant: str | Variant,
     *,
     tile: int | None = None,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
@@ -174,7 +180,7 @@ def specialize(
     Args:
         variant: Name of a rung with a kernel of its own.
         tile: Tile size, or None for the variant's default.
-        config: Numbers to have instead of the tile's own, by their names in ``Config``.
+        config: Fields to have instead of the tile's own, by their names in ``Config``.
         dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.
         layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
@@ -200,8 +206,7 @@ def render(specialization: Specialization) -> str:
     """The CUDA C of a kernel, complete in itself: no includes, no macros to define."""
     spec = specialization
     numbers = asdict(spec.config)
-    for name in LAUNCHED:
-        del numbers[name]
+    del numbers["launch"]
     text = (
         _environment(spec.variant)
         .get_template(str(spec.variant.template))
@@ -220,7 +225,7 @@ def render(specialization: Specialization) -> str:
             plain=spec.a == spec.b == spec.c == spec.compute.stored and spec.compute.is_summed_as_it_is,
             condition=spec.condition,
             threads=spec.config.threads,
-            pieces=spec.pieces,
+            pieces=spec.limbs,
             products=spec.products,
             parts=spec.compute.parts,
             c_parts=spec.c.parts,

@@ -83,7 +83,7 @@ def raw_kernel(specialization: Specialization) -> Any:
 
 def _loaded(specialization: Specialization) -> Any:
     """Compiled unless it is on disk, and loaded on the current device."""
-    source, symbol, target = render(specialization), specialization.symbol, specialization.variant.target
+    source, symbol, target = render(specialization), specialization.symbol, specialization.variant.arch
     if target:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={target}")) as path:
             raw = cupy.RawModule(path=str(path)).get_function(symbol)
@@ -97,14 +97,14 @@ def _loaded(specialization: Specialization) -> Any:
 
 def _check_capability(specialization: Specialization) -> None:
     variant, compute = specialization.variant, specialization.compute
-    if variant.splits:  # pieces, of numbers that have as many parts
+    if variant.decomposes:  # pieces, of numbers that have as many parts
         compute = next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
     has = str(cupy.cuda.Device().compute_capability)
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):
         major, minor = variant.least_capability(compute)
-        needed = f"{major}.{minor}" if variant.target else f"{major}.{minor} or newer"
-        others = [row for row in kernel_variants() if variant.splits and row.splits and row.multiplies(compute)]
+        needed = f"{major}.{minor}" if variant.arch else f"{major}.{minor} or newer"
+        others = [row for row in kernel_variants() if variant.decomposes and row.decomposes and row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
         advice = f"{' and '.join(likewise)} does the same here, and 'warp_tiled'" if likewise else "'warp_tiled'"
         raise UnsupportedTypeError(

@@ -64,17 +64,14 @@ class Product:
     Attributes:
         problem: Sizes and strides, as a kernel takes them.
         a, b, c: Element types in memory of the kernel's operands and of what it writes.
-        compute: Element type the product is taken in; tf32 where that will do, to kernels that have it, and float32 to
-            others.
-        swapped: True where the kernel computes C^T = B^T A^T because C's columns are contiguous; its first operand is
-            then ``x2``.
-        convert: Types that ``x1`` and ``x2`` have to be converted to first, by a pass of their own, or None. Then
-            nothing else here is of use: convert, and resolve again.
+        compute: Computation type; tf32 allows variants without tf32 to compute in float32.
+        is_transposed: Whether the kernel computes C^T = B^T A^T, because C's columns are contiguous: its first operand
+            is then ``x2``.
+        convert: Types that ``x1`` and ``x2`` must be converted to before this product is resolved again, or None.
         shape: Shape of the result.
         order: Memory order of a result that has yet to be allocated, ``"C"`` or ``"F"``.
         result_type: Type of the result (``out``'s, if there is one).
-        via_temporary: True where the kernel cannot write ``out`` itself: its type is out of reach of a kernel's own
-            conversions.
+        via_temporary: Whether the kernel cannot write ``out`` itself, because no kernel converts to its type.
         spans: Bytes that ``x1``, ``x2`` and ``out`` occupy, relative to their first elements.
         symmetric: True where B is A transposed, the same memory: C is symmetric.
     """
@@ -84,7 +81,7 @@ class Product:
     b: Element
     c: Element
     compute: Element
-    swapped: bool
+    is_transposed: bool
     convert: tuple[Any, Any]
     shape: tuple[int, ...]
     order: str
@@ -93,13 +90,15 @@ class Product:
     spans: tuple[Span, Span, Span]
     symmetric: bool = False
 
-    def taken_in(self, compute: Element) -> Product:
+    def computed_in(self, compute: Element) -> Product:
         """The same product in another type."""
         return self if compute == self.compute else replace(self, compute=compute)
 
     def transposed(self) -> Product:
         """The same product, computed as C^T = B^T A^T."""
-        return replace(self, problem=self.problem.transposed(), a=self.b, b=self.a, swapped=not self.swapped)
+        return replace(
+            self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed
+        )
 
     def part(self, rows: range, cols: range) -> Product:
         """What computes these rows and columns of the kernel's C."""
@@ -171,17 +170,17 @@ def resolve(
     a, b, c = (element(x) for x in (x1.dtype, x2.dtype, compute_type if via_temporary else result_type))
     if via_temporary or convert != (None, None):
         # The arrays that the kernel will see are not these; only checks and shapes count here.
-        problem, swapped = _NO_PROBLEM, False
+        problem, transposed = _NO_PROBLEM, False
     else:
         strides = (left.strides(loop), right.strides(loop), target.strides(loop))
-        problem, swapped = arrange((m, n, k), loop, *strides)
+        problem, transposed = arrange((m, n, k), loop, *strides)
     return Product(
         problem=problem,
-        a=b if swapped else a,
-        b=a if swapped else b,
+        a=b if transposed else a,
+        b=a if transposed else b,
         c=c,
         compute=element(compute_type),
-        swapped=swapped,
+        is_transposed=transposed,
         convert=(convert[0], convert[1]),
         shape=shape,
         order=order,

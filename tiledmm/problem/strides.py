@@ -151,8 +151,8 @@ def arrange(
     """
     m, n, k = sizes
     row_c, col_c, letter = _order(m, n, *c[-2:])
-    swapped = letter == "T"
-    if swapped:
+    transposed = letter == "T"
+    if transposed:
         m, n = n, m
         a, b = _transposed(b), _transposed(a)
         row_c, col_c = col_c, row_c
@@ -160,7 +160,7 @@ def arrange(
     row_b, col_b, letter_b = _order(k, n, *b[-2:])
     dimensions = [BatchDimension(*row) for row in zip(loop, a[:-2], b[:-2], c[:-2], strict=True)]
     batch, outer = _collapse(dimensions)
-    return Problem(m, n, k, (row_a, col_a, row_b, col_b, row_c, col_c), batch, letter_a + letter_b, outer), swapped
+    return Problem(m, n, k, (row_a, col_a, row_b, col_b, row_c, col_c), batch, letter_a + letter_b, outer), transposed
 
 
 def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:

@@ -170,7 +170,7 @@ def _target(specialization: Specialization) -> str:
     """What it is compiled for on the current device."""
     import cupy
 
-    return specialization.variant.target or f"sm_{cupy.cuda.Device().compute_capability}"
+    return specialization.variant.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
 def shares(expected: Sequence[Sequence[Specialization]], names: Sequence[str]) -> list[int]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from tiledmm.elements import Element
 from tiledmm.hardware.architectures import WARP_SIZE
-from tiledmm.registry.variant import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
+from tiledmm.registry.config import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.registry.variant import Rule
 
 # Threads that an SM can hold at a time, on the GPUs that hold most.
 FULL_SM_THREADS = 2048
@@ -271,7 +272,7 @@ def warp_tiled(tile: int, element: Element) -> Config:
         min_blocks = min(min_blocks, 4)
     return Config(
         bm, bn, bk, tm, tn, pad=16 // element.sum_bytes, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn,
-        group=group,
+        launch=LaunchConfig(group=group),
     )  # fmt: skip
 
 
@@ -371,7 +372,7 @@ def pack(tile: int, element: Element) -> Config:
     return Config(bm=size, bn=size, tm=size * size // (tn * 256), tn=tn)
 
 
-def sum_slices(slices: int, element: Element) -> Config:
+def split_k_reduction(slices: int, element: Element) -> Config:
     """Elements side by side up to 16 bytes, and the more threads for each the more slices there are."""
     tn = min(4, 16 // element.itemsize)
     groups = 1 if slices <= 8 else 8 if slices <= 128 else 32

@@ -1,6 +1,6 @@
-"""Of each rung of the tensor cores: the numbers of its tiles, the rules that they keep, and their shared memory.
+"""Tensor-core variants: the parameters of each tile, the rules they keep, and shared memory in bytes.
 
-Named as in ``tilings``.
+Named as in ``cuda_cores``.
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
-from tiledmm.registry.variant import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, Rule
+from tiledmm.registry.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.registry.variant import Rule
 
 
-def _word_bytes(element: Element) -> int:
-    """Of what ``tensor_core``'s operands come in: several narrow elements, or one."""
+def _register_bytes(element: Element) -> int:
+    """Bytes of one item of an operand fragment: several narrow elements, or one."""
     return max(4, element.itemsize)
 
 
 def matrix_fragments(config: Config, element: Element) -> list[Rule]:
-    """Of ``tensor_core``."""
+    """Rules of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
-    depth, step = 8 * _word_bytes(element), 32 if element.itemsize == 4 else 16
-    lines = [size for size in (32, 64, 128) if size >= depth]
+    depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 else 16
+    widths = [size for size in (32, 64, 128) if size >= depth]
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
     return [
         (whole, f"wm and wn are multiples of {step}"),
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
         (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
-        (config.bk * element.itemsize in lines, f"bk is {' or '.join(map(str, lines))} bytes"),
+        (config.bk * element.itemsize in widths, f"bk is {' or '.join(map(str, widths))} bytes"),
         (config.unroll * element.itemsize % depth == 0, f"unroll is a multiple of {depth // element.itemsize}"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
          f"threads copy even shares of both tiles, in {chunk} at a time"),
@@ -40,12 +41,12 @@ def matrix_fragments(config: Config, element: Element) -> list[Rule]:
 
 
 def shared_swizzled(config: Config, element: Element, layout: str) -> int:
-    """Tiles as the matrices lie, without padding, of elements as they are in memory."""
+    """Tiles in the layouts of the matrices, without padding, of the matrices' element types."""
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
-# Columns of a block's tile, rows and columns of a warp's, bytes along K, stages, blocks an SM, columns of tiles that
-# are numbered together: by bytes of an operand's word and by rows of the block's tile. Sums fill the registers.
+# Columns of a block's tile, rows and columns of a warp's, bytes along K, stages, blocks an SM, columns of tiles in a
+# group: by bytes of a fragment's item and by rows of the block's tile. Accumulators fill the registers.
 _TENSOR_TILES = {
     4: {64: (64, 32, 32, 64, 4, 2, 8), 128: (128, 64, 32, 64, 3, 2, 8)},
     8: {64: (64, 32, 32, 128, 3, 3, 8), 128: (128, 64, 32, 128, 3, 1, 8)},
@@ -55,15 +56,25 @@ _TENSOR_TILES = {
 
 def tensor_core(tile: int, element: Element) -> Config:
     """Tiles of ``tile`` rows, square but for complex128's of 128."""
-    bn, wm, wn, line, stages, min_blocks, group = _TENSOR_TILES[_word_bytes(element)][tile]
+    bn, wm, wn, line, stages, min_blocks, group = _TENSOR_TILES[_register_bytes(element)][tile]
     bk = line // element.itemsize
     return Config(
-        tile, bn, bk, wm // 8, wn // 4, stages=stages, unroll=bk, min_blocks=min_blocks, wm=wm, wn=wn, group=group
+        tile,
+        bn,
+        bk,
+        wm // 8,
+        wn // 4,
+        stages=stages,
+        unroll=bk,
+        min_blocks=min_blocks,
+        wm=wm,
+        wn=wn,
+        launch=LaunchConfig(group=group),
     )
 
 
 def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
-    """Of ``wgmma`` and what is built like it, with tiles of so many columns."""
+    """Rules of ``wgmma`` and its relatives, with tiles of so many columns."""
     named = " or ".join([", ".join(map(str, columns[:-1])), str(columns[-1])])
 
     def rules(config: Config, element: Element) -> list[Rule]:
@@ -84,78 +95,78 @@ def warpgroups(*columns: int) -> Callable[[Config, Element], list[Rule]]:
     return rules
 
 
-def shared_lines(config: Config, element: Element, layout: str) -> int:
-    """Tiles as the matrices lie, rows of C on their way out, and two barriers a stage."""
+def shared_wgmma(config: Config, element: Element, layout: str) -> int:
+    """Tiles in the layouts of the matrices, the epilogue's rows of C, and two barriers a stage."""
     bm = config.bm // config.cluster
-    rows = bm * (2 * config.bn + 8 * 16)  # of complex128: others take less
+    rows = bm * (2 * config.bn + 8 * 16)  # bytes of complex128: others take less
     return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
-def of_pieces(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
-    """Of kernels that multiply pieces: what another kernel needs of its numbers, for these."""
+def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
+    """Rules of a kernel that multiplies limbs: those of another kernel, for limbs."""
 
     def of_both(config: Config, element: Element) -> list[Rule]:
         counted = " (in real numbers)" if element.parts > 1 else ""
-        own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].piece)
+        own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].limb)
         return [
-            (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: pieces are packed"),
+            (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: limbs are packed"),
             *((holds, f"{rule}{counted}") for holds, rule in own),
         ]
 
     return of_both
 
 
-#: Steps along k, and columns of C.
+#: Fields that count elements along k, or columns of C.
 _ALONG_ROWS = ("bk", "unroll", "bn", "tn", "wn")
 
 
 def in_real_numbers(config: Config, element: Element) -> Config:
-    """The same tile, of numbers that an element is several of: along k, and along C's columns (``split.cu.j2``)."""
+    """The same tile in real numbers, several an element, along k and C's columns (``decompose.cu.j2``)."""
     return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
 
 
 def in_elements(real: Config, element: Element) -> Config:
-    """A tile of real numbers, in elements that are several of them."""
+    """A tile of real numbers, counted in elements that are several of them."""
     return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
 
 
-def shared_pieces(config: Config, element: Element, layout: str) -> int:
-    """Tiles of all pieces, and two barriers a stage."""
+def shared_limbs(config: Config, element: Element, layout: str) -> int:
+    """Tiles of all limbs, and two barriers a stage."""
     scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
     rows = real.bm // real.cluster + real.bn
-    return real.stages * (real.bk * rows * scheme.pieces * scheme.piece.itemsize + 2 * 8)
+    return real.stages * (real.bk * rows * scheme.limbs * scheme.limb.itemsize + 2 * 8)
 
 
 def split_float32(tile: int, element: Element, scheme: str) -> Config:
-    """``tile`` columns of real numbers, and as many stages as pieces leave room for."""
-    config = in_elements(replace(_warpgroup_tiles(tile, SCHEMES[scheme].piece, stages=1), scheme=scheme), element)
-    return replace(config, stages=max(DYNAMIC_SHARED_BYTES // shared_pieces(config, element, "NT"), 2))
+    """``tile`` columns of real numbers, and as many stages as the limbs leave room for."""
+    config = in_elements(replace(_warpgroup_tiles(tile, SCHEMES[scheme].limb, stages=1), scheme=scheme), element)
+    return replace(config, stages=max(DYNAMIC_SHARED_BYTES // shared_limbs(config, element, "NT"), 2))
 
 
-def shared_swizzled_pieces(config: Config, element: Element, layout: str) -> int:
-    """Swizzled tiles of all pieces."""
+def shared_swizzled_limbs(config: Config, element: Element, layout: str) -> int:
+    """Swizzled tiles of all limbs."""
     scheme = SCHEMES[config.scheme]
-    return scheme.pieces * shared_swizzled(in_real_numbers(config, element), scheme.piece, layout)
+    return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout)
 
 
 def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
-    """As ``tensor_core``, in real numbers, with steps along K of one instruction: there are several tiles for one."""
-    piece, count = SCHEMES[scheme].piece, SCHEMES[scheme].pieces
-    bk = 32 // piece.itemsize
-    config = in_elements(replace(tensor_core(tile, piece), scheme=scheme, bk=bk, unroll=bk, stages=1), element)
-    stages = min(STATIC_SHARED_BYTES // shared_swizzled_pieces(config, element, "NT"), 4)
-    # Three pieces' fragments take the registers of a second block.
+    """As ``tensor_core``, in real numbers, with the k of one instruction a stage: each limb has a tile."""
+    limb, count = SCHEMES[scheme].limb, SCHEMES[scheme].limbs
+    bk = 32 // limb.itemsize
+    config = in_elements(replace(tensor_core(tile, limb), scheme=scheme, bk=bk, unroll=bk, stages=1), element)
+    stages = min(STATIC_SHARED_BYTES // shared_swizzled_limbs(config, element, "NT"), 4)
+    # The fragments of three limbs take the registers of a second block.
     return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)
 
 
-def split_along_k(element: Element, scheme: str, short: bool = False) -> Config:
-    """A row a block, four successive real numbers of it a thread; of short rows, fewer threads."""
+def decompose_k_major(element: Element, scheme: str, short: bool = False) -> Config:
+    """A row a block, four contiguous real numbers a thread; fewer threads for short rows."""
     count, threads = 4 // element.parts, 64 if short else 256
     return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
 
 
-def split_across_k(element: Element, scheme: str, copies: int) -> Config:
-    """Rows that are neighbours in memory: 32 rows of pieces a block, four of them a thread, ``copies`` of each row."""
+def decompose_mn_major(element: Element, scheme: str, copies: int) -> Config:
+    """32 rows of limbs a block, which are contiguous in memory, four of them a thread, ``copies`` of each row."""
     rows = 4 // copies
     return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
 
@@ -166,31 +177,31 @@ def split_integer(tile: int, element: Element) -> Config:
     return _warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
 
 
-def bytes_in_lines(config: Config, element: Element) -> list[Rule]:
-    """Of ``split_integer``: what ``wgmma`` needs of its numbers, for bytes."""
+def of_bytes(config: Config, element: Element) -> list[Rule]:
+    """Rules of ``split_integer``: those of ``wgmma``, for bytes."""
     return [
-        (not config.pack_a + config.pack_b, "pack_a and pack_b are 0: bytes are packed"),
+        (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: bytes are packed"),
         (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
         *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
     ]
 
 
-def shared_lines_of_bytes(config: Config, element: Element, layout: str) -> int:
+def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
     """Tiles of bytes, and two barriers a stage."""
     return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """As many stages as an SM's shared memory holds. The least tile is of 64 rows: one warpgroup multiplies it."""
+    """As many stages as fit shared memory. The smallest tile has 64 rows, which one warpgroup multiplies."""
     if tile == 64:
         return replace(_warpgroup_tiles(128, element, 7), bm=64)
     return _warpgroup_tiles(tile, element, {128: 5, 192: 4, 256: 3}[tile])
 
 
 def _warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
-    """128 rows a block, and two blocks together for 256 columns."""
+    """128 rows a block, and a cluster of two blocks for 256 columns."""
     bk, cluster = 128 // element.itemsize, 2 if columns == 256 else 1
     return Config(
         128 * cluster, columns, bk, 2, columns // 4,
-        stages=stages, unroll=bk, wm=16, wn=columns, group=8, cluster=cluster,
+        stages=stages, unroll=bk, wm=16, wn=columns, cluster=cluster, launch=LaunchConfig(group=8),
     )  # fmt: skip

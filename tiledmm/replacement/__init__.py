@@ -10,7 +10,7 @@ from tiledmm.codegen.rendering import specialize
 from tiledmm.problem.operands import Array, resolve
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
-from tiledmm.selection.select import AUTO, kernel_of, may_split, select
+from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select
 
 __all__ = ["Products", "replacing"]
 
@@ -64,7 +64,7 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. Tried on the smallest of
             products, so that a mistake is not met again and again, as a reason to leave products to CuPy.
     """
-    may_split(precision)
+    may_decompose(precision)
     kernel: dict[str, Any] = {"variant": variant, "tile": tile, "config": config, "precision": precision}
     dtype = specialize("naive" if variant in (AUTO, "cublas") else variant).compute.stored.dtype
     one = Array((1, 1), (dtype.itemsize,) * 2, dtype)

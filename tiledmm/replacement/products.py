@@ -150,7 +150,7 @@ def _taken_of(lines: tuple[Line, ...]) -> Iterator[Line]:
 
 
 def _taken(choice: Any, x1: Any, x2: Any) -> Line:
-    product = choice.product.transposed() if choice.product.swapped else choice.product
+    product = choice.product.transposed() if choice.product.is_transposed else choice.product
     return Line(
         operands=_shapes(x1, x2),
         types=_types(x1, x2, choice.product.compute.dtype_name),

@@ -130,10 +130,10 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 
 def peak(spec: Specialization, gpu: Gpu) -> float:
     """Most operations a second that the units compute which a kernel multiplies with, of ``2 * m * n * k``."""
-    if spec.variant.splits:
+    if spec.variant.decomposes:
         scheme = SCHEMES[spec.config.scheme]
-        return gpu.tensor_flops(scheme.piece.itemsize) / scheme.products / spec.compute.multiplies
-    if spec.variant.in_bytes:
+        return gpu.tensor_flops(scheme.limb.itemsize) / scheme.products / spec.compute.multiplies
+    if spec.variant.decomposes_to_bytes:
         return gpu.tensor_flops(1) / pairs_of_bytes(spec)
     if spec.variant.tensor_cores:
         return gpu.tensor_flops(spec.compute.itemsize)
@@ -157,7 +157,7 @@ def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) ->
         return _grouped_wavefronts(spec)
     block_x, _ = spec.block
     lanes = [(lane % block_x, lane // block_x) for lane in range(min(WARP_SIZE, spec.threads))]
-    if spec.variant.name == "naive":
+    if spec.variant.down_columns:
         rows, cols = [x for x, _ in lanes], [y for _, y in lanes]
     else:
         rows, cols = [y for _, y in lanes], [x for x, _ in lanes]
@@ -203,13 +203,13 @@ def _fragment_wavefronts(spec: Specialization) -> float:
 def _matrix_wavefronts(spec: Specialization) -> float:
     """Reads of a warp's (or a warpgroup's) rows and columns, swizzled so that no bank is met twice."""
     config = spec.config
-    rows = 4 * config.wm if spec.variant.target else config.wm  # four warps share what one instruction reads
-    if spec.variant.splits:
+    rows = 4 * config.wm if spec.variant.warpgroup else config.wm  # four warps share what one instruction reads
+    if spec.variant.decomposes:
         scheme, real = SCHEMES[config.scheme], config.wn * spec.compute.parts
         # A warpgroup: 128 columns with one instruction, and one for each product of pieces. A warp reads a piece once.
-        cols, times = (min(real, 128), scheme.products) if spec.variant.target else (real, scheme.pieces)
-        size = scheme.piece.itemsize * times * spec.compute.multiplies
-    elif spec.variant.in_bytes:  # one instruction for each pair of bytes
+        cols, times = (min(real, 128), scheme.products) if spec.variant.warpgroup else (real, scheme.limbs)
+        size = scheme.limb.itemsize * times * spec.compute.multiplies
+    elif spec.variant.decomposes_to_bytes:  # one instruction for each pair of bytes
         cols, size = config.wn, pairs_of_bytes(spec)
     else:
         cols, size = config.wn, spec.compute.itemsize
@@ -223,7 +223,7 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
     rows of B, and an element of A that lanes side by side read, too.
     """
     config = spec.config
-    if spec.variant.name == "axpy":
+    if spec.variant.global_reads == "rows of B":
         rows = WARP_SIZE // (config.bn // config.tn)
         lines = rows * -(-config.bn * spec.b.itemsize // WAVEFRONT_BYTES)
         return (config.tm + lines) / (config.tm * config.tn)
@@ -268,7 +268,7 @@ def _swizzled_reads(
 def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of ``As[row][k]`` and ``Bs[k][col]``, or of tiles kept transposed, for one multiply-add."""
     config = spec.config
-    if spec.variant.name in ("register_tiled", "vectorized"):
+    if spec.variant.shared_reads != "elements":
         return _k_major_wavefronts(spec, rows, cols)
     # With more than one buffer only a B tile kept by columns is padded: it alone is read across its rows.
     pad_a = config.pad if config.stages == 1 else 0
@@ -281,7 +281,7 @@ def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence
 def _k_major_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of rows of tiles that are kept K-major, an element or 16 bytes a lane at a time, for one multiply-add."""
     size = spec.compute.sum_bytes
-    width = _VECTOR_BYTES if spec.variant.name == "vectorized" else size
+    width = _VECTOR_BYTES if spec.variant.shared_reads == "K-major vectors" else size
     read_a, read_b = (wavefronts([at * width for at in across], width) * size / width for across in (rows, cols))
     return read_a / spec.config.tn + read_b / spec.config.tm
 

@@ -1,4 +1,4 @@
-"""How work is laid over the GPU: launches, their grids, what each is told, and the memory in between."""
+"""The launches of a product: grids, kernel arguments, and the scratch memory between kernels."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
-from tiledmm.registry.variant import Config, Variant
+from tiledmm.registry.config import Config
+from tiledmm.registry.variant import Variant
 from tiledmm.schedule.tensor_maps import TensorMap
 
-#: Tiles of a launch, at most: blocks of a grid's row, and kernels number them in 32 bits.
+#: Most tiles of a launch: the limit of ``gridDim.x``, and kernels count tiles in 32 bits.
 MOST_TILES = 2**31 - 1
 
-#: Launches that a product takes for having more, at most.
+#: Most launches that a product with more tiles is divided into.
 MOST_LAUNCHES = 65_535
 
-#: Steps of k that a block sums, at most: kernels count them in 32 bits.
-LONGEST_SLICE = 1 << 30
+#: Most k of a split-K partition: kernels count it in 32 bits.
+LONGEST_PARTITION = 1 << 30
 
-#: Slices of K begin at multiples of this: what is read at once (16 bytes' worth of sums, 4 elements at most) stays
-#: whole, and so do the steps along K of most kernels.
-SLICE_STEP = 8
+#: Split-K partitions begin at multiples of this, so that neither vector loads (at most 4 elements) nor most kernels'
+#: steps along K are cut.
+PARTITION_STEP = 8
 
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
@@ -38,35 +39,34 @@ class Launch:
 
     Attributes:
         specialization: The kernel.
-        blocks: How many.
-        words: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), a word a member.
-        operands: What its pointers are: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
-        begins: Bytes from the first element of each to where the pointer points.
-        maps: How the copy engine finds A and B, for a kernel that has them copied so: these take the pointers' place.
-        findings: Bytes from the beginning of the scratch memory of that name to what is found of each operand: its last
-            words are then the addresses, and before these, of a kernel that multiplies pieces, how far these are apart.
-            Empty for a kernel that has no part in it.
+        blocks: Blocks of the grid; of a persistent kernel, the tiles or clusters that it has work for.
+        kernel_args: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), one int64 a member.
+        operands: The array of each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
+        begins: Byte offset of each pointer from its array's first element.
+        maps: Tensor maps of A and B, which replace their pointers in a kernel that reads by TMA.
+        scan: Byte offsets of both operands' scans in the scratch memory of that name; their addresses are the last
+            kernel arguments. Empty for a kernel that neither writes nor reads the scan.
     """
 
     specialization: Specialization
     blocks: int
-    words: np.ndarray[Any, np.dtype[np.int64]]
+    kernel_args: np.ndarray[Any, np.dtype[np.int64]]
     operands: tuple[str, ...]
     begins: tuple[int, ...]
     maps: tuple[TensorMap, ...] = ()
-    findings: tuple[int, ...] = ()
+    scan: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Memory in which launches pass on an array.
+    """Scratch memory that holds an array between kernels.
 
     Attributes:
-        name: ``"packed A"``, ``"packed B"``, ``"words of A"``, ``"words of B"``, ``"pieces of A"``, ``"pieces of B"``,
-            ``"findings"``, all of which is ``UNFOUND`` before the first launch, or ``"sums"``: of every slice,
-            ``(slices, products, m, n)``.
+        name: ``"packed A"``, ``"packed elements of A"``, ``"limbs of A"``, ``"bytes of A"`` and the same of B;
+            ``"operand scan"``, filled with ``SCAN_INIT`` before the first launch; or ``"partial sums"``, of split-K
+            partitions: ``(partitions, products, m, n)``.
         shape: The array's.
-        pitch: Elements from one row to the next.
+        pitch: Leading dimension in elements.
         element: Its type.
     """
 
@@ -77,93 +77,95 @@ class Scratch:
 
     @property
     def bytes(self) -> int:
-        """What it takes."""
+        """Bytes that it occupies."""
         return math.prod(self.shape[:-1]) * self.pitch * self.element.itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What is launched for a product, in order, and the memory in between."""
+    """The launches of a product, in order, and the scratch memory between them."""
 
     launches: tuple[Launch, ...]
     scratch: tuple[Scratch, ...] = ()
 
     @property
     def multiplying(self) -> Launch:
-        """The launch that multiplies: the first, of more tiles than one can number."""
+        """The launch that multiplies; the first of them, where there are several."""
         return next(each for each in self.launches if len(each.operands) == 3)
 
 
-def slice_step(variant: Variant, config: Config) -> int:
-    """What slices of K begin at multiples of."""
-    return config.bk if variant.target else SLICE_STEP
+def partition_step(variant: Variant, config: Config) -> int:
+    """What split-K partitions begin at multiples of."""
+    return config.bk if variant.tma else PARTITION_STEP
 
 
-def slices_in(split: int, k: int, step: int = SLICE_STEP) -> tuple[int, int]:
-    """How many slices K is cut into, and steps of k in each: ``split`` at most unless K is huge, and none empty.
+def split_k_partitions(split: int, k: int, step: int = PARTITION_STEP) -> tuple[int, int]:
+    """The number of split-K partitions, and k in each: at most ``split`` unless K is huge, and none empty.
 
-    Each begins at a multiple of ``step``: a kernel that is sent whole boxes would see the next slice behind its own.
+    Each begins at a multiple of ``step``: a TMA box must not reach into the next partition.
     """
-    split = max(split, tiles(k, LONGEST_SLICE))
+    split = max(split, tiles(k, LONGEST_PARTITION))
     if split == 1 or k == 0:
         return 1, k
     steps = tiles(tiles(k, split), step) * step
     return tiles(k, steps), steps
 
 
-def tiles_in_all(config: Config, problem: Problem, slices: int = 1) -> int:
-    """How many tiles one launch computes, of all slices and products."""
-    return tiles_of_c(config, problem) * products(problem) * slices
+def tiles_in_all(config: Config, problem: Problem, partitions: int = 1) -> int:
+    """Tiles of all split-K partitions of all products."""
+    return tiles_of_c(config, problem) * products(problem) * partitions
 
 
 def tiles_of_c(config: Config, problem: Problem) -> int:
-    """How many tiles of one product are computed."""
+    """Tiles of one product that are computed."""
     down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
     return down * (down + 1) // 2 if config.triangle else down * across
 
 
 def tiles(size: int, tile: int) -> int:
-    """How many tiles cover a size."""
+    """Tiles that cover a size."""
     return -(-size // tile)
 
 
 def products(problem: Problem) -> int:
-    """How many products one launch computes."""
+    """Products of one launch."""
     return math.prod(dimension.size for dimension in problem.batch)
 
 
-def in_launches(config: Config, problem: Problem, slices: int = 1) -> list[Problem]:
-    """The parts of a product that a launch each computes: as a rule one, all of it.
+def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[Problem]:
+    """The parts of a product that one launch each computes: usually one part, the whole product.
 
     Raises:
         ShapeError: If there are too many, 1.4e14 tiles.
     """
-    every = tiles_in_all(config, problem, slices)
+    every = tiles_in_all(config, problem, partitions)
     if every > MOST_TILES * MOST_LAUNCHES:
         raise ShapeError(f"{every} tiles do not fit {MOST_LAUNCHES} launches of {MOST_TILES}; take a larger tile")
-    if every <= max(MOST_TILES, slices):
+    if every <= max(MOST_TILES, partitions):
         return [problem]
-    return [part for half in problem.halves(config.bm, config.bn) for part in in_launches(config, half, slices)]
+    return [part for half in problem.halves(config.bm, config.bn) for part in in_launches(config, half, partitions)]
 
 
-def problem_words(
-    config: Config, problem: Problem, slices: tuple[int, int] | None = None, slice_c: int = 0
+def problem_args(
+    config: Config, problem: Problem, partitions: tuple[int, int] | None = None, partial_stride: int = 0
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """``Problem``, a word a member.
+    """The members of ``Problem``, one int64 each.
 
-    ``slices`` is how many K is cut into and the steps of k in each, ``slice_c`` how many elements the sums of one are.
+    ``partitions`` is the number of split-K partitions and k in each; ``partial_stride`` the elements of C from one
+    partition's partial sums to the next.
     """
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
-    slices, across = slices or (1, problem.k), tiles(problem.n, config.bn)
-    words = [
+    partitions, across = partitions or (1, problem.k), tiles(problem.n, config.bn)
+    kernel_args = [
         problem.m, problem.n, problem.k,
-        tiles(problem.m, config.bm), across, tiles_in_all(config, problem, slices[0]), min(config.group, across),
-        *slices, slice_c,
+        tiles(problem.m, config.bm), across, tiles_in_all(config, problem, partitions[0]),
+        min(config.launch.group, across),
+        *partitions, partial_stride,
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),
         row_b, col_b, *(d.b for d in batch),
         row_c, col_c, *(d.c for d in batch),
     ]  # fmt: skip
-    return np.array(words, dtype=np.int64)
+    return np.array(kernel_args, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""How Hopper's copy engine (TMA) is told where a matrix lies: a map of it, which the driver encodes."""
+"""Tensor maps: the descriptors by which TMA reads a matrix, encoded by the driver."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
-from tiledmm.registry.variant import Config
+from tiledmm.registry.config import Config
 
-#: What an address, and every step from a row to the next, has to be a multiple of.
+#: Addresses, and every stride but the first, are multiples of so many bytes.
 ALIGNMENT = 16
 
-# Bytes of a line of a box: as wide as the swizzle.
-_LINE = 128
+# Bytes of a row of a box: the width of the swizzle.
+_ROW = 128
 
-# Members of the driver's enumerations: unsigned types by bytes, and float32 that is rounded to tf32 on the way; no
+# Members of the driver's enumerations: unsigned types by bytes, and float32 that is rounded to tf32 by TMA; no
 # interleaving, swizzle and L2 promotion of 128 bytes.
 _UNSIGNED, _TF32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
 _NOT_INTERLEAVED, _SWIZZLE_128, _PROMOTE_128, _ZEROS = 0, 3, 2, 0
@@ -34,14 +34,14 @@ _LEAST_TILE = 64, 32
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A batch of matrices as the copy engine sees it, and the boxes that it copies.
+    """A batch of matrices as TMA sees it, and the box that one TMA load copies.
 
     Attributes:
         itemsize: Bytes of an element.
-        sizes: Neighbours in memory, then lines of a matrix, then the batch, fastest first: five in all.
+        sizes: Contiguous elements, rows of them, then the batch, fastest first: five dimensions.
         strides: Bytes from one to the next in each dimension but the first.
-        box: Neighbours and lines of what is copied at a time.
-        rounds: Whether float32 numbers are rounded to tf32 on the way.
+        box: Contiguous elements and rows of a box.
+        rounds: Whether TMA rounds float32 elements to tf32.
     """
 
     itemsize: int
@@ -51,7 +51,7 @@ class TensorMap:
     rounds: bool = False
 
     def encode(self, pointer: int) -> np.ndarray[Any, np.dtype[np.void]]:
-        """The map of the matrices that begin at an address: 128 bytes, for a kernel to take by value.
+        """The tensor map of the matrices that begin at an address: 128 bytes, a kernel argument by value.
 
         Raises:
             DeviceError: If the driver refuses.
@@ -74,20 +74,20 @@ class TensorMap:
 
 
 def has_coordinates(problem: Problem) -> bool:
-    """Whether 31 bits, which the copy engine's coordinates and its kernels' numbers of tiles have, are enough."""
+    """Whether every size, and the number of tiles, fits 31 bits: TMA's coordinates and these kernels' tile indices."""
     rows, columns = _LEAST_TILE
     tiles = -(-problem.m // rows) * -(-problem.n // columns) * problem.products
     return max(problem.m, problem.n, problem.k, *(d.size for d in problem.batch), tiles) < _LARGEST_SIZE
 
 
 def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
-    """Whether the copy engine can read A (0) or B (1) in place, if it begins at a multiple of 16 bytes."""
+    """Whether TMA can read A (0) or B (1) in place, if it begins at a multiple of 16 bytes."""
     if problem.layout[operand] == "G":
         return False
-    _, lines, step = _lines(problem, operand)
-    if lines > 1 and step <= 0:
+    _, rows, step = _rows(problem, operand)
+    if rows > 1 and step <= 0:
         return False
-    steps = [step if lines > 1 else 0, problem.begins[operand]]
+    steps = [step if rows > 1 else 0, problem.begins[operand]]
     steps += [(d.a, d.b)[operand] for d in (*problem.batch, *problem.outer) if d.size > 1]
     return all(
         0 <= step * element.itemsize < _LARGEST_STRIDE and step * element.itemsize % ALIGNMENT == 0 for step in steps
@@ -95,10 +95,10 @@ def can_be_mapped(problem: Problem, operand: int, element: Element) -> bool:
 
 
 def map_of(problem: Problem, operand: int, config: Config, element: Element) -> TensorMap:
-    """The map of A (0) or B (1), with ``wgmma``'s boxes: a tile's lines along k, or the lines of a step of k."""
-    neighbours, lines, step = _lines(problem, operand)
+    """The tensor map of A (0) or B (1). A box has a tile's rows of a K-major operand, else those of a step of k."""
+    contiguous, rows, step = _rows(problem, operand)
     box = _box(problem.layout[operand] == "NT"[operand], operand, config, element)
-    sizes, strides = [max(neighbours, 1), max(lines, 1)], [_stride(step, lines, element)]
+    sizes, strides = [max(contiguous, 1), max(rows, 1)], [_stride(step, rows, element)]
     dimensions = [(1, 0)] * (KERNEL_BATCH_DIMENSIONS - len(problem.batch))
     dimensions += [(d.size, (d.a, d.b)[operand]) for d in problem.batch]
     for size, step in reversed(dimensions):
@@ -107,45 +107,45 @@ def map_of(problem: Problem, operand: int, config: Config, element: Element) -> 
     return TensorMap(element.itemsize, tuple(sizes), tuple(strides), box, rounds=element == TF32)
 
 
-def map_of_pieces(
+def map_of_limbs(
     operand: int, config: Config, element: Element, layout: str, sizes: tuple[int, ...], pitch: int
 ) -> TensorMap:
-    """The map of the pieces of A (0) or B (1), boxes as ``map_of`` has them.
+    """The tensor map of the limbs of A (0) or B (1), with the boxes of ``map_of``.
 
     Args:
         operand, config, element: Whose, for which kernel, and of which type.
-        layout: Of A's and B's pieces.
-        sizes: How many pieces, matrices of each, lines of each matrix and elements of a line.
-        pitch: Elements from a line to the next.
+        layout: The layout of A's and B's limbs.
+        sizes: Limbs of an element, matrices, rows of a matrix, and elements of a row.
+        pitch: Leading dimension in elements.
 
     Raises:
-        ShapeError: If a size does not fit the copy engine's coordinates: a complex number is two real ones.
+        ShapeError: If a size does not fit TMA's coordinates: a complex number is two real ones.
     """
-    pieces, matrices, lines, neighbours = sizes
+    limbs, matrices, rows, contiguous = sizes
     if max(sizes) >= _LARGEST_SIZE:
-        raise ShapeError("the copy engine counts to 2^31 - 1 in each direction; 'warp_tiled' takes any size")
-    steps = pitch, lines * pitch, matrices * lines * pitch
+        raise ShapeError("TMA counts to 2^31 - 1 in each dimension; 'warp_tiled' takes any size")
+    steps = pitch, rows * pitch, matrices * rows * pitch
     box = _box(layout[operand] == "NT"[operand], operand, config, element)
-    strides = (*(step * element.itemsize for step in steps), _LINE)
-    return TensorMap(element.itemsize, (neighbours, lines, matrices, pieces, 1), strides, box)
+    strides = (*(step * element.itemsize for step in steps), _ROW)
+    return TensorMap(element.itemsize, (contiguous, rows, matrices, limbs, 1), strides, box)
 
 
-def _box(along_k: bool, operand: int, config: Config, element: Element) -> tuple[int, int]:
-    """Neighbours and lines that are copied at a time."""
+def _box(k_major: bool, operand: int, config: Config, element: Element) -> tuple[int, int]:
+    """Contiguous elements and rows of a box."""
     across = (config.bm, config.bn)[operand] // config.cluster
-    return _LINE // element.itemsize, across if along_k else config.bk
+    return _ROW // element.itemsize, across if k_major else config.bk
 
 
-def _lines(problem: Problem, operand: int) -> tuple[int, int, int]:
-    """Of an operand: neighbours in memory, how many lines of them, and the step from one to the next."""
+def _rows(problem: Problem, operand: int) -> tuple[int, int, int]:
+    """Contiguous elements of an operand's row, the number of such rows, and the stride from one to the next."""
     rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
     row, col = problem.strides[2 * operand : 2 * operand + 2]
     return (cols, rows, row) if problem.layout[operand] == "N" else (rows, cols, col)
 
 
 def _stride(step: int, size: int, element: Element) -> int:
-    """Bytes; where nothing follows, any that the driver takes."""
-    return step * element.itemsize if size > 1 else _LINE
+    """Stride in bytes; for a single row, any that the driver takes."""
+    return step * element.itemsize if size > 1 else _ROW
 
 
 @functools.cache

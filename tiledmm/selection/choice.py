@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED
-from tiledmm.registry.variant import Config, Variant
+from tiledmm.registry.config import Config
+from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.tensor_maps import can_be_mapped
 
@@ -39,11 +40,12 @@ class Choice:
         return (self.product.problem.m, self.product.problem.n) if self.others else None
 
     @property
-    def copies(self) -> bool:
+    def needs_operands(self) -> bool:
         """Whether operands are packed or mapped before they are multiplied."""
         specs = [part.specialization for part in self.parts]
-        packs = ("pack_a", "pack_b", "pack_words")
-        return any(spec.variant.target or any(getattr(spec.config, each) for each in packs) for spec in specs)
+        launches = [spec.config.launch for spec in specs]
+        packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
+        return packs or any(spec.variant.tma for spec in specs)
 
     def packed(self) -> Choice:
         """The same kernels, with operands packed first where the copy engine would read them in place."""
@@ -58,25 +60,25 @@ class Choice:
 
 def _part_of_c(product: Product) -> str:
     m, n = product.problem.m, product.problem.n
-    return f"{n} x {m} of C" if product.swapped else f"{m} x {n} of C"
+    return f"{n} x {m} of C" if product.is_transposed else f"{m} x {n} of C"
 
 
-def oriented(variant: Variant, product: Product) -> Product:
+def transposed_if_preferred(variant: Variant, product: Product) -> Product:
     """A product, or C^T = B^T A^T where its kernels are made for that: for few rows, or for operands that lie so."""
-    problem, compute = product.problem, variant.taken_in(product.compute)
-    if variant.few_rows:
+    problem, compute = product.problem, variant.computes_in(product.compute)
+    if variant.skinny:
         return product.transposed() if problem.n < problem.m else product
 
     def unsuited(layout: str) -> int:
-        return sum(not variant.suits(i, letter, compute) for i, letter in enumerate(layout))
+        return sum(not variant.reads_fast(i, letter, compute) for i, letter in enumerate(layout))
 
-    turned = problem.layout[::-1].translate(TRANSPOSED)
-    return product.transposed() if unsuited(turned) < unsuited(problem.layout) else product
+    transposed = problem.layout[::-1].translate(TRANSPOSED)
+    return product.transposed() if unsuited(transposed) < unsuited(problem.layout) else product
 
 
 def specialization_of(name: str, config: Config, product: Product) -> Specialization:
     """The kernel of a variant for a product."""
     variant = find_variant(name)
-    a, b, problem, compute = product.a, product.b, product.problem, variant.taken_in(product.compute)
+    a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
     spec = Specialization(variant, config, a, b, compute, product.c, problem.layout)
     return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))

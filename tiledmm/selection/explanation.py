@@ -34,10 +34,10 @@ class Explanation:
         problem = self.product.problem
         times = f"{problem.products} x " if problem.products != 1 else ""
         types = self.product.compute.dtype_name
-        swapped = ", computed transposed" if self.product.swapped else ""
+        transposed = ", computed transposed" if self.product.is_transposed else ""
         symmetric = ", C symmetric" if self.product.symmetric else ""
         shapes = f"{times}({problem.m} x {problem.k}) @ ({problem.k} x {problem.n})"
-        head = f"{shapes}, {types}, layout {problem.layout}{swapped}{symmetric}"
+        head = f"{shapes}, {types}, layout {problem.layout}{transposed}{symmetric}"
         if problem.is_empty:
             return f"{head}\nnothing to compute"
         best = self.tuned or self.choices[0]

@@ -12,24 +12,25 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tiledmm.elements import WORDS, Element
+from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
-from tiledmm.registry.tensor_cores import split_across_k
-from tiledmm.registry.variant import Config, Numbers, Variant
+from tiledmm.registry.config import Config
+from tiledmm.registry.tensor_cores import decompose_mn_major
+from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule.launches import slice_step, slices_in, tiles, tiles_of_c
+from tiledmm.schedule.launches import partition_step, split_k_partitions, tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.selection.candidates import CANDIDATES, Candidate
-from tiledmm.selection.choice import Choice, oriented, specialization_of
+from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
 
 # What was measured on.
 _H100 = REFERENCE_GPUS["sm_90"]
 
 # Terabytes a second of an H100's memory, of its L2 cache, and of that where the copy engine asks.
-_MEMORY, _L2, _L2_COPIED = 2.75, 5.5, 11.0
+_MEMORY, _L2, _L2_TMA = 2.75, 5.5, 11.0
 
 # Microseconds: of a launch, and of what the second kernel of a product in slices takes besides.
 _LAUNCH, _SECOND_LAUNCH = 2.2, 3.3
@@ -61,13 +62,13 @@ _SCATTERED = 0.4
 _SUMMING, _SLICES_IN_TURN = 4.0, 0.6
 
 # Rows up to which kernels for few rows are considered.
-_FEW_ROWS = 64
+_SKINNY_ROWS = 64
 
 # Rows and columns up to which kernels for batches of small products are, and elements that such a batch has at least.
 _SMALL, _MANY = 32, 1 << 14
 
 #: Slices of K that are considered. Few numbers: a kernel is the same for all.
-SPLITS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+SPLIT_K_FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 # Microseconds that a product has to take for its C to be cut into parts, how many kernels that is considered for, and
 # which part of the time has to be left at most.
@@ -113,7 +114,7 @@ class Model:
         self._l2 = gpu.sms * gpu.clock / (_H100.sms * _H100.clock)
         self._speed = {
             kind: gpu.arch.multiply_adds(kind) * gpu.clock / (_H100.arch.multiply_adds(kind) * _H100.clock)
-            for kind in {name for candidate in CANDIDATES for name in candidate.rates}
+            for kind in {name for candidate in CANDIDATES for name in candidate.peak}
         }
         # Pieces are multiplied by tensor cores, whatever the type that they are of.
         self._speed_of_pieces = gpu.arch.half_lanes * gpu.clock / (_H100.arch.half_lanes * _H100.clock)
@@ -127,7 +128,7 @@ class Model:
         """What it chooses from for a type."""
         for each in self.candidates:
             variant = find_variant(each.variant)
-            own = variant.taken_in(compute)
+            own = variant.computes_in(compute)
             if variant.multiplies(own) and variant.runs_on(self.gpu.arch.capability, own):
                 yield each
 
@@ -160,30 +161,29 @@ class Model:
         """Every kernel that is considered for all of C."""
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
-            turned = oriented(variant, product)
+            transposed = transposed_if_preferred(variant, product)
             if variant.is_limited and not has_coordinates(product.problem):
                 continue
-            if variant.few_rows and turned.problem.m > _FEW_ROWS:
+            if variant.skinny and transposed.problem.m > _SKINNY_ROWS:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
                 continue
-            choice = self._at_best(each, turned)
+            choice = self._at_best(each, transposed)
             if choice:
                 yield each, choice
 
     def _at_best(self, candidate: Candidate, wanted: Product) -> Choice | None:
         """A kernel with the packing and the slices that suit it best; None if it is not for such products."""
-        product = wanted.taken_in(find_variant(candidate.variant).taken_in(wanted.compute))
+        product = wanted.computed_in(find_variant(candidate.variant).computes_in(wanted.compute))
         config = _config(candidate.variant, candidate.tile, product.compute)
-        if product.symmetric and find_variant(candidate.variant).halves(config):
+        if product.symmetric and find_variant(candidate.variant).has_triangle(config):
             config = replace(config, triangle=1)
         ways = ((packs, split) for packs in _packings(candidate, product) for split in self._splits(config, product))
         times = {(packs, split): self._expected(candidate, config, product, packs, split) for packs, split in ways}
         if not times:
             return None
         packs, split = best = min(times, key=times.__getitem__)
-        numbers: Numbers = {"split_k": split, **dict.fromkeys(packs, 1)}
-        chosen = replace(config, **numbers)
+        chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
         return Choice(wanted, specialization_of(candidate.variant, chosen, product), times[best])
 
     def _fastest_in_one(self, product: Product) -> Choice:
@@ -223,15 +223,15 @@ class Model:
             _MOST_WORKSPACE // max(sums, 1),
             tiles(_MOST_BLOCKS * self.gpu.sms, max(blocks, 1)),
         )
-        yield from itertools.takewhile(lambda split: split <= most, SPLITS[1:])
+        yield from itertools.takewhile(lambda split: split <= most, SPLIT_K_FACTORS[1:])
 
     def _operands(self, variant: Variant, config: Config, product: Product, packs: tuple[str, ...]) -> _Operands:
         """What a kernel reads, once operands are packed or split."""
         problem, compute = product.problem, product.compute
         a, b = (_footprint(problem, operand) * each.itemsize for operand, each in enumerate((product.a, product.b)))
         lies = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
-        if "pack_words" in packs:
-            words, packing = tiles(problem.k, WORDS[compute.dtype_name].per_word), 0.0
+        if "pack_elements" in packs:
+            words, packing = tiles(problem.k, PACKED_ELEMENTS[compute.dtype_name].per_packed), 0.0
             for size, letter in zip((a, b), lies, strict=True):
                 least = _PACKING_BITS[letter] if compute.dtype_name == "bool" else 0.0
                 packing += _LAUNCH + max(self._passing(size, _PACKING_WORDS), least)
@@ -242,9 +242,9 @@ class Model:
             packed_b = variant.packed_b(compute).translate(TRANSPOSED)
             lies = ("N" if "pack_a" in packs else lies[0]) + (packed_b if "pack_b" in packs else lies[1])
             return _Operands((a, b), lies, problem.k, len(packs) * _LAUNCH + self._passing(2 * packed, _PACKING))
-        if variant.in_bytes:
+        if variant.decomposes_to_bytes:
             return _Operands((a, b), lies, problem.k, 2 * _LAUNCH + self._passing(2 * (a + b), _SPLITTING_BYTES))
-        if variant.splits:
+        if variant.decomposes:
             splitting = sum(self._splitting(product, operand, lies[operand], config.scheme) for operand in (0, 1))
             return _Operands((a, b * compute.parts), lies, problem.k, _SPLITTING + splitting)
         return _Operands((a, b), lies, problem.k, 0.0)
@@ -258,7 +258,7 @@ class Model:
         if letter != "T":
             return time
         lines = max(_footprint(problem, operand) // problem.k, 1)
-        blocks = tiles(lines, split_across_k(compute, scheme, parts).bm)
+        blocks = tiles(lines, decompose_mn_major(compute, scheme, parts).bm)
         return _ACROSS + time / min(1.0, 2 * blocks / self.gpu.sms)
 
     def _passing(self, size: float, rate: float) -> float:
@@ -271,31 +271,37 @@ class Model:
         """Microseconds: of the SM that has most blocks or of the memory, and of the launches around it."""
         problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
         operands = self._operands(variant, config, product, packs)
-        like = "int32" if "pack_words" in packs else _behaves_like(compute)
-        rate = candidate.rates[like] * (self._speed_of_pieces if variant.splits else self._speed[like])
-        if candidate.variant == "warp_tiled" and not packs and not _has_wide_rows(problem, compute):
+        like = "int32" if "pack_elements" in packs else _behaves_like(compute)
+        rate = candidate.peak[like] * (self._speed_of_pieces if variant.decomposes else self._speed[like])
+        if variant.global_reads == "vectors" and not packs and not _has_wide_rows(problem, compute):
             rate *= _NARROW
         if operands.lies[1] == "N":
-            rate *= candidate.transposing
+            rate *= candidate.transposed_b_rate
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.itemsize
-        slices, steps = slices_in(split, operands.k, slice_step(variant, config))
+        slices, steps = split_k_partitions(split, operands.k, partition_step(variant, config))
         blocks = tiles(tiles_of_c(config, problem) * problem.products * slices, config.tiles_per_block)
-        full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(candidate.few) + 1)
-        rounds = full * (len(candidate.few) + 1) + (rest / candidate.few[rest - 1] if rest else 0)
-        flops = 2 * config.bm * config.bn * (steps + candidate.start) * config.tiles_per_block
+        full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(candidate.rate_by_resident_blocks) + 1)
+        rounds = full * (len(candidate.rate_by_resident_blocks) + 1) + (
+            rest / candidate.rate_by_resident_blocks[rest - 1] if rest else 0
+        )
+        flops = 2 * config.bm * config.bn * (steps + candidate.overhead_k) * config.tiles_per_block
         working = rounds * flops / config.cluster * _H100.sms / rate
-        speed = {"N": candidate.along_k, "T": candidate.across_k, "G": min(candidate.across_k, candidate.along_k)}
+        speed = {
+            "N": candidate.bandwidth_k_major,
+            "T": candidate.bandwidth_mn_major,
+            "G": min(candidate.bandwidth_mn_major, candidate.bandwidth_k_major),
+        }
         # wgmma writes columns as fast as rows where it computes C transposed, of tf32.
-        together = problem.strides[5] == 1 or (variant.target and problem.strides[4] == 1)
+        together = problem.strides[5] == 1 or (variant.warpgroup and problem.strides[4] == 1)
         writing = _MEMORY if together else _SCATTERED
         moving = a_bytes / speed[operands.lies[0]] + b_bytes / speed[operands.lies[1]] + c_bytes / writing
         moving += c_bytes * (slices - 1) / _MEMORY
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
         half = 0.5 if config.triangle else 1.0
-        cache = _L2_COPIED if variant.target else _L2
+        cache = _L2_TMA if variant.tma else _L2
         time = operands.microseconds + _LAUNCH
         time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
-        if variant.splits:
+        if variant.decomposes:
             time = max(time, _SPLITTING_CALL + time / 100)  # of those that wait for the host, the fastest still
         if slices > 1:
             time += _SECOND_LAUNCH + self._passing(c_bytes * (slices + 1), _SUMMING) + slices / 32 * _SLICES_IN_TURN
@@ -304,12 +310,12 @@ class Model:
 
 def candidates(splits: bool) -> list[Candidate]:
     """What ``auto`` chooses from, with or without kernels that split operands."""
-    return [each for each in CANDIDATES if splits or not find_variant(each.variant).splits]
+    return [each for each in CANDIDATES if splits or not find_variant(each.variant).decomposes]
 
 
 #: The model of an H100; and of one without kernels that split operands.
 H100 = Model()
-H100_UNSPLIT = Model(candidates=candidates(splits=False))
+H100_IEEE = Model(candidates=candidates(splits=False))
 
 
 def _time(choice: Choice) -> float:
@@ -341,20 +347,20 @@ def _config(variant: str, tile: int, compute: Element) -> Config:
 def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...]]:
     """What may be packed for a kernel, as ``Config`` names it."""
     problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
-    if candidate.variant == "warp_tiled" and "int32" in candidate.rates and compute.dtype_name in WORDS:
-        yield ("pack_words",)
-    if _behaves_like(compute) not in candidate.rates:
+    if variant.packs_elements and "int32" in candidate.peak and compute.dtype_name in PACKED_ELEMENTS:
+        yield ("pack_elements",)
+    if _behaves_like(compute) not in candidate.peak:
         return
-    if candidate.variant == "dot_products":  # its lanes read along k
+    if variant.global_reads == "K-major":
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
-    elif candidate.variant == "axpy":  # its threads read rows of B 16 bytes at a time, and once
+    elif variant.global_reads == "rows of B":
         if problem.m <= candidate.tile and _has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
             yield ()
-    elif variant.in_bytes:
+    elif variant.decomposes_to_bytes:
         if (_footprint(problem, 0) + _footprint(problem, 1)) * compute.itemsize <= _MOST_PIECES:
             yield ()
-    elif variant.splits:
+    elif variant.decomposes:
         elements = _footprint(problem, 0) + compute.parts * _footprint(problem, 1)
         if not is_short(problem, compute) and elements * compute.itemsize <= _MOST_PIECES:
             yield ()
@@ -362,11 +368,11 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
         in_place = (  # copied as they lie, 16 bytes at a time
             stored == compute.stored
             and can_be_mapped(problem, i, compute)
-            and variant.suits(i, problem.layout[i], compute)
+            and variant.reads_fast(i, problem.layout[i], compute)
             for i, stored in enumerate((product.a, product.b))
         )
         yield tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
-    elif candidate.variant == "warp_tiled" and not _has_wide_rows(problem, compute):
+    elif variant.global_reads == "vectors" and not _has_wide_rows(problem, compute):
         yield ("pack_b",)
         if candidate.tile < 256:  # which takes too long over single elements
             yield ()

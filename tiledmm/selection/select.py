@@ -7,9 +7,9 @@ from typing import Any
 from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.problem.operands import Product
-from tiledmm.registry.variant import Numbers
+from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.selection.choice import Choice, oriented, specialization_of
+from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.tuned import Table, describe_product
 
@@ -19,7 +19,7 @@ AUTO = "auto"
 PRECISIONS = ("float32", "ieee", "tf32", *SCHEMES)
 
 
-def may_split(precision: str) -> bool:
+def may_decompose(precision: str) -> bool:
     """Whether float32 and complex64 products may be taken as products of pieces.
 
     Raises:
@@ -33,7 +33,7 @@ def may_split(precision: str) -> bool:
 
 def with_precision(product: Product, precision: str) -> Product:
     """The product: in tf32, if it is one of float32 and that was asked for. Kernels without tf32 take it in float32."""
-    return product.taken_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
+    return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
 
 
 def precision_of(compute: Element) -> str:
@@ -45,7 +45,7 @@ def kernel_of(
     product: Product,
     variant: str,
     tile: int | None,
-    config: Numbers | None,
+    config: ConfigOverrides | None,
     precision: str,
     model: Model = H100,
 ) -> dict[str, Any]:
@@ -57,8 +57,8 @@ def kernel_of(
         UnknownVariantError, ConfigError: If there is no such variant, or it does not go with that precision.
         UnsupportedTypeError: If no variant that has the scheme runs there.
     """
-    splits = variant != AUTO and find_variant(variant).splits
-    if splits and not may_split(precision):
+    splits = variant != AUTO and find_variant(variant).decomposes
+    if splits and not may_decompose(precision):
         raise ConfigError(f"precision {precision!r} is float32 multiply-adds, and variant {variant!r} has none")
     compute = product.compute
     rows = (row for row in kernel_variants() if precision in dict(row.schemes))
@@ -82,7 +82,7 @@ def select(
     name: str,
     tile: int | None,
     product: Product,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     table: Table | None = None,
     model: Model = H100,
 ) -> Choice:
@@ -92,7 +92,7 @@ def select(
         name: A variant, or ``"auto"``.
         tile: A tile of that variant. None: ``auto`` chooses by size, a named variant takes its default.
         product: What is to be computed.
-        config: Numbers to have instead of the tile's own, for a variant that is named.
+        config: Fields to have instead of the tile's own, for a variant that is named.
         table: What was measured on the device: ``auto`` takes what is in it, and else what the model says.
         model: Of the device.
 
@@ -104,8 +104,8 @@ def select(
             raise ConfigError('config= gives the numbers of one kernel: name it with variant=, which is "auto" here')
         return (measured(product, table, model) if table else None) or model.best(product)
     variant = find_variant("double_buffered" if name == AUTO else name)
-    product = oriented(variant, product)
-    numbers = variant.config(tile, variant.taken_in(product.compute), config)
+    product = transposed_if_preferred(variant, product)
+    numbers = variant.config(tile, variant.computes_in(product.compute), config)
     if numbers.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
     return Choice(product, specialization_of(variant.name, numbers, product))
@@ -116,10 +116,10 @@ def measured(product: Product, table: Table, model: Model) -> Choice | None:
     entry = table.get(describe_product(product))
     if entry is None:
         return None
-    seen = product.transposed() if entry.turned else product
+    seen = product.transposed() if entry.transposed else product
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
     if not model.takes(entry.variant):
         return None  # it may not be used here, or not any more
     variant = find_variant(entry.variant)
-    config = variant.config(None, variant.taken_in(seen.compute), entry.numbers)
+    config = variant.config(None, variant.computes_in(seen.compute), entry.numbers)
     return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)

@@ -19,7 +19,7 @@ from typing import Any
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.problem.operands import Product
-from tiledmm.registry.variant import VECTOR_BYTES
+from tiledmm.registry.config import VECTOR_BYTES
 from tiledmm.registry.variants import find_variant
 
 _FORMAT = 1
@@ -36,7 +36,7 @@ class Entry:
         product: See ``describe_product``.
         compute: The type that the product is taken in.
         variant: The kernel's.
-        turned: Whether it computes the product transposed.
+        transposed: Whether it computes the product transposed.
         numbers: Those of ``Config`` in which it differs from the variant's default tile.
         cut: Rows and columns of the part of its C that it computes; None for all of it. The model has kernels for the
             other parts.
@@ -46,7 +46,7 @@ class Entry:
     product: str
     compute: str
     variant: str
-    turned: bool
+    transposed: bool
     numbers: dict[str, Any]
     microseconds: float
     model_microseconds: float
@@ -110,7 +110,11 @@ def read(path: Path) -> Table:
 def _checked(row: Any) -> Entry:
     """An entry whose kernel exists."""
     entry = Entry(**row)
-    if not isinstance(entry.product, str) or not isinstance(entry.turned, bool) or not isinstance(entry.numbers, dict):
+    if (
+        not isinstance(entry.product, str)
+        or not isinstance(entry.transposed, bool)
+        or not isinstance(entry.numbers, dict)
+    ):
         raise ValueError(f"{row!r} has members of other types")
     variant = find_variant(entry.variant)
     if variant.template is None:
@@ -127,7 +131,7 @@ def _checked(row: Any) -> Entry:
 def _checked_cut(entry: Entry) -> tuple[int, int]:
     """Rows and columns of a part, which the product has."""
     _, m, n, _ = entry.product.rsplit(" x ", 3)
-    sizes = (int(n), int(m)) if entry.turned else (int(m), int(n))
+    sizes = (int(n), int(m)) if entry.transposed else (int(m), int(n))
     rows, cols = entry.cut or sizes
     inside = all(isinstance(part, int) and 0 < part <= size for part, size in zip((rows, cols), sizes, strict=True))
     if not inside or (rows, cols) == sizes:

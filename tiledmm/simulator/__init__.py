@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.registry.variant import Numbers
+from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.kernel import Event, Settings
@@ -63,7 +63,7 @@ def matmul(
     signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     precision: str = "float32",
     checks: bool = True,
     target: str = "sm_90",
@@ -110,7 +110,7 @@ def run(
     *,
     variant: str = AUTO,
     tile: int | None = None,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     precision: str = "float32",
     source: str | PathLike[str] | None = None,
     checks: bool = True,

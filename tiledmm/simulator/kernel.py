@@ -113,10 +113,10 @@ class Kernel:
         width, height = self.spec.block
         settings = self.settings
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
-        words = self.launch.words
-        if found is not None and self.launch.findings:
+        words = self.launch.kernel_args
+        if found is not None and self.launch.scan:
             reached.append(found.operand(writable=self.spec.condition == "finds"))
-            words = np.append(words, [found.begin + begin for begin in self.launch.findings])
+            words = np.append(words, [found.begin + begin for begin in self.launch.scan])
         return machine.execute(
             self.code,
             grid=(self.launch.blocks, 1, 1),

@@ -12,13 +12,13 @@ import numpy as np
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
 from tiledmm.problem.operands import begin_together, describe, resolve
 from tiledmm.problem.strides import Span
-from tiledmm.registry.variant import Numbers
+from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import launches as geometry
 from tiledmm.schedule import schedule as passes
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model, candidates
-from tiledmm.selection.select import kernel_of, may_split, select
+from tiledmm.selection.select import kernel_of, may_decompose, select
 from tiledmm.simulator import machine
 from tiledmm.simulator.findings import NOT_WRITTEN
 from tiledmm.simulator.kernel import Event, Kernel, Settings
@@ -46,7 +46,7 @@ def simulate(
     tile: int | None,
     source: Path | None,
     settings: Settings,
-    config: Numbers | None = None,
+    config: ConfigOverrides | None = None,
     precision: str = "float32",
 ) -> Simulation:
     """Computes a product on the CPU.
@@ -84,7 +84,7 @@ def simulate(
             return done
         np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
         return replace(done, result=out)
-    model = _model(may_split(precision))
+    model = _model(may_decompose(precision))
     choice = select(**kernel_of(product, variant, tile, config, precision, model), model=model)
     return _Run(choice, source, settings).on(x1, x2, out)
 
@@ -111,7 +111,7 @@ class _Run:
                 raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
             planned = passes.schedule(part.specialization, part.product.problem)
             # Names as the first part has them.
-            names = {"A": "B", "B": "A"} if part.product.swapped != self.product.swapped else {}
+            names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
             self.scratch += [replace(each, name=names[each.name]) for each in planned.scratch]
             for each in planned.launches:
@@ -119,7 +119,7 @@ class _Run:
                 if multiplying:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
-                found = names.get(passes.FINDINGS, "")
+                found = names.get(passes.SCAN, "")
                 self.kernels.append(Kernel(named, source if multiplying else None, settings, found))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
@@ -131,11 +131,11 @@ class _Run:
                     "a GPU cannot read it in place: copy it first (x.copy())"
                 )
         result = np.empty(product.shape, product.result_type, order=product.order) if out is None else out  # type: ignore[call-overload]
-        first, second = (x2, x1) if product.swapped else (x1, x2)
+        first, second = (x2, x1) if product.is_transposed else (x1, x2)
         spans = product.spans
         placed = [
-            Placed("A", first, spans[1 if product.swapped else 0]),
-            Placed("B", second, spans[0 if product.swapped else 1]),
+            Placed("A", first, spans[1 if product.is_transposed else 0]),
+            Placed("B", second, spans[0 if product.is_transposed else 1]),
             Placed("C", result, spans[2]),
         ]
         if product.problem.is_empty:
@@ -178,11 +178,11 @@ class _Run:
         """What is found of operands that are split is as it is before the first launch."""
         for kernel in self.kernels:
             for array in placed:
-                if kernel.launch.findings and array.name == kernel.found:
-                    array.memory[:] = passes.UNFOUND
+                if kernel.launch.scan and array.name == kernel.found:
+                    array.memory[:] = passes.SCAN_INIT
                     array.begin_anew()
-                    for begin in kernel.launch.findings:  # which all blocks look at, and write, as they come
-                        array.cells[begin : begin + passes.FINDINGS_HEAD] = machine.ANYBODYS
+                    for begin in kernel.launch.scan:  # which all blocks look at, and write, as they come
+                        array.cells[begin : begin + passes.SCAN_HEAD] = machine.ANYBODYS
 
     def _report(self, outcomes: list[list[machine.Outcome]], placed: list[Placed]) -> Report:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from tiledmm import api
@@ -14,10 +14,10 @@ from tiledmm.device import device_module
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.problem.operands import Product, describe, resolve
-from tiledmm.registry.variant import Config
+from tiledmm.registry.config import Config
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.model import H100, SPLITS, Model
+from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
 
 # Kernels that the model expects to take so many times as long as the best are not tried.
 _HOPELESS = 2.0
@@ -79,7 +79,7 @@ def tune(
         if min(size) < 1:
             raise ConfigError(f"there is nothing to tune in a product of sizes {size}")
         sets = operand_sets(size, dtype, layout)
-        product = resolve(*map(describe, sets[0])).taken_in(compute_element(dtype))
+        product = resolve(*map(describe, sets[0])).computed_in(compute_element(dtype))
         key = tuned.describe_product(product)
         if again or key not in table:
             table[key] = _fastest(model, product, sets, trials, seconds)
@@ -103,20 +103,20 @@ def proposals(product: Product, trials: int, model: Model = H100) -> list[Choice
 
 
 def _variations(choice: Choice) -> Iterator[Config]:
-    """The numbers of a kernel, some of them changed; only those that its template can have."""
+    """The config of a kernel with some fields changed, where that keeps its rules."""
     spec = choice.specialization
-    config, at = spec.config, SPLITS.index(spec.config.split_k)
-    splits = [SPLITS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLITS)]
+    config, at = spec.config, SPLIT_K_FACTORS.index(spec.config.launch.split_k)
+    splits = [SPLIT_K_FACTORS[i] for i in (at + 1, at - 1, at + 2, at - 2) if 0 <= i < len(SPLIT_K_FACTORS)]
     changes: list[dict[str, Any]] = [{"split_k": split} for split in splits if split * 32 <= choice.product.problem.k]
     if config.stages > 1:
         changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk}, {"stages": config.stages + 1}]
         changes += [{"bk": 2 * config.bk, "unroll": 2 * config.bk, "stages": 2}]
     if config.wm:
-        changes += [{"group": 4 * config.group}, {"group": max(config.group // 4, 1)}]
+        changes += [{"group": 4 * config.launch.group}, {"group": max(config.launch.group // 4, 1)}]
     for change in changes:
-        numbers = asdict(replace(config, **change))
+        overrides = config.changed(change).as_dict()
         try:
-            yield spec.variant.config(None, spec.compute, numbers)
+            yield spec.variant.config(None, spec.compute, overrides)
         except ConfigError:
             continue
 
@@ -150,13 +150,13 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
     best = min(samples, key=lambda name: samples[name].seconds)
     models = samples.get("0", samples[best])
     spec = choices[best].specialization
-    plain = asdict(spec.variant.config(None, spec.compute))
+    plain = spec.variant.config(None, spec.compute).as_dict()
     return tuned.Entry(
         product=tuned.describe_product(product),
         compute=spec.compute.dtype_name,
         variant=spec.variant.name,
-        turned=choices[best].product.swapped != product.swapped,
-        numbers={name: value for name, value in asdict(spec.config).items() if value != plain[name]},
+        transposed=choices[best].product.is_transposed != product.is_transposed,
+        numbers={name: value for name, value in spec.config.as_dict().items() if value != plain[name]},
         microseconds=samples[best].seconds * 1e6,
         model_microseconds=models.seconds * 1e6,
         cut=choices[best].cut,

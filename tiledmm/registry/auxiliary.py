@@ -1,0 +1,57 @@
+"""The auxiliary kernels of a schedule: rows like those of variants, but no user names them."""
+
+from __future__ import annotations
+
+from tiledmm.registry import cuda_cores, tensor_cores
+from tiledmm.registry.config import Config
+from tiledmm.registry.variant import Variant
+
+#: The split-K reduction. Its tile is the number of partitions.
+SPLIT_K_REDUCTION = Variant(
+    name="sum_slices",
+    template="sum_slices.cu.j2",
+    summary="adds the partial sums of split-K partitions",
+    configure=cuda_cores.split_k_reduction,
+    block=cuda_cores.block_of_tiles,
+    shared_bytes=lambda config, element, layout: config.bm * config.bn * element.sum_bytes if config.bm > 1 else 0,
+)
+
+#: Packs an operand into aligned rows.
+PACK = Variant(
+    name="pack",
+    template="pack.cu.j2",
+    summary="packs an operand into aligned rows",
+    configure=cuda_cores.pack,
+    block=cuda_cores.block_of_tiles,
+    shared_bytes=lambda config, element, layout: config.bm * (config.bn + 1) * element.sum_bytes,
+)
+
+#: Packs narrow elements along K. Its tile is how many make one packed element.
+PACK_ELEMENTS = Variant(
+    name="pack_elements",
+    template="pack_words.cu.j2",
+    summary="packs narrow elements along K",
+    configure=lambda tile, element: Config(bm=32, bn=32, bk=tile, tm=4),
+    block=cuda_cores.block_of_tiles,
+    shared_bytes=lambda config, element, layout: 4 * config.bn * (config.bm + 1),
+)
+
+#: Decomposes float32 elements, or the parts of complex64's, into limbs.
+DECOMPOSE = Variant(
+    name="split",
+    template="split.cu.j2",
+    summary="decomposes float32 elements, or the parts of complex64's, into limbs",
+    configure=lambda tile, element, scheme: tensor_cores.decompose_k_major(element, scheme),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
+)
+
+#: Decomposes integers into bytes.
+DECOMPOSE_BYTES = Variant(
+    name="split_bytes",
+    template="split_bytes.cu.j2",
+    summary="decomposes integers into bytes",
+    configure=lambda tile, element: Config(bm=32, bn=128, lanes=256),
+    block=lambda config: (config.lanes, 1),
+    shared_bytes=lambda config, element, layout: config.bn * (config.bm + 1) * element.sum_bytes,
+)
