@@ -42,7 +42,8 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
 
     from tiledmm.bench import reference, timing
     from tiledmm.bench.comparison import operand_sets
-    from tiledmm.launch import Plan, device_model
+    from tiledmm.devices import device_model
+    from tiledmm.launch import Plan
     from tiledmm.problem.operands import describe, resolve
 
     rows = []

@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tiledmm import api, launch
+from tiledmm import devices, launch
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100
 
@@ -54,6 +54,5 @@ class HostPlan:
 def pretend(setattr: Callable[[Any, str, Any], None] = setattr) -> None:
     """Has this package find an H100 that multiplies such arrays."""
     setattr(launch, "Plan", HostPlan)
-    setattr(launch, "current_device", lambda: 0)
-    setattr(api, "_current_device", lambda: 0)
-    setattr(launch, "device_model", lambda splits=True: H100)
+    setattr(devices, "current_device", lambda: 0)
+    setattr(devices, "device_model", lambda decomposes=True: H100)

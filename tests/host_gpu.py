@@ -23,7 +23,7 @@ import tiledmm.api
 from tests.kernels_in_numpy import Argument, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
-from tiledmm import api, launch
+from tiledmm import devices, launch
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.architectures import REFERENCE_GPUS
@@ -224,9 +224,9 @@ class HostGpu:
         monkeypatch.setattr(launch, "cupy", stands)
         monkeypatch.setattr(launch, "raw_kernel", self._raw_kernel)
         monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
-        monkeypatch.setattr(launch, "current_device", lambda: 0)
-        monkeypatch.setattr(launch, "device_model", self._model)
-        monkeypatch.setattr(api, "_current_device", lambda: 0)
+        for module in (devices, launch):
+            monkeypatch.setattr(module, "current_device", lambda: 0)
+            monkeypatch.setattr(module, "device_model", self._model)
         monkeypatch.setattr(tensor_maps.TensorMap, "encode", encode)
         # The folder of all that is kept has the simulator's compiled kernels, too.
         monkeypatch.setattr(tuned, "path_of", lambda gpu: cache / f"{gpu}.json")

@@ -268,7 +268,8 @@ def test_numpy_bfloat16_is_refused_like_any_numpy_array() -> None:
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    for name in ("launch", "compile.compilation"):
+    monkeypatch.setattr(api, "_devices", None)
+    for name in ("devices", "launch", "compile.compilation"):
         monkeypatch.delitem(sys.modules, f"tiledmm.{name}", raising=False)
     with pytest.raises(MissingDependencyError, match="pip install"):
         tiledmm.matmul(X, X)
@@ -344,7 +345,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return SimpleNamespace(run=lambda x1, x2, out: number)
 
     monkeypatch.setattr(api, "_make_plan", make)
-    monkeypatch.setattr(api, "_current_device", lambda: 0)
+    monkeypatch.setattr(api, "_devices", SimpleNamespace(ndarray=_FakeArray, current_device=lambda: 0))
     monkeypatch.setattr(api, "_plans", {})
     monkeypatch.setattr(api, "MAX_PLANS", 8)
     return plans
@@ -425,7 +426,7 @@ def test_strides_make_a_plan_of_their_own(made: list[Any]) -> None:
 def test_the_current_device_makes_a_plan_of_its_own(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     x = _FakeArray(2, 2)
     tiledmm.matmul(x, x)
-    monkeypatch.setattr(api, "_current_device", lambda: 1)
+    monkeypatch.setattr(api, "_devices", SimpleNamespace(ndarray=_FakeArray, current_device=lambda: 1))
     tiledmm.matmul(x, x)
     assert len(made) == 2
 
@@ -491,7 +492,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     symbols: list[str] = []
     fake = SimpleNamespace(raw_kernel=lambda specialization: symbols.append(specialization.symbol))
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", fake)
-    monkeypatch.setitem(sys.modules, "tiledmm.launch", SimpleNamespace(device_model=lambda splits=True: H100))
+    monkeypatch.setitem(sys.modules, "tiledmm.devices", SimpleNamespace(device_model=lambda decomposes=True: H100))
     return symbols
 
 
@@ -524,7 +525,7 @@ def test_precompile_for_auto_compiles_what_the_device_runs(
     assert any("_wgmma_f16_" in symbol for symbol in compiled)
     compiled.clear()
     ampere = SimpleNamespace(device_model=lambda: Model(REFERENCE_GPUS["sm_80"]))
-    monkeypatch.setitem(sys.modules, "tiledmm.launch", ampere)
+    monkeypatch.setitem(sys.modules, "tiledmm.devices", ampere)
     tiledmm.precompile(dtypes="float16", layouts=["NN"])
     assert compiled
     assert not any("_wgmma_" in symbol for symbol in compiled)

@@ -729,7 +729,7 @@ def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "cupy", fake)
     monkeypatch.setattr(module, "matmul", matmul)
     monkeypatch.setattr(module, "compiled", compiled)
-    monkeypatch.setattr(module, "device_model", lambda: H100)
+    monkeypatch.setattr(module, "device_model", lambda decomposes=True: H100)
     monkeypatch.setattr(module, "_device_clock", lambda device: timing.HostClock(lambda: None))
     return module
 

@@ -14,7 +14,7 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import pretend
-from tiledmm import api, launch
+from tiledmm import api, devices, launch
 from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.operands import describe, resolve
@@ -41,7 +41,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return np.array([pointer, *[0] * 15], np.uint64).view("V128")
 
     monkeypatch.setattr(launch, "raw_kernel", raw_kernel)
-    monkeypatch.setattr(launch, "device_model", lambda splits=True: H100)
+    monkeypatch.setattr(launch, "device_model", lambda decomposes=True: H100)
     monkeypatch.setattr(launch, "current_device", lambda: 0)
     monkeypatch.setattr(
         launch, "_by_value", lambda array: array if array.size > 1 or array.dtype.kind == "V" else array[0]
@@ -156,8 +156,7 @@ def test_arrays_lie_on_the_current_device_unless_they_are_empty(
     monkeypatch: pytest.MonkeyPatch, elsewhere: int, device: int, sizes: tuple[int, int, int]
 ) -> None:
     pretend(monkeypatch.setattr)
-    monkeypatch.setattr(launch, "current_device", lambda: 3)
-    monkeypatch.setattr(api, "_current_device", lambda: 3)
+    monkeypatch.setattr(devices, "current_device", lambda: 3)
     m, n, k = sizes
     arrays = []
     for i, x in enumerate(np.ones(shape, "f4") for shape in ((m, k), (k, n), (m, n))):

@@ -29,6 +29,7 @@ from tests.strategies import (
     plain,
     small_integers,
 )
+from tiledmm import api
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     AlignmentError,
@@ -135,15 +136,12 @@ class _ReferencePlan:
 @pytest.fixture(scope="module", autouse=True)
 def launch_on_numpy() -> Iterator[None]:
     """Gives ``tiledmm.matmul`` a launch on NumPy arrays: the whole way of a call, without a GPU."""
-    launch = SimpleNamespace(
-        Plan=_ReferencePlan,
-        check_array=lambda x, name: None,
-        current_device=lambda: 0,
-        device_model=lambda splits=True: H100,
-        cupy=np,
-    )
+    launch = SimpleNamespace(Plan=_ReferencePlan, cupy=np)
+    devices = SimpleNamespace(ndarray=(), check_array=lambda x, name: None, device_model=lambda decomposes=True: H100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "tiledmm.launch", launch)
+        patch.setitem(sys.modules, "tiledmm.devices", devices)
+        patch.setattr(api, "_devices", devices)
         yield
 
 

@@ -20,7 +20,7 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import HostPlan, numbers, of_host, on_host, pretend
-from tiledmm import api, launch
+from tiledmm import api, devices
 from tiledmm.errors import ConfigError, TiledmmError, UnknownVariantError
 from tiledmm.replacement import names, products
 from tiledmm.replacement.products import Products
@@ -44,7 +44,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return function
 
     pretend(monkeypatch.setattr)
-    monkeypatch.setattr(launch, "cupy_matmul", cupys("matmul", np.matmul))
+    monkeypatch.setattr(devices, "cupy_matmul", cupys("matmul", np.matmul))
     monkeypatch.setattr(cupy.ndarray, "__matmul__", cupys("@", np.matmul))
     monkeypatch.setattr(cupy.ndarray, "dot", cupys("dot", lambda a, b, out=None: np.dot(a, b)))
     for name in ("inner", "tensordot", "vdot"):
@@ -346,7 +346,7 @@ def test_stand_ins_say_what_they_stand_for() -> None:
     matmul, doc = cupy.matmul, cupy.ndarray.dot.__doc__
     with tiledmm.replacing():
         assert (cupy.matmul.__name__, cupy.matmul.__doc__) == ("matmul", matmul.__doc__)
-        assert cupy.matmul.__wrapped__ is launch.cupy_matmul
+        assert cupy.matmul.__wrapped__ is devices.cupy_matmul
         assert (cupy.ndarray.dot.__name__, cupy.ndarray.dot.__doc__) == ("dot", doc)
 
 

@@ -261,7 +261,8 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
         return SimpleNamespace(local_bytes=8 if spec.variant.name == "thin" else 0)
 
     for name, module in (
-        ("launch", SimpleNamespace(device_model=lambda: MADE_UP, Plan=Plan)),
+        ("devices", SimpleNamespace(device_model=lambda decomposes=True: MADE_UP)),
+        ("launch", SimpleNamespace(Plan=Plan)),
         ("compile.compilation", SimpleNamespace(compiled=compiled)),
         ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),
     ):

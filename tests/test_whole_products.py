@@ -30,7 +30,7 @@ from tests.strategies import (
     small_integers,
     tight,
 )
-from tiledmm import launch
+from tiledmm import devices
 from tiledmm.elements import ELEMENTS, SCHEMES, element
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError
 from tiledmm.problem.operands import describe, resolve
@@ -470,7 +470,7 @@ def test_more_tiles_than_one_launch_numbers_are_several_launches(
 
 def test_cublas_gets_the_keywords_that_were_given(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[dict[str, Any]] = []
-    monkeypatch.setattr(launch, "cupy_matmul", lambda x1, x2, **keywords: got.append(keywords))
+    monkeypatch.setattr(devices, "cupy_matmul", lambda x1, x2, **keywords: got.append(keywords))
     x = h100.array(np.zeros((3, 3), "f4"))
     tiledmm.matmul(x, x, variant="cublas", casting="unsafe", dtype="f8")
     tiledmm.matmul(x, x, variant="cublas", out=x)

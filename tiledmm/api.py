@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from tiledmm.device import device_module
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import ConfigError
-from tiledmm.problem.operands import Product, begin_together, describe, resolve
+from tiledmm.lazy import device_module
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
+from tiledmm.problem.operands import begin_together, describe
 from tiledmm.registry.config import ConfigOverrides
-from tiledmm.registry.variants import VARIANTS, find_variant
+from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.explanation import Explanation, explanation
+from tiledmm.selection.front_end import Call, choose, resolve_call
 from tiledmm.selection.model import H100, H100_IEEE
-from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select, with_precision
+from tiledmm.selection.select import AUTO, may_decompose
 from tiledmm.selection.tuned import table_of
 
-if TYPE_CHECKING:
-    pass
-
-#: Plans that are kept. The oldest goes first when there are more.
+#: Most plans that are kept; the oldest goes first.
 MAX_PLANS = 4096
 
 _plans: dict[Any, Any] = {}
@@ -87,61 +87,49 @@ def matmul(
         >>> c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)
     """
     if isinstance(out, tuple):
-        out = _only_entry(out)
-    plan = plan_of(
-        x1, x2, out, casting, order, dtype, axes, axis, keepdims, signature, variant, tile, config, precision
-    )  # fmt: skip
-    return plan.run(x1, x2, out)
+        out = only_entry(out)
+    ufunc = casting, order, dtype, axes, axis, keepdims, signature
+    return plan_of(x1, x2, out, ufunc, (variant, tile, config, precision)).run(x1, x2, out)
 
 
-def plan_of(
-    x1: Any,
-    x2: Any,
-    out: Any = None,
-    casting: str = "same_kind",
-    order: str = "K",
-    dtype: Any = None,
-    axes: Any = None,
-    axis: Any = None,
-    keepdims: Any = False,
-    signature: Any = None,
-    variant: str = AUTO,
-    tile: int | None = None,
-    config: ConfigOverrides | None = None,
-    precision: str = "float32",
-) -> Any:
-    """What ``matmul`` runs for a call: made when it is first needed, then kept. ``out`` is no tuple here.
+def plan_of(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
+    """The plan of a call, made when it is first needed, then kept.
+
+    Args:
+        x1, x2, out: CuPy arrays; ``out`` may be None.
+        ufunc: The fields of ``UfuncKeywords``, in order.
+        kernel: The fields of ``KernelKeywords``, in order.
 
     Raises:
         As ``matmul``.
     """
+    devices = _devices or _find_devices()
+    array = devices.ndarray
+    if not (isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))):
+        return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel))  # raises, as a rule
+    variant, tile, config, precision = kernel
+    casting, order, dtype, axes, axis, keepdims, signature = ufunc
     try:
         key = (
             type(x1), x1.shape, x1.strides, x1.dtype, x1.data.device_id,
             type(x2), x2.shape, x2.strides, x2.dtype, x2.data.device_id,
             None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
             casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
-            variant, tile, None if config is None else tuple(sorted(config.items())), precision, _current_device(),
+            variant, tile, None if config is None else _frozen(config), precision, devices.current_device(),
             x1.data.ptr == x2.data.ptr,
         )  # fmt: skip
         plan = _plans.get(key)
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-    ):  # no CuPy array (NumPy's .data may refuse), or an unhashable keyword
+    except TypeError:  # a keyword that cannot be hashed: making the plan tells what is wrong with it
         key, plan = None, None
     if plan is None:
-        keywords = {
-            "casting": casting, "order": order, "dtype": dtype, "axes": axes,
-            "axis": axis, "keepdims": keepdims, "signature": signature,
-        }  # fmt: skip
-        plan = _make_plan(
-            x1, x2, out, keywords, {"variant": variant, "tile": tile, "config": config, "precision": precision}
-        )
+        plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel))
         if key is not None:
             _keep(key, plan)
     return plan
+
+
+def _frozen(config: Any) -> Any:
+    return frozenset(config.items()) if isinstance(config, Mapping) else config
 
 
 def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", **keywords: Any) -> Explanation:
@@ -163,22 +151,15 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
         tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 10.4 us expected on H100 SXM 80 GB
         ...
     """
-    splits = may_decompose(precision)
+    decomposes = may_decompose(precision)
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
-    first, second, third = describe(x1), describe(x2), None if out is None else describe(out)
-    product = resolve(first, second, third, same_memory=begin_together(x1, x2), **keywords)
-    left, right = product.convert
-    if product.convert != (None, None):
-        first, second = (
-            (first if left is None else first.as_type(left)),
-            (second if right is None else second.as_type(right)),
-        )
-        product = resolve(first, second, third, **keywords)
-    product = with_precision(product, precision)
+    ufunc = UfuncKeywords.of("explain", keywords)
+    arrays = describe(x1), describe(x2), None if out is None else describe(out)
+    product = resolve_call(*arrays, ufunc, precision, begin_together(x1, x2)).multiplied
     if not type(x1).__module__.startswith("cupy"):
-        return explanation(product, H100 if splits else H100_IEEE, {})
-    model = device_module("launch").device_model(splits)
+        return explanation(product, H100 if decomposes else H100_IEEE, {})
+    model = device_module("devices").device_model(decomposes)
     return explanation(product, model, table_of(model.gpu.name))
 
 
@@ -196,73 +177,54 @@ def variants() -> tuple[str, ...]:
 class _Baseline:
     """``cupy.matmul`` itself, for ``variant="cublas"``."""
 
-    def __init__(self, keywords: dict[str, Any]) -> None:
-        self.keywords = {name: value for name, value in keywords.items() if value is not _DEFAULTS[name]}
+    def __init__(self, ufunc: UfuncKeywords) -> None:
+        self.keywords = ufunc.given()
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
-        return device_module("launch").cupy_matmul(x1, x2, out=out, **self.keywords)
+        return device_module("devices").cupy_matmul(x1, x2, out=out, **self.keywords)
 
 
-class _Detour:
-    """A product with a conversion that CuPy does in a pass of its own: those that are not same-kind."""
+class _Converted:
+    """A product with conversions that no kernel does: CuPy does them, before and after it.
 
-    def __init__(self, product: Product, keywords: dict[str, Any], kernel: dict[str, Any]) -> None:
-        self.product = product
-        self.keywords = keywords | kernel
-        self._plan: Any = None
+    Attributes:
+        choice: The kernels that multiply the converted arrays.
+    """
 
-    @property
-    def choice(self) -> Choice:
-        """What multiplies. Known once it has run."""
-        choice: Choice = self._plan.choice
-        return choice
+    def __init__(self, call: Call, choice: Choice, ufunc: UfuncKeywords, kernel: KernelKeywords) -> None:
+        self.product, self.dtype, self.choice = call.product, call.product.compute.dtype, choice
+        self.ufunc, self.kernel = ufunc, kernel
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         left, right = self.product.convert
         x1 = x1 if left is None else x1.astype(left)
         x2 = x2 if right is None else x2.astype(right)
         cupy = device_module("launch").cupy
-        aside = self.product.via_temporary
-        target = cupy.empty(out.shape, self.product.compute.dtype) if aside else out
-        plan = self._plan = plan_of(x1, x2, target, **self.keywords)
-        result = plan.run(x1, x2, target)
-        if not aside:
+        target = cupy.empty(out.shape, self.dtype) if self.product.via_temporary else out
+        result = plan_of(x1, x2, target, self.ufunc, self.kernel).run(x1, x2, target)
+        if not self.product.via_temporary:
             return result
-        cupy.copyto(out, result, casting=self.keywords["casting"])
+        cupy.copyto(out, result, casting=self.ufunc.casting)
         return out
 
 
-_DEFAULTS = {
-    "casting": "same_kind", "order": "K", "dtype": None, "axes": None, "axis": None,
-    "keepdims": False, "signature": None,
-}  # fmt: skip
-
-
-def _make_plan(x1: Any, x2: Any, out: Any, keywords: dict[str, Any], kernel: dict[str, Any]) -> Any:
-    splits = may_decompose(kernel["precision"])
-    if kernel["variant"] == "cublas":
-        find_variant("cublas").config(kernel["tile"], ELEMENTS["float32"])
-        if kernel["config"] is not None:
-            raise ConfigError("variant 'cublas' has no numbers to choose; leave config= out")
-        return _Baseline(keywords)
-    launch = device_module("launch")
-    launch.check_array(x1, "x1")
-    launch.check_array(x2, "x2")
+def _make_plan(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords) -> Any:
+    may_decompose(kernel.precision)
+    row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
+    if row is not None and row.is_baseline:
+        row.config(kernel.tile, ELEMENTS["float32"])
+        if kernel.config is not None:
+            raise ConfigError(f"variant {row.name!r} has no config; leave config= out")
+        return _Baseline(ufunc)
+    devices = device_module("devices")
+    devices.check_array(x1, "x1")
+    devices.check_array(x2, "x2")
     if out is not None:
-        launch.check_array(out, "out")
-    same = begin_together(x1, x2)
-    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), same_memory=same, **keywords)
-    if product.via_temporary or product.convert != (None, None):
-        return _Detour(product, keywords, kernel)
-    model = launch.device_model(splits)
-    table = table_of(model.gpu.name) if kernel["variant"] == AUTO else None
-    return launch.Plan(select(**kernel_of(product, **kernel, model=model), table=table, model=model))
-
-
-def _only_entry(out: tuple[Any, ...]) -> Any:
-    if len(out) != 1:
-        raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")
-    return out[0]
+        devices.check_array(out, "out")
+    described = None if out is None else describe(out)
+    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
+    choice = choose(call, kernel, devices.device_model)
+    return _Converted(call, choice, ufunc, kernel) if call.converts else device_module("launch").Plan(choice)
 
 
 def _keep(key: Any, plan: Any) -> None:
@@ -272,8 +234,11 @@ def _keep(key: Any, plan: Any) -> None:
         _plans[key] = plan
 
 
-def _current_device() -> int:
-    """The device that launches go to. Replaces itself by CuPy's own function once there is a CuPy array."""
-    global _current_device
-    _current_device = device_module("launch").current_device
-    return _current_device()
+_devices: Any = None
+
+
+def _find_devices() -> Any:
+    """The module that asks CuPy, imported at the first call."""
+    global _devices
+    _devices = device_module("devices")
+    return _devices

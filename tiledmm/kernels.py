@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.codegen import rendering as codegen
-from tiledmm.device import device_module
 from tiledmm.elements import compute_element
+from tiledmm.lazy import device_module
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import schedule as passes
 from tiledmm.selection.candidates import AUTO_KERNELS
@@ -138,6 +138,6 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
     """What ``auto`` chooses from for a type, on the current device."""
-    model: Model = device_module("launch").device_model()
+    model: Model = device_module("devices").device_model()
     names = {each.name for each in model.kernels_for(compute_element("float32" if dtype is None else dtype))}
     return [(name, tile) for name, tile in AUTO_KERNELS if (name, tile) in names and (tiles is None or tile in tiles)]

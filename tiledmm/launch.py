@@ -7,25 +7,20 @@ from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
-from cupy.linalg import _product
 
 from tiledmm.compile.compilation import raw_kernel
-from tiledmm.errors import AlignmentError, OperandTypeError
-from tiledmm.hardware.architectures import Gpu
+from tiledmm.devices import current_device, device_model
+from tiledmm.errors import AlignmentError
 from tiledmm.schedule.launches import Launch
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT, schedule
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.model import Model, candidates
-
-#: CuPy's own product, also where the name ``cupy.matmul`` has been given to ours.
-cupy_matmul = _product.matmul
-
-#: Device that launches go to.
-current_device = cupy.cuda.runtime.getDevice
 
 # Bytes: arrays in scratch memory begin at multiples of this.
 _ALIGNMENT = 512
+
+# Addresses for which a plan keeps its kernels' arguments.
+_KEPT_ARGUMENTS = 64
 
 # Indices of what a launch's pointers may point into.
 _X1, _X2, _OUT, _SCRATCH = range(4)
@@ -94,7 +89,7 @@ class Plan:
     """One product on one device, ready to run on any arrays of the same description."""
 
     __slots__ = (
-        "_aligned", "_is_empty", "_packing", "_spans",
+        "_aligned", "_arguments", "_is_empty", "_packing", "_spans",
         "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
     )  # fmt: skip
 
@@ -109,6 +104,7 @@ class Plan:
         self._spans = [(span.start, span.stop) for span in product.spans]
         self._aligned = [0, 0]  # bits of x1's and x2's address that are 0 where TMA can read them in place
         self._packing: Plan | None = None
+        self._arguments: dict[_Addresses, list[tuple[Any, ...]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         for part in choice.parts:
@@ -202,8 +198,17 @@ class Plan:
         for begin, size in self.scans:
             stream = cupy.cuda.get_current_stream()
             cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, SCAN_INIT, size, stream.ptr)
-        for each, arguments in zip(self.launches, _arguments(self, addresses), strict=True):
+        for each, arguments in zip(self.launches, self._arguments_at(addresses), strict=True):
             each.function(each.grid, each.block, arguments, each.shared)
+
+    def _arguments_at(self, addresses: _Addresses) -> list[tuple[Any, ...]]:
+        """The arguments of each kernel, kept: CuPy's pool mostly returns the same addresses."""
+        arguments = self._arguments.get(addresses)
+        if arguments is None:
+            if len(self._arguments) >= _KEPT_ARGUMENTS:
+                self._arguments.clear()
+            arguments = self._arguments[addresses] = [each.arguments(addresses) for each in self.launches]
+        return arguments
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
         """Whether ``out`` may share memory with an operand, by the range of addresses that each spans."""
@@ -224,35 +229,3 @@ class Plan:
                     f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
                     "a GPU cannot read it in place: copy it first (x.copy())"
                 )
-
-
-@functools.lru_cache(maxsize=4096)
-def _arguments(plan: Plan, addresses: _Addresses) -> list[tuple[Any, ...]]:
-    """The arguments of each kernel of a plan, kept: CuPy's pool mostly returns the same addresses."""
-    return [each.arguments(addresses) for each in plan.launches]
-
-
-def device_model(splits: bool = True) -> Model:
-    """The current device's model, with or without variants that decompose operands."""
-    return _model_of(current_device(), splits)
-
-
-@functools.lru_cache
-def _model_of(device: int, splits: bool) -> Model:
-    gpu = Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device))
-    return Model(gpu, candidates(splits))
-
-
-def check_array(x: Any, name: str) -> None:
-    """Raises OperandTypeError unless ``x`` is a CuPy array on the current device."""
-    if isinstance(x, cupy.ndarray):
-        device = current_device()
-        if x.data.device_id != device and x.size:
-            raise OperandTypeError(
-                f"{name} is on device {x.data.device_id} and the current device is {device}; "
-                f"use 'with cupy.cuda.Device({x.data.device_id}):', or copy it"
-            )
-        return
-    kind = f"{type(x).__module__}.{type(x).__qualname__}"
-    advice = "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
-    raise OperandTypeError(f"{name} must be a cupy.ndarray, not {kind}; {advice}")

@@ -11,7 +11,7 @@ import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
 from tiledmm import api
-from tiledmm.launch import device_model
+from tiledmm.devices import device_model
 from tiledmm.selection import tuned
 
 

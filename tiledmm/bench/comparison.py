@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,15 +20,17 @@ from tiledmm.bench.peers import calls as peer_calls
 from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.compile.compilation import Kernel, compiled, raw_kernel
+from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.launch import Plan, device_model
-from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.launch import Plan
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import describe
 from tiledmm.registry.variants import find_variant
 from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.select import AUTO, precision_of, select
-from tiledmm.selection.tuned import table_of
+from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.select import AUTO, precision_of
 
 # Products so small that more copies of their operands would be needed are over before memory matters.
 _MAX_SETS = 64
@@ -234,7 +236,7 @@ def _described(rung: Rung, operands: Operands, kind: Element, size: Size) -> tup
     """A rung's row with what its compiled kernel says of itself, or with why there is none; and its ceiling."""
     row = Row(rung.variant, rung.tile)
     try:
-        choice = _choice(rung.variant, rung.tile, resolve(*map(describe, operands)).computed_in(kind))
+        choice = _choice(rung.variant, rung.tile, operands, precision_of(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
@@ -249,10 +251,12 @@ def _described(rung: Rung, operands: Operands, kind: Element, size: Size) -> tup
     return described, _ceiling(choice.specialization, size)
 
 
-def _choice(variant: str, tile: int | None, product: Product) -> Choice:
-    """What computes a product on the current device."""
-    model = device_model()
-    return select(variant, tile, product, None, table_of(model.gpu.name), model)
+def _choice(variant: str, tile: int | None, operands: Sequence[Any], precision: str) -> Choice:
+    """What multiplies arrays on the current device, into the last of three."""
+    kernel = KernelKeywords(variant, tile, None, precision)
+    described = [describe(x) for x in operands]
+    out = described[2] if len(described) > 2 else None
+    return choose(resolve_call(described[0], described[1], out, UfuncKeywords(), precision), kernel, device_model)
 
 
 def _remark(rung: Rung, kernel: Kernel, choice: Choice) -> str:
@@ -327,8 +331,7 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
         seconds: About how long to time each.
     """
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
-    product = resolve(describe(a), describe(b))
-    choice = _choice(AUTO, None, product)
+    choice = _choice(AUTO, None, (a, b), precision_of(compute_element(dtype)))
     raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
     (prepared,) = Plan(choice).launches
 

@@ -41,6 +41,16 @@ class Array:
             step *= self.shape[axis]
         return Array(self.shape, tuple(strides), kind)
 
+    @classmethod
+    def allocated(cls, shape: tuple[int, ...], dtype: np.dtype[Any], order: str = "C") -> Array:
+        """The description of a new array."""
+        strides = []
+        step = dtype.itemsize
+        for size in shape if order == "F" else shape[::-1]:
+            strides.append(step)
+            step *= max(size, 1)
+        return cls(shape, tuple(strides if order == "F" else strides[::-1]), dtype)
+
 
 def describe(array: Any) -> Array:
     """The description of any array that has ``shape``, ``strides`` and ``dtype``."""
@@ -150,7 +160,7 @@ def resolve(
         shape, out_axes = _result_axes(loop, core, entries[2])
         order = _memory_order(order, x1, x2)
         via_temporary = False
-        target = _Operand(_allocated(shape, result_type, order), out_axes, 2, len(core))
+        target = _Operand(Array.allocated(shape, result_type, order), out_axes, 2, len(core))
     else:
         check_cast(compute_type, out.dtype, casting, "the result", to="out")
         target = _Operand(out, entries[2], 2, len(core))
@@ -323,13 +333,3 @@ def sorted_axes(x: Array, order: str) -> Sequence[tuple[int, int]]:
     """(size, stride) of each axis, fastest first, for memory order ``"C"`` or ``"F"``."""
     pairs = list(zip(x.shape, x.strides, strict=True))
     return pairs if order == "F" else pairs[::-1]
-
-
-def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Array:
-    """The description of a new array."""
-    strides = []
-    step = dtype.itemsize
-    for size in shape if order == "F" else shape[::-1]:
-        strides.append(step)
-        step *= max(size, 1)
-    return Array(shape, tuple(strides if order == "F" else strides[::-1]), dtype)

@@ -17,12 +17,14 @@ from tiledmm.codegen.rendering import Specialization, render
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
-from tiledmm.problem.operands import Array, resolve
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import Array
 from tiledmm.profile import ncu
 from tiledmm.profile.records import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.profile.target import CUBLAS, arguments
 from tiledmm.schedule.schedule import schedule
-from tiledmm.selection.select import kernel_of, precision_of, select
+from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.select import precision_of
 
 #: How launches are picked, and that ncu leaves clocks as they are: at its own, memory would seem faster than it is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
@@ -90,15 +92,13 @@ def launched(rung: Rung, size: Size, dtype: str, layout: str) -> list[Specializa
     if rung.variant == CUBLAS:
         return []
     from tiledmm.compile.compilation import raw_kernel
-    from tiledmm.launch import device_model
-    from tiledmm.selection.tuned import table_of
+    from tiledmm.devices import device_model
 
     kind = compute_element(dtype)
     shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)
     a, b, c = (_laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
-    model = device_model()
-    wanted = kernel_of(resolve(a, b, c), rung.variant, rung.tile, None, precision_of(kind), model)
-    choice = select(**wanted, table=table_of(model.gpu.name), model=model)
+    kernel = KernelKeywords(rung.variant, rung.tile, None, precision_of(kind))
+    choice = choose(resolve_call(a, b, c, UfuncKeywords(), kernel.precision), kernel, device_model)
     found = [
         launch.specialization
         for part in choice.parts

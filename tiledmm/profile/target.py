@@ -33,8 +33,8 @@ def main(words: Sequence[str]) -> None:
 
     from tiledmm import matmul
     from tiledmm.bench.comparison import cupy_takes, operand_sets
+    from tiledmm.devices import cupy_matmul
     from tiledmm.elements import compute_element
-    from tiledmm.launch import cupy_matmul
     from tiledmm.selection.select import precision_of
 
     size, dtype, layout, *names = words

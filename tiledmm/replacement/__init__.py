@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from tiledmm.codegen.rendering import specialize
-from tiledmm.problem.operands import Array, resolve
+from tiledmm.elements import ELEMENTS
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import Array
+from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
-from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select
+from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.model import H100
+from tiledmm.selection.select import AUTO, may_decompose
 
 __all__ = ["Products", "replacing"]
 
@@ -65,8 +69,9 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
             products, so that a mistake is not met again and again, as a reason to leave products to CuPy.
     """
     may_decompose(precision)
-    kernel: dict[str, Any] = {"variant": variant, "tile": tile, "config": config, "precision": precision}
-    dtype = specialize("naive" if variant in (AUTO, "cublas") else variant).compute.stored.dtype
-    one = Array((1, 1), (dtype.itemsize,) * 2, dtype)
-    select(**kernel_of(resolve(one, one), **kernel))
-    return Replacement(**kernel)
+    kernel = KernelKeywords(variant, tile, config, precision)
+    row = None if variant == AUTO else find_variant(variant)
+    dtype = "float32" if row is None or row.is_baseline else specialize(row).compute.stored.dtype_name
+    one = Array.allocated((1, 1), ELEMENTS[dtype].dtype)
+    choose(resolve_call(one, one, None, UfuncKeywords(), precision), kernel, lambda decomposes: H100, tuned=False)
+    return Replacement(kernel)

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from tiledmm.api import plan_of
-from tiledmm.device import device_module
 from tiledmm.errors import TiledmmError
+from tiledmm.lazy import device_module
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.products import Products
+from tiledmm.selection.select import AUTO
 
 # What cupy.matmul knows besides its operands.
 _KEYWORDS = {"out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature"}
@@ -31,11 +34,12 @@ class Replacement:
     """Takes products in CuPy's place, as long as it is in force.
 
     Args:
-        **kernel: ``variant``, ``tile``, ``config`` and ``precision``, as ``tiledmm.matmul`` has them.
+        kernel: ``variant``, ``tile``, ``config`` and ``precision``, as ``tiledmm.matmul`` has them.
     """
 
-    def __init__(self, **kernel: Any) -> None:
+    def __init__(self, kernel: KernelKeywords) -> None:
         self.kernel = kernel
+        self.is_baseline = kernel.variant != AUTO and find_variant(kernel.variant).is_baseline
         self.products = Products()
 
     def multiply(self, own: Callable[..., Any], x1: Any, x2: Any, **keywords: Any) -> Any:
@@ -49,8 +53,10 @@ class Replacement:
         reason = self._reason(x1, x2, keywords.get("out"))
         if not reason:
             try:
-                plan = plan_of(x1, x2, **keywords, **self.kernel)
-                result = plan.run(x1, x2, keywords.get("out"))
+                out = keywords.get("out")
+                ufunc = UfuncKeywords(**{name: value for name, value in keywords.items() if name != "out"})
+                plan = plan_of(x1, x2, out, ufunc, self.kernel)
+                result = plan.run(x1, x2, out)
             except (TiledmmError, MemoryError) as error:  # before a launch: nothing is written yet, or will be again
                 reason = str(error).partition("\n")[0] or type(error).__name__
             else:
@@ -62,8 +68,8 @@ class Replacement:
 
     def _reason(self, *arrays: Any) -> str:
         """Why a product of arrays is not even tried."""
-        if self.kernel["variant"] == "cublas":
-            return "variant 'cublas' was asked for"
+        if self.is_baseline:
+            return f"variant {self.kernel.variant!r} was asked for"
         array = _array_class()
         for x in arrays:
             if x is not None and type(x) is not array and isinstance(x, array):
@@ -73,7 +79,7 @@ class Replacement:
 
 @functools.cache
 def _array_class() -> Any:
-    return device_module("launch").cupy.ndarray
+    return device_module("devices").ndarray
 
 
 # In force, the last one takes what comes. One object, replaced as a whole: a thread that reads it needs no lock.
@@ -119,9 +125,9 @@ def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
 
 def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Module or class, name there, and what is to stand there."""
-    launch = device_module("launch")
-    cupy = launch.cupy
-    ndarray, own_matmul = cupy.ndarray, launch.cupy_matmul
+    devices = device_module("devices")
+    cupy = devices.cupy
+    ndarray, own_matmul = cupy.ndarray, devices.cupy_matmul
     own_operator, own_dot = ndarray.__matmul__, ndarray.dot
 
     @functools.wraps(own_matmul)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
@@ -54,19 +55,13 @@ def matmul(
     /,
     out: Any = None,
     *,
-    casting: str = "same_kind",
-    order: str = "K",
-    dtype: Any = None,
-    axes: Any = None,
-    axis: Any = None,
-    keepdims: Any = False,
-    signature: Any = None,
     variant: str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: str = "float32",
     checks: bool = True,
     target: str = "sm_90",
+    **keywords: Any,
 ) -> np.ndarray[Any, Any]:
     """Matrix product of two NumPy arrays by a kernel of this package, run on the CPU.
 
@@ -74,11 +69,12 @@ def matmul(
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result.
-        casting, order, dtype, axes, axis, keepdims, signature, variant, tile, config, precision: As for
-            ``tiledmm.matmul``.
+        variant, tile, config, precision: As for ``tiledmm.matmul``.
         checks: Whether every access is checked. Without, a kernel runs several times as fast, and one that is wrong
             can end the process.
-        target: The GPU to be, such as ``"sm_75"``, which has no cp.async.
+        target: The target architecture, such as ``"sm_75"``, which has no cp.async.
+        **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
+            ``tiledmm.matmul``.
 
     Returns:
         ``out``, or a new array.
@@ -89,15 +85,9 @@ def matmul(
         MissingDependencyError: If there is no C++ compiler.
         TiledmmError: As ``tiledmm.matmul`` does, for the same mistakes.
     """
-    keywords = {
-        "casting": casting, "order": order, "dtype": dtype, "axes": axes, "axis": axis, "keepdims": keepdims,
-        "signature": signature,
-    }  # fmt: skip
+    ufunc = UfuncKeywords.of("matmul", keywords)
     settings = Settings(checks=checks, counts=False, target=target)
-    done = simulate(
-        x1, x2, out, keywords, variant=variant, tile=tile, source=None, settings=settings, config=config,
-        precision=precision,
-    )  # fmt: skip
+    done = simulate(x1, x2, _array(out), ufunc, KernelKeywords(variant, tile, config, precision), settings)
     done.report.check()
     return done.result
 
@@ -153,8 +143,10 @@ def run(
         progress=progress,
     )  # fmt: skip
     path = None if source is None else Path(source)
-    done = simulate(
-        x1, x2, out, keywords, variant=variant, tile=tile, source=path, settings=settings, config=config,
-        precision=precision,
-    )  # fmt: skip
+    kernel = KernelKeywords(variant, tile, config, precision)
+    done = simulate(x1, x2, _array(out), UfuncKeywords.of("run", keywords), kernel, settings, path)
     return done.result, done.report
+
+
+def _array(out: Any) -> Any:
+    return only_entry(out) if isinstance(out, tuple) else out

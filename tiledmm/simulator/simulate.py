@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.problem.operands import begin_together, describe, resolve
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import begin_together, describe
 from tiledmm.problem.strides import Span
-from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule import launches as geometry
-from tiledmm.schedule import schedule as passes
+from tiledmm.schedule.launches import Scratch
+from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import Model, candidates
-from tiledmm.selection.select import kernel_of, may_decompose, select
 from tiledmm.simulator import machine
 from tiledmm.simulator.findings import NOT_WRITTEN
 from tiledmm.simulator.kernel import Event, Kernel, Settings
@@ -40,59 +40,42 @@ def simulate(
     x1: Any,
     x2: Any,
     out: Any,
-    keywords: dict[str, Any],
-    *,
-    variant: str,
-    tile: int | None,
-    source: Path | None,
+    ufunc: UfuncKeywords,
+    kernel: KernelKeywords,
     settings: Settings,
-    config: ConfigOverrides | None = None,
-    precision: str = "float32",
+    source: Path | None = None,
 ) -> Simulation:
     """Computes a product on the CPU.
 
     Args:
         x1, x2, out: NumPy arrays; ``out`` may be None.
-        keywords: ``matmul``'s: casting, order, dtype, axes, axis, keepdims, signature.
-        variant, tile, config, precision: The kernel, as ``matmul`` takes it.
-        source: A file with CUDA C to run in place of the kernel's own.
+        ufunc, kernel: The keywords of ``matmul``.
         settings: How to run it.
+        source: A file with CUDA C to run in place of the kernel's own.
     """
-    if isinstance(out, tuple):
-        if len(out) != 1:
-            raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")
-        (out,) = out
     for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
         if not isinstance(x, np.ndarray):
             kind = f"{type(x).__module__}.{type(x).__qualname__}"
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
     if out is not None and not out.flags.writeable:
         raise OperandTypeError("out is read-only")
-    same = begin_together(x1, x2)
-    product = resolve(describe(x1), describe(x2), None if out is None else describe(out), same_memory=same, **keywords)
-    left, right = product.convert
-    if product.convert != (None, None) or product.via_temporary:
-        # Conversions that no kernel does, in passes of their own.
-        x1 = x1 if left is None else x1.astype(left)
-        x2 = x2 if right is None else x2.astype(right)
-        target = np.empty(out.shape, product.compute.dtype) if product.via_temporary else out
-        done = simulate(
-            x1, x2, target, keywords, variant=variant, tile=tile, source=source, settings=settings, config=config,
-            precision=precision,
-        )  # fmt: skip
-        if not product.via_temporary:
-            return done
-        np.copyto(out, done.result, casting=keywords.get("casting", "same_kind"))
-        return replace(done, result=out)
-    model = _model(may_decompose(precision))
-    choice = select(**kernel_of(product, variant, tile, config, precision, model), model=model)
-    return _Run(choice, source, settings).on(x1, x2, out)
+    described = None if out is None else describe(out)
+    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
+    run = _Run(choose(call, kernel, _model, tuned=False), source, settings)
+    left, right = call.product.convert
+    x1 = x1 if left is None else x1.astype(left)
+    x2 = x2 if right is None else x2.astype(right)
+    if not call.product.via_temporary:
+        return run.on(x1, x2, out)
+    done = run.on(x1, x2, np.empty(out.shape, call.product.compute.dtype))
+    np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
+    return replace(done, result=out)
 
 
 @functools.lru_cache
-def _model(splits: bool) -> Model:
+def _model(decomposes: bool) -> Model:
     """What ``auto`` takes here: of an H100's kernels, those that can be simulated."""
-    return Model(candidates=[each for each in candidates(splits) if find_variant(each.variant).simulated])
+    return Model(candidates=[each for each in candidates(decomposes) if find_variant(each.variant).simulated])
 
 
 class _Run:
@@ -105,11 +88,11 @@ class _Run:
     def __init__(self, choice: Choice, source: Path | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
         self.kernels: list[Kernel] = []
-        self.scratch: list[geometry.Scratch] = []
+        self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
             if not part.specialization.variant.simulated:
                 raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
-            planned = passes.schedule(part.specialization, part.product.problem)
+            planned = schedule(part.specialization, part.product.problem)
             # Names as the first part has them.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
@@ -119,7 +102,7 @@ class _Run:
                 if multiplying:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
-                found = names.get(passes.SCAN, "")
+                found = names.get(SCAN, "")
                 self.kernels.append(Kernel(named, source if multiplying else None, settings, found))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
@@ -179,10 +162,10 @@ class _Run:
         for kernel in self.kernels:
             for array in placed:
                 if kernel.launch.scan and array.name == kernel.found:
-                    array.memory[:] = passes.SCAN_INIT
+                    array.memory[:] = SCAN_INIT
                     array.begin_anew()
                     for begin in kernel.launch.scan:  # which all blocks look at, and write, as they come
-                        array.cells[begin : begin + passes.SCAN_HEAD] = machine.ANYBODYS
+                        array.cells[begin : begin + SCAN_HEAD] = machine.ANYBODYS
 
     def _report(self, outcomes: list[list[machine.Outcome]], placed: list[Placed]) -> Report:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem

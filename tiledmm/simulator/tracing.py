@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import precision_of
 from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.requests import WARP, Request, requests
@@ -96,17 +97,9 @@ def trace(
     spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
     m, n, k = sizes or _one_block(spec)
     a, b = (np.stack([each] * products) if products > 1 else each for each in _operands(spec, m, n, k))
-    done = simulate(
-        a,
-        b,
-        None,
-        {},
-        variant=variant,
-        tile=tile,
-        precision=precision_of(spec.compute),
-        source=None,
-        settings=Settings(counts=False, target=target, traced_block=block, traced_arithmetic=arithmetic, workers=1),
-    )
+    settings = Settings(counts=False, target=target, traced_block=block, traced_arithmetic=arithmetic, workers=1)
+    kernel = KernelKeywords(variant, tile, None, precision_of(spec.compute))
+    done = simulate(a, b, None, UfuncKeywords(), kernel, settings)
     report = done.report
     report.check()
     return Trace(report.symbol, (m, n, k), report.grid, report.block, block, report.text, done.events, done.barriers)

@@ -10,9 +10,9 @@ from typing import Any
 
 from tiledmm import api
 from tiledmm.bench.records import Size
-from tiledmm.device import device_module
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.lazy import device_module
 from tiledmm.problem.operands import Product, describe, resolve
 from tiledmm.registry.config import Config
 from tiledmm.selection import tuned
@@ -68,7 +68,7 @@ def tune(
         (Size(*map(int, shape)), dtype, layout)
         for shape, dtype, layout in itertools.product(list(shapes), list(dtypes), list(layouts))
     ]
-    device = device_module("launch")
+    device = device_module("devices")
     from tiledmm.bench.comparison import operand_sets
 
     model = device.device_model()

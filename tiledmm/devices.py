@@ -1,0 +1,54 @@
+"""CuPy before a launch: arrays, the current device and its model, and CuPy's own product."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cupy
+
+from tiledmm.errors import OperandTypeError
+from tiledmm.hardware.architectures import Gpu
+from tiledmm.selection.model import Model, candidates
+
+#: The class of CuPy's arrays.
+ndarray = cupy.ndarray
+
+#: The device that launches go to.
+current_device = cupy.cuda.runtime.getDevice
+
+
+def _cupys_own() -> Any:
+    """``cupy.matmul`` as CuPy made it, also where a program has assigned ``tiledmm.matmul`` to that name."""
+    found = [getattr(place, "matmul", None) for place in (cupy, cupy.linalg)]
+    return next((each for each in found if not str(getattr(each, "__module__", "")).startswith("tiledmm")), found[0])
+
+
+#: CuPy's own product, also where the name ``cupy.matmul`` means ours.
+cupy_matmul = _cupys_own()
+
+
+def check_array(x: Any, name: str) -> None:
+    """Raises OperandTypeError unless ``x`` is a CuPy array on the current device."""
+    if isinstance(x, ndarray):
+        device = current_device()
+        if x.data.device_id != device and x.size:
+            raise OperandTypeError(
+                f"{name} is on device {x.data.device_id} and the current device is {device}; "
+                f"use 'with cupy.cuda.Device({x.data.device_id}):', or copy it"
+            )
+        return
+    kind = f"{type(x).__module__}.{type(x).__qualname__}"
+    advice = "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
+    raise OperandTypeError(f"{name} must be a cupy.ndarray, not {kind}; {advice}")
+
+
+def device_model(decomposes: bool = True) -> Model:
+    """The current device's model, with or without variants that decompose operands."""
+    return _model_of(current_device(), decomposes)
+
+
+@functools.lru_cache
+def _model_of(device: int, decomposes: bool) -> Model:
+    gpu = Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device))
+    return Model(gpu, candidates(decomposes))

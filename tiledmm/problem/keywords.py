@@ -1,0 +1,56 @@
+"""The keywords of a call of ``matmul``: those of NumPy's ufunc, and those that name a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tiledmm.errors import ConfigError
+
+
+class UfuncKeywords(NamedTuple):
+    """Keywords of the generalized ufunc ``matmul``; ``tiledmm.matmul`` describes them."""
+
+    casting: str = "same_kind"
+    order: str = "K"
+    dtype: Any = None
+    axes: Any = None
+    axis: Any = None
+    keepdims: Any = False
+    signature: Any = None
+
+    @classmethod
+    def of(cls, function: str, keywords: Mapping[str, Any]) -> UfuncKeywords:
+        """The keywords of a call of ``function``.
+
+        Raises:
+            TypeError: As Python does, for a keyword that there is not.
+        """
+        for name in keywords.keys() - set(cls._fields):
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        return cls(**keywords)
+
+    def given(self) -> dict[str, Any]:
+        """Those that differ from their defaults."""
+        defaults = UfuncKeywords()._asdict()
+        return {name: value for name, value in self._asdict().items() if value is not defaults[name]}
+
+
+class KernelKeywords(NamedTuple):
+    """Keywords that name a kernel; ``tiledmm.matmul`` describes them."""
+
+    variant: str = "auto"
+    tile: int | None = None
+    config: Mapping[str, Any] | None = None
+    precision: str = "float32"
+
+
+def only_entry(out: tuple[Any, ...]) -> Any:
+    """The array of a tuple for ``out``.
+
+    Raises:
+        ConfigError: If it has several entries, or none.
+    """
+    if len(out) != 1:
+        raise ConfigError(f"a tuple for out has exactly one entry, for the one result; got {len(out)}")
+    return out[0]

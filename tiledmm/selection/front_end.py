@@ -1,0 +1,71 @@
+"""The front end of every product: from descriptions of arrays and keywords to a ``Choice``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.model import Model
+from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select, with_precision
+from tiledmm.selection.tuned import Table, table_of
+
+#: The model of a device, with or without variants that decompose operands.
+Models = Callable[[bool], Model]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of ``matmul``, resolved.
+
+    Attributes:
+        product: The product of the arrays as they came. Its ``convert`` and ``via_temporary`` say which conversions no
+            kernel does.
+        multiplied: The product after these conversions, in the precision that was asked for.
+    """
+
+    product: Product
+    multiplied: Product
+
+    @property
+    def converts(self) -> bool:
+        """Whether arrays must be converted, before or after the product."""
+        return self.product.convert != (None, None) or self.product.via_temporary
+
+
+def resolve_call(
+    x1: Array, x2: Array, out: Array | None, ufunc: UfuncKeywords, precision: str, same_memory: bool = False
+) -> Call:
+    """The product of a call.
+
+    Raises:
+        TiledmmError: As ``tiledmm.matmul``, for arrays and keywords that do not fit.
+    """
+    product = multiplied = resolve(x1, x2, out, same_memory=same_memory, **ufunc._asdict())
+    left, right = product.convert
+    if left is not None or right is not None or product.via_temporary:
+        x1 = x1 if left is None else x1.as_type(left)
+        x2 = x2 if right is None else x2.as_type(right)
+        if out is not None and product.via_temporary:
+            out = Array.allocated(out.shape, product.compute.dtype)
+        multiplied = resolve(x1, x2, out, **ufunc._asdict())
+    return Call(product, with_precision(multiplied, precision))
+
+
+def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:
+    """The kernels of a call.
+
+    Args:
+        call: See ``resolve_call``.
+        kernel: ``variant``, ``tile``, ``config`` and ``precision``.
+        models: The device's models.
+        tuned: Whether ``auto`` takes what the device's tuned table holds.
+
+    Raises:
+        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel, or not on this device.
+    """
+    model = models(may_decompose(kernel.precision))
+    table: Table | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
+    return select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
