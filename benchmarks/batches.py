@@ -16,12 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.report.tables import NONE, Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "batches.json"
+RESULTS = FOLDER / "batches.json"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8")
 
 #: How many products, and of what size.

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 import tiledmm
+from benchmarks.library.results import FOLDER
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.report.tables import Table, count, significant
 
-RESULTS = Path(__file__).parent / "results" / "counts.json"
+RESULTS = FOLDER / "counts.json"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TARGET = "sm_90"

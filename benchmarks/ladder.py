@@ -10,11 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
 from tiledmm.bench.records import Report, Rung, Size, expand, to_json
 from tiledmm.cli import missing_gpu
-
-RESULTS = Path(__file__).parent / "results"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 PADDED_TILES = (8, 16, 32)
@@ -91,7 +90,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=0.6, help="about how long to time each rival")
-    parser.add_argument("--out", type=Path, default=RESULTS / "ladder.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "ladder.json")
     arguments = parser.parse_args()
     if reason := missing_gpu():
         print(f"no GPU: {reason}", file=sys.stderr)

@@ -16,25 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import splits
-from benchmarks.agreement import agreement_table
-from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.batches import batches_table
-from benchmarks.ceiling import ceiling_table, issue_table
 from benchmarks.counts import COUNTED, counts_table
-from benchmarks.rungs import bounds_table, rung_table
+from benchmarks.library.ladder_tables import bounds_table, rung_table
+from benchmarks.library.power import load_table
+from benchmarks.library.results import FOLDER, ROOT
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
-from benchmarks.stalls import printed
-from benchmarks.tensor_pipes import of_variant, pipes_table
-from benchmarks.warp_tiles import trials_table
+from benchmarks.studies.agreement import agreement_table
+from benchmarks.studies.bank_conflicts import conflicts_table
+from benchmarks.studies.stalls import printed
+from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.records import Machine, Report, from_json
 from tiledmm.registry.variants import general_variants, kernel_variants
 from tiledmm.report.tables import NONE, Table
-
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def _of_report(render: Callable[[Report], str]) -> Callable[[str], str]:
@@ -119,7 +116,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
         "splits_speed",
         _with_machine(complex64=functools.partial(splits.speed_table, dtype="complex64")),
     ),
-    "splits-loads": ("splits_loads", _with_machine(loads=ceiling_table)),
+    "splits-loads": ("splits_loads", _with_machine(loads=load_table)),
     "splits-promise": ("splits_accuracy", _promises),
     "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
@@ -129,9 +126,6 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "batches": ("batches", _with_machine(batches=batches_table)),
     "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
-    "unrolling": ("unrolling", _with_machine(trials=trials_table)),
-    "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),
-    "ceiling": ("ceiling", _with_machine(loads=ceiling_table, kernels=issue_table)),
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
@@ -167,7 +161,7 @@ def rewrite(text: str, render: Callable[[str], str]) -> str:
     return "".join(parts) + text[position:]
 
 
-def table(name: str, results: Path = RESULTS) -> str:
+def table(name: str, results: Path = FOLDER) -> str:
     """The Markdown of one table, from a folder of results.
 
     Raises:
@@ -178,7 +172,7 @@ def table(name: str, results: Path = RESULTS) -> str:
     run, render = TABLES[name]
     path = results / f"{run}.json"
     if not path.exists():
-        raise ValueError(f"{path} does not exist; {RESULTS.name}/README.md says what writes it")
+        raise ValueError(f"{path} does not exist; {FOLDER.name}/README.md says what writes it")
     return render(path.read_text(encoding="utf-8"))
 
 
@@ -187,7 +181,7 @@ def documents(root: Path = ROOT) -> list[Path]:
     return [path for path in (root / "README.md", *sorted((root / "docs").glob("**/*.md"))) if path.exists()]
 
 
-def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = RESULTS) -> int:
+def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = FOLDER) -> int:
     """Writes or checks; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")

@@ -14,11 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.report.tables import Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "selection.json"
+RESULTS = FOLDER / "selection.json"
 
 TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int8", "bool", "int32", "int64")
 PRODUCTS = (

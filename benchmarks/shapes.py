@@ -13,23 +13,22 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.accuracy import accuracy, keeps_promise
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.records import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.report.tables import Table, significant
 
 #: Where results go, by ``precision=``.
 RESULTS = {
-    "ieee": Path(__file__).parent / "results" / "shapes.json",
-    "float32": Path(__file__).parent / "results" / "shapes_float32.json",
+    "ieee": FOLDER / "shapes.json",
+    "float32": FOLDER / "shapes_float32.json",
 }
-
-#: Errors of ``auto``, at most: times the larger of cuBLAS's and a chain's, in the Frobenius norm and by elements.
-PROMISE = (1.05, 1.25)
 
 _MAX_SETS = 64
 
@@ -123,39 +122,6 @@ def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
     return sets
 
 
-def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
-    """||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of an element."""
-    import cupy
-
-    apart = result - exact
-    norm = float(cupy.linalg.norm(exact.ravel())) or 1.0
-    return float(cupy.linalg.norm(apart.ravel())) / norm, float((abs(apart) / cupy.where(sizes == 0, 1, sizes)).max())
-
-
-def accuracy(
-    a: Any, b: Any, others: Mapping[str, Callable[[], Any]] | None = None, **keywords: Any
-) -> dict[str, list[float]]:
-    """Errors of ``auto`` (or of what the keywords name), of cuBLAS and of a chain, of the first products of a batch.
-
-    And of what others return for the same.
-    """
-    import cupy
-
-    import tiledmm
-
-    a, b = (x[:64] if x.ndim == 3 else x for x in (a, b))
-    wide = [x.astype(cupy.promote_types(x.dtype, cupy.float64)) for x in (a, b)]
-    exact = cupy.matmul(*wide)
-    sizes = cupy.matmul(abs(wide[0]), abs(wide[1]))
-    del wide
-    return {
-        "auto": [*errors(tiledmm.matmul(a, b, **keywords), exact, sizes)],
-        "cublas": [*errors(cupy.matmul(a, b), exact, sizes)],
-        "chain": [*errors(tiledmm.matmul(a, b, variant="coalesced"), exact, sizes)],
-        **{name: [*errors(product(), exact, sizes)] for name, product in (others or {}).items()},
-    }
-
-
 def measure(seconds: float, precision: str) -> list[dict[str, Any]]:
     """A row a shape."""
     import cupy
@@ -229,13 +195,6 @@ def ceilings() -> dict[str, float]:
     calls = {"copy": lambda i: cupy.copyto(y, x), "fma": lambda i: multiply()}
     times = {name: statistics.median(clock.time(call, 5).seconds for _ in range(7)) for name, call in calls.items()}
     return {"copy": 2 * x.nbytes / times["copy"] / 1e12, "fma": flops / times["fma"] / 1e12}
-
-
-def keeps_promise(row: dict[str, Any], product: str = "auto") -> bool:
-    """Whether a product's errors are as small as ``auto``'s are promised to be."""
-    errors = row["errors"]
-    bounds = [max(pair) for pair in zip(errors["cublas"], errors["chain"], strict=True)]
-    return all(ours <= factor * bound for ours, factor, bound in zip(errors[product], PROMISE, bounds, strict=True))
 
 
 def geometric_mean(rows: list[dict[str, Any]], clock: str) -> float:

@@ -23,12 +23,13 @@ import numpy as np
 from rich.console import Console
 
 import tiledmm
+from benchmarks.library.results import FOLDER
 from tiledmm import simulator
 from tiledmm.registry.variants import general_variants
 from tiledmm.report.tables import NONE, Table, significant
 from tiledmm.simulator import toolchain
 
-RESULTS = Path(__file__).parent / "results" / "simulator.json"
+RESULTS = FOLDER / "simulator.json"
 
 SIZE = 256
 WORKERS = 2

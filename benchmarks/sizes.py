@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying, to_json
 from tiledmm.cli import missing_gpu
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 #: Of the first, all that is drawn; of others, which have variants of their own, throughput and roofline.
@@ -26,7 +26,7 @@ TYPES = ("float32", "tf32", "float16", "int32")
 STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)
 
 
-def file_of(dtype: str, folder: Path = RESULTS) -> Path:
+def file_of(dtype: str, folder: Path = FOLDER) -> Path:
     """Where a type's results are."""
     return folder / f"sizes_{dtype}.json"
 
@@ -72,7 +72,7 @@ def with_copies(found: Comparison, seconds: float) -> Row:
 def main() -> int:
     """Measures, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the results go, a file a type")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a type")
     parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and size")
     options = parser.parse_args()

@@ -2,9 +2,9 @@
 
 The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
 ``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
-where JAX is. Errors are against float64, on data that is easy and data that is not (``benchmarks/data.py``); a float32
-chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the
-promise of accuracy.
+where JAX is. Errors are against float64, on data that is easy and data that is not (``benchmarks/library/data.py``); a
+float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the promise
+of accuracy.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ceiling import ceiling_table, load_all
-from benchmarks.data import KINDS, LEFT_OUT, operands
-from benchmarks.shapes import accuracy, keeps_promise
+from benchmarks.library.accuracy import accuracy, keeps_promise
+from benchmarks.library.data import KINDS, LEFT_OUT, operands
+from benchmarks.library.power import load_all, load_table
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.report.tables import NONE, Table, significant
 
-RESULTS = Path(__file__).parent / "results"
 PARTS = ("speed", "accuracy", "loads")
 SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -138,9 +138,9 @@ def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
 
 @functools.cache
 def _installed(name: str) -> Any:
-    """A module of this folder that needs what need not be there; None where it is not."""
+    """A module of the library that needs what need not be there; None where it is not."""
     try:
-        return importlib.import_module(f"benchmarks.{name}")
+        return importlib.import_module(f"benchmarks.library.{name}")
     except ImportError as error:
         print(f"{name} is left out: {error}", file=sys.stderr)
         return None
@@ -190,7 +190,7 @@ def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
 def main() -> int:
     """Measures, prints the tables, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the results go, a file a part")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a part")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measure these only")
     parser.add_argument(
         "--seconds", type=float, default=0.2, help="time for each rival, size and layout; tenfold under load"
@@ -233,7 +233,7 @@ def main() -> int:
         broken += [row for rows in errors.values() for row in rows if not keeps_promise(row)]
     if "loads" in options.parts:
         loads = kept("loads", {"loads": iter(measure_loads(10 * options.seconds))})
-        tables.append(ceiling_table(loads["loads"]))
+        tables.append(load_table(loads["loads"]))
     console = Console(width=None if sys.stdout.isatty() else 200)
     for table in tables:
         console.print(table.rich())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.device_timer import device_timer
+from benchmarks.library.device_timer import device_timer
 from tiledmm.bench.records import BASELINE, Comparison, Rung, parse_size
 from tiledmm.elements import element
 from tiledmm.registry.variants import find_variant

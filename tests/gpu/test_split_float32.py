@@ -8,11 +8,11 @@ from typing import Any
 import cupy
 import numpy as np
 import pytest
-from benchmarks.decomposes import splits
 
 import tiledmm
-from benchmarks.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT, operands
-from benchmarks.shapes import accuracy, keeps_promise
+from benchmarks.library.accuracy import accuracy, keeps_promise
+from benchmarks.library.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT, operands
+from benchmarks.splits import splits
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
 from tiledmm.codegen.rendering import specialize

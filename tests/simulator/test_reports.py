@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiledmm
-from benchmarks import agreement
+from benchmarks.studies import agreement
 from tiledmm import errors, simulator
 from tiledmm.codegen.rendering import template_folder
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT
+from benchmarks.library.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT
 from tests.conftest import full_unless
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.library.results import ROOT
+
 Pair = tuple[Any, Any]
 Kind = Callable[[Any, Any, int, int, int], Pair]
 
 #: Where text is read, and of which files.
-ROOT = Path(__file__).resolve().parents[1]
 FOLDERS, SUFFIXES = ("benchmarks", "cuda_src", "docs", "tests", "tiledmm"), (".cuh", ".h", ".j2", ".md", ".py")
 
 #: Where matplotlib keeps pictures for its examples. It is not imported: what it warns of is nothing to a test.

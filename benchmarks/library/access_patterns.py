@@ -1,4 +1,4 @@
-"""The accesses that ``benchmarks/wavefronts.py`` counts: addresses and active lanes of one warp, all from one seed."""
+"""The accesses that ``benchmarks.studies.wavefronts`` counts: addresses and active lanes of a warp, from one seed."""
 
 from __future__ import annotations
 

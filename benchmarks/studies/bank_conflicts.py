@@ -1,4 +1,4 @@
-"""What padding does, counted by Nsight Compute: ``python -m benchmarks.bank_conflicts --out FILE.json``.
+"""What padding does, counted by Nsight Compute: ``python -m benchmarks.studies.bank_conflicts --out FILE.json``.
 
 Profiles ``tiled`` and ``tiled_padded`` at tiles 8, 16 and 32, and ``double_buffered`` at 32, on all four layouts:
 instructions and wavefronts of shared memory, and the fewest wavefronts that those instructions could do with. These are
@@ -9,14 +9,14 @@ are not zero on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and per
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
-from benchmarks import nsight
+from benchmarks.library import nsight
+from benchmarks.library.results import FOLDER
 from tiledmm.codegen.rendering import specialize
 from tiledmm.report.tables import Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "bank_conflicts.json"
+RESULTS = FOLDER / "bank_conflicts.json"
 
 SIZE = 512
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -54,7 +54,7 @@ def count_all() -> list[dict[str, Any]]:
         ProfilingError: As ``nsight.counts``.
     """
     symbols = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
-    counted = nsight.counts("benchmarks.bank_conflicts", METRICS, symbols)
+    counted = nsight.counts("benchmarks.studies.bank_conflicts", METRICS, symbols)
     keys = ("variant", "tile", "layout")
     return [dict(zip(keys, case, strict=True)) | row for case, row in zip(CASES, counted, strict=True)]
 

@@ -11,12 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import ROOT
 from tiledmm.cli import missing_gpu
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
 from tiledmm.report.tables import Table
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def counts(
@@ -25,7 +24,7 @@ def counts(
     """Counts of the kernels that ``python -m module --launch`` launches.
 
     Args:
-        module: A module of this folder.
+        module: A study's module.
         metrics: Names of Nsight Compute's metrics, by names of one's own.
         symbols: The kernels that it launches, in order; None if their names are not known.
         kernels: What the names have that count, a regular expression.

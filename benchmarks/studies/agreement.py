@@ -1,7 +1,7 @@
 """The simulator's counts beside Nsight Compute's.
 
-    python -m benchmarks.agreement              # counts on a GPU, into results/agreement.json
-    python -m benchmarks.agreement --simulate   # adds the simulator's counts; needs no GPU
+    python -m benchmarks.studies.agreement              # counts on a GPU, into results/agreement.json
+    python -m benchmarks.studies.agreement --simulate   # adds the simulator's counts; needs no GPU
 
 Kernels of every kind, on products that tiles fit and on one that they do not. The counters are those of instructions
 and of what they ask of L1 and shared memory: none of them depends on caches or on time.
@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import nsight
+from benchmarks.library import nsight
+from benchmarks.library.results import FOLDER
 from tiledmm.codegen.rendering import specialize
 from tiledmm.report.tables import NONE, Table
 
-RESULTS = Path(__file__).parent / "results" / "agreement.json"
+RESULTS = FOLDER / "agreement.json"
 
 
 class Case(NamedTuple):
@@ -149,7 +150,7 @@ def agreement_table(kernels: list[dict[str, Any]]) -> Table:
 
 def count_all() -> dict[str, Any]:
     """Nsight Compute's counts of every case."""
-    counted = nsight.counts("benchmarks.agreement", METRICS, [case.symbol for case in CASES])
+    counted = nsight.counts("benchmarks.studies.agreement", METRICS, [case.symbol for case in CASES])
     kernels = [
         case._asdict() | {"symbol": row["symbol"], "counted": {name: row[name] for name in METRICS}, "simulated": {}}
         for case, row in zip(CASES, counted, strict=True)

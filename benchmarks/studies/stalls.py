@@ -1,6 +1,6 @@
-"""What ``tiledmm profile`` shows of a few variants: ``python -m benchmarks.stalls``. Needs a GPU and Nsight Compute.
+"""What ``tiledmm profile`` shows of a few variants: ``python -m benchmarks.studies.stalls``.
 
-The documents show what was printed, as it was.
+Needs a GPU and Nsight Compute. The documents show what was printed, as it was.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER
 from tiledmm.cli import missing_gpu
 
-RESULTS = Path(__file__).parent / "results" / "stalls.json"
+RESULTS = FOLDER / "stalls.json"
 
 #: What is profiled: the command's arguments.
 COMMANDS = (

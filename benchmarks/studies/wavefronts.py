@@ -1,8 +1,8 @@
-"""Counts what one access of a warp costs: ``python -m benchmarks.wavefronts --out FILE.json``.
+"""Counts what one access of a warp costs: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
 
-Makes each access of ``benchmarks/access_patterns.py`` by itself, REPEATS times from one instruction, under Nsight
-Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts are
-what ``tiledmm/simulator/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
+Makes each access of ``benchmarks/library/access_patterns.py`` by itself, REPEATS times from one instruction, under
+Nsight Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts
+are what ``tiledmm/hardware/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
 there is no time for (``--budget``), or no counter, is null in the results. Beside FILE.json goes FILE-metrics.txt:
 the names of ncu's metrics that concern memory, and what its own sections hold for a few accesses.
 """
@@ -26,13 +26,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.access_kernels import REPEATS, launch
-from benchmarks.access_patterns import accesses
+from benchmarks.library.access_kernels import REPEATS, launch
+from benchmarks.library.access_patterns import accesses
+from benchmarks.library.results import FOLDER, ROOT
 from tiledmm.cli import missing_gpu
 from tiledmm.profile import ncu
 
-RESULTS = Path(__file__).parent / "results" / "wavefronts.json"
-ROOT = Path(__file__).resolve().parents[1]
+RESULTS = FOLDER / "wavefronts.json"
 
 BATCH = 200  # launches under one ncu
 START_S = 15.0  # taken for what one ncu needs besides its launches, until that is known
@@ -234,7 +234,7 @@ class Profiler:
 
     def _command(self, cases: Sequence[tuple[str, int]]) -> list[str]:
         text = ",".join(f"{group}:{number}" for group, number in cases)
-        return [sys.executable, "-m", "benchmarks.wavefronts", "--launch", text]
+        return [sys.executable, "-m", "benchmarks.studies.wavefronts", "--launch", text]
 
 
 def profile(profiler: Profiler, save: Any) -> dict[str, Any]:
