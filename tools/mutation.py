@@ -4,6 +4,8 @@
     python -m tools.mutation launch 'cli/*' --limit 50  # of modules whose paths have that
     python -m tools.mutation --seed 3 -j 4
 
+Edited is the host code, and the tests judge; ``tools.kernel_mutation`` edits kernels' text, and the simulator judges.
+
 Which modules, which tests, and which survivors are known and why: ``tools/mutation.toml``. ``tools.mutants`` makes the
 mutants. The tests run once as the tree is, which says which lines each runs; that is kept in a cache for as long as no
 file changes that they may read. Of a parametrized test at most ``--cases`` take part. Then each mutant is written to a
@@ -129,7 +131,8 @@ def recorded(copy: Path, words: Sequence[str], cases: int, workers: int) -> Reco
     """The same, from the cache if no file has changed since."""
     digest = hashlib.sha256(repr((sys.version, words, cases)).encode())
     for name in listed(ROOT):
-        if not name.startswith(("tools/", "tests/tools/")) and not name.endswith((".md", "Makefile")):
+        ours = name.startswith(("tools/", "tests/tools/")) and name != "tools/kernel_bugs.py"  # which other tests read
+        if not ours and not name.endswith((".md", "Makefile")):
             digest.update(b"%s\0%s\0" % (name.encode(), (copy / name).read_bytes()))
     path = Path(platformdirs.user_cache_dir("tiledmm")) / "mutation" / f"{digest.hexdigest()[:20]}.json"
     if not path.exists():

@@ -5,7 +5,8 @@
 
 Each bug of ``tools/bugs/*.toml`` is an edit of one file, and the tests that have to fail with it. They run in a scratch
 copy of the tree, first as it is, which they have to pass, then with the bug: *killed* if a test fails, *survived* if
-none does. The exit status is 1 if a bug survived, or if the tests fail without one.
+none does. The exit status is 1 if a bug survived, or if the tests fail without one. Bugs in kernels are
+``tools/kernel_bugs.py``.
 """
 
 from __future__ import annotations

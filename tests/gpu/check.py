@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-SANITIZE = Path(__file__).with_name("sanitize.py")
+SANITIZE = [sys.executable, "-m", "tools.sanitize"]
 # The tools, and in how many times as many processes each has to run to end with the others.
 TOOLS = {"memcheck": 1, "racecheck": 1, "initcheck": 3, "synccheck": 1}
 
@@ -118,12 +118,12 @@ def tests(workers: int, limit: float, arguments: list[str]) -> Outcome:
 
 
 def sanitizer(tool: str, limit: float, arguments: list[str]) -> tuple[int | None, str]:
-    """Runs tests/gpu/sanitize.py under a tool of compute-sanitizer."""
+    """Runs ``tools.sanitize`` under a tool of compute-sanitizer."""
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(REPORTED), "--print-limit", "20"]
     if tool == "memcheck":
         # CuPy asks the driver for what it may not have; only what kernels do counts here.
         command += ["--report-api-errors", "no"]
-    return execute([*command, sys.executable, str(SANITIZE), *arguments], limit)
+    return execute([*command, *SANITIZE, *arguments], limit)
 
 
 def planted(tool: str, limit: float) -> Outcome:
@@ -145,7 +145,7 @@ def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]]
         step: ``"uninstrumented"`` or the tool that watches.
         kernels: What the names of their variants begin with.
         shards: Processes.
-        run: Runs tests/gpu/sanitize.py with such arguments.
+        run: Runs ``tools.sanitize`` with such arguments.
     """
 
     def work() -> tuple[bool, str, str]:
@@ -219,9 +219,8 @@ def main() -> int:
             report(Outcome("sanitizer", False, 0.0, "compute-sanitizer is not on PATH"))
         else:
             # Compiles what is not in CuPy's disk cache yet, on all cores: the tools would do so four times over.
-            plain = [sys.executable, str(SANITIZE)]
             every = functools.partial(every_kernel, kernels=options.kernels)
-            report(every("uninstrumented", shards=cores, run=lambda part: execute([*plain, *part], options.limit)))
+            report(every("uninstrumented", shards=cores, run=lambda part: execute([*SANITIZE, *part], options.limit)))
             with ThreadPoolExecutor(2 * len(TOOLS) + 1) as pool:
                 steps = [pool.submit(planted, tool, options.limit) for tool in options.tools]
                 for tool in options.tools:

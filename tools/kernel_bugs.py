@@ -1,4 +1,8 @@
-"""Kernels with a planted bug: edits of rendered text, and what is to be found in each."""
+"""Kernels with a planted bug: edits of rendered text, and what the simulator has to find in each.
+
+The simulator's tests find them; ``tools.sanitize_bugs`` asks compute-sanitizer. Bugs of the host code are
+``tools.planted``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tiledmm
-from tests.strategies import small_integers
 
 if TYPE_CHECKING:
     from tiledmm import simulator
@@ -102,9 +105,14 @@ BUGS = (
 
 
 def plant(bug: Bug, folder: Path) -> Path:
-    """Writes the broken kernel to a file."""
+    """Writes the broken kernel to a file.
+
+    Raises:
+        ValueError: If the kernel is not what the bug was written for.
+    """
     text = tiledmm.source(bug.variant, tile=bug.tile, layout=bug.layout, dtype=bug.dtype)
-    assert bug.old in text, f"{bug.name}: the template no longer has {bug.old!r}"
+    if bug.old not in text:
+        raise ValueError(f"{bug.name}: the template no longer has {bug.old!r}")
     path = folder / "broken.cu"
     path.write_text(text.replace(bug.old, bug.new, 1))
     return path
@@ -114,7 +122,7 @@ def operands(bug: Bug) -> tuple[np.ndarray, np.ndarray]:
     """Small integers in the bug's layout."""
     m, n, k = bug.sizes
     rng = np.random.default_rng(0)
-    pair = small_integers(rng, (m, k), bug.dtype), small_integers(rng, (k, n), bug.dtype)
+    pair = (rng.integers(-4, 5, shape).astype(bug.dtype) for shape in ((m, k), (k, n)))
     left, right = (np.asfortranarray(x) if letter == "T" else x for x, letter in zip(pair, bug.layout, strict=True))
     return left, right
 

@@ -1,7 +1,7 @@
-"""The planted bugs of tests/simulator/planted.py under compute-sanitizer: an independent opinion.
+"""The planted bugs of ``tools/kernel_bugs.py`` under compute-sanitizer: a second opinion beside the simulator's.
 
-python tests/gpu/bugs.py              # each broken kernel on a GPU, under each tool, into results/bugs.json
-python tests/gpu/bugs.py --simulate   # adds what the simulator finds; needs no GPU
+python -m tools.sanitize_bugs              # each broken kernel on a GPU, under each tool, into results/bugs.json
+python -m tools.sanitize_bugs --simulate   # adds what the simulator finds; needs no GPU
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tests.simulator.planted import BUGS, WRONG, Bug, operands, plant, simulate
+from benchmarks.library.results import FOLDER, ROOT
 from tiledmm.codegen.rendering import specialize
 from tiledmm.problem.operands import describe, resolve
-from tiledmm.schedule import schedule as passes
+from tiledmm.schedule import schedule
+from tools.kernel_bugs import BUGS, WRONG, Bug, operands, plant, simulate
 
-ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")
 FOUND = re.compile(r"=+ (?:ERROR SUMMARY: ([1-9]\d*) error|RACECHECK SUMMARY: ([1-9]\d*) hazard)")
 
@@ -44,7 +42,7 @@ def run(number: int) -> None:
     kernel = cupy.RawKernel(text, spec.symbol, options=("-std=c++17", "-lineinfo"))
     left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
     out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
-    (launch,) = passes.schedule(spec, problem).launches
+    (launch,) = schedule.schedule(spec, problem).launches
     kernel((launch.blocks,), spec.block, (left, right, out, launch.kernel_args.view(f"V{launch.kernel_args.nbytes}")))
     cupy.cuda.runtime.deviceSynchronize()
 
@@ -56,7 +54,7 @@ def judge(number: int, tool: str) -> int:
         command = command[:3] + command[5:]
     try:
         done = subprocess.run(
-            [*command, sys.executable, __file__, "--run", str(number)],
+            [*command, sys.executable, "-m", "tools.sanitize_bugs", "--run", str(number)],
             capture_output=True, text=True, timeout=120, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -78,7 +76,7 @@ def simulated(bug: Bug) -> list[str]:
 def main() -> int:
     """Asks every tool about every bug; writes the answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "bugs.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "bugs.json")
     parser.add_argument("--simulate", action="store_true", help="add what the simulator finds to the results")
     parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=12)

@@ -1,7 +1,7 @@
 """Runs every kernel once or twice on awkward shapes, or one planted bug: what compute-sanitizer watches.
 
-    compute-sanitizer --tool memcheck python tests/gpu/sanitize.py
-    compute-sanitizer --tool memcheck python tests/gpu/sanitize.py --planted memcheck
+    compute-sanitizer --tool memcheck python -m tools.sanitize
+    compute-sanitizer --tool memcheck python -m tools.sanitize --planted memcheck
 
 Each array is an allocation of its own, of exactly its size, and unused places between elements are never written: so an
 access behind an array, or to such a place, is one that a tool sees. Results are checked on the way.
@@ -10,14 +10,10 @@ access behind an array, or to such a place, is one that a tool sees. Results are
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 import cupy
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
 from tiledmm.elements import PACKED_ELEMENTS, compute_element

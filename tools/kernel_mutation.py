@@ -1,8 +1,11 @@
 """Does the simulator notice? Small edits of every kernel, one at a time, each run on small products.
 
-    python -m tests.simulator.mutation                               # all of them, some minutes
-    python -m tests.simulator.mutation --kernels 'tiled*' --limit 100 --seed 1
-    python -m tests.simulator.mutation --json benchmarks/results/mutation.json
+    python -m tools.kernel_mutation                               # all of them, some minutes
+    python -m tools.kernel_mutation --kernels 'tiled*' --limit 100 --seed 1
+    python -m tools.kernel_mutation --json benchmarks/results/mutation.json
+
+Edited is the text of rendered kernels, and the simulator judges; ``tools.mutation`` edits the host code, and the tests
+judge.
 
 A mutant is caught if it does not compile, if the simulator finds something, if the result is wrong, or if it does not
 end. One whose machine code is the original's, and one that is declared equivalent below with a reason, has nothing to
@@ -42,7 +45,6 @@ from rich.table import Table
 
 import tiledmm
 from benchmarks.simulator import machine
-from tests.strategies import Layout, lay_out, small_integers
 from tiledmm.codegen.rendering import specialize
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
@@ -384,13 +386,23 @@ class _Case(NamedTuple):
     slices: int
 
 
-def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: tuple[int, ...]) -> np.ndarray:
+def _among_nans(values: np.ndarray, margins: Sequence[int], step: int = 1) -> np.ndarray:
+    """float32 values in memory of their own, NaNs in the margins of each axis and between every ``step`` columns."""
+    steps = (*(1,) * (values.ndim - 1), step)
+    ends = [margin + (size - 1) * each + 1 for size, each, margin in zip(values.shape, steps, margins, strict=True)]
+    memory = np.full([end + margin for end, margin in zip(ends, margins, strict=True)], np.nan, np.float32)
+    view = memory[tuple(slice(*each) for each in zip(margins, ends, steps, strict=True))]
+    view[...] = values
+    return view
+
+
+def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: Sequence[int]) -> np.ndarray:
     """Small integers, none of them 0, in a layout, NaNs around them."""
-    values = np.where(rng.integers(0, 2, shape), 1, -1) * (1 + abs(small_integers(rng, shape, "float32", bound=2)))
-    ndim = len(shape)
-    order = tuple(range(ndim)) if letter == "N" else (*range(ndim - 2), ndim - 1, ndim - 2)
-    layout = Layout(order, (1,) * ndim, margins)
-    return lay_out(np, values.astype(np.float32), layout, poison=True)[0]
+    values = np.where(rng.integers(0, 2, shape), 1, -1) * (1 + abs(rng.integers(-2, 3, shape)))
+    if letter == "N":
+        return _among_nans(values, margins)
+    *outer, rows, cols = margins
+    return _among_nans(values.swapaxes(-1, -2), (*outer, cols, rows)).swapaxes(-1, -2)
 
 
 def cases(kernel: Kernel) -> list[_Case]:
@@ -410,13 +422,8 @@ def cases(kernel: Kernel) -> list[_Case]:
         around = (*(0, 1, 1)[: len(batch)], margin, margin)
         a = _matrices(rng, (*batch, m, max(k, 2)), kernel.layout[0], around)[..., :k]
         b = _matrices(rng, (*batch, max(k, 2), n), kernel.layout[1], around)[..., :k, :]
-        ndim = len(batch) + 2
-        layout = Layout(tuple(range(ndim)), (*(1,) * (ndim - 1), step), around)
         zeros = np.zeros((*batch, m, n), np.float32)
-
-        def out(zeros: np.ndarray = zeros, layout: Layout = layout, dense: bool = step == 1) -> np.ndarray | None:
-            return None if dense else lay_out(np, zeros, layout, poison=True)[0]
-
+        out = functools.partial(_among_nans, zeros, around, step) if step > 1 else lambda: None
         found.append(_Case(a, b, out, a @ b, slices))
     return found
 
@@ -650,7 +657,7 @@ def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Muta
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs what the command line asks for; 1 if anything survives."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulator.mutation", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.kernel_mutation", description=__doc__.split("\n")[0])
     parser.add_argument("--kernels", nargs="+", metavar="NAME", default=["*"], help="names, * and ? allowed")
     parser.add_argument("--operators", nargs="+", metavar="NAME", default=list(OPERATORS), choices=list(OPERATORS))
     parser.add_argument("--limit", type=int, help="no more mutants than this, drawn at random")
