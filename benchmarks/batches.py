@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
@@ -121,7 +119,7 @@ def main() -> int:
         rows.append(measure(count, size, dtype, layout, options.seconds))
         print(rows[-1], file=sys.stderr, flush=True)
     Console(width=None if sys.stdout.isatty() else 160).print(batches_table(rows).rich())
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "batches": rows}, indent=1) + "\n")
+    save(options.out, measured(this_machine(), {"batches": rows}))
     return 0 if all(row["ok"] for row in rows) else 1
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import comparison_table
-from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size, to_json
+from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size
 from tiledmm.cli import missing_gpu
 
 HERE = Path(__file__).parent
@@ -77,5 +77,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption("save_results"):
         slug = re.sub(r"[^a-z0-9]+", "-", report.machine.gpu.lower()).strip("-")
         path = FOLDER / f"matmul-{slug}.json"
-        path.write_text(to_json(report), encoding="utf-8")
+        save_report(path, report)
         terminalreporter.write_line(f"written: {path}")

@@ -8,7 +8,6 @@ the same compiler.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import date
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tiledmm
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, measured, origin, save
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants
@@ -97,7 +96,7 @@ def counts() -> dict[str, Any]:
                 found.append(counted(variant, tile, layout))
                 print(found[-1]["symbol"], file=sys.stderr)
     machine = {"simulated": f"the simulator, as {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
-    return {"kernels": found, "machine": machine | {"date": date.today().isoformat()}}
+    return measured(machine | {"date": date.today().isoformat()}, {"kernels": found})
 
 
 def counts_table(results: dict[str, Any], variant: str) -> Table:
@@ -115,10 +114,8 @@ def counts_table(results: dict[str, Any], variant: str) -> Table:
         (*(count(row["tile"]),) * tiles, row["layout"], *(significant(row[name]) for name in figures))
         for row in kernels
     )
-    where = ", ".join(results["machine"].values())
-    return Table(
-        f"{variant}", columns, rows, notes=(f"{find_variant(variant).default_type}, {size}. Counted by {where}.",)
-    )
+    note = f"{find_variant(variant).default_type}, {size}. Counted by {origin(results)}."
+    return Table(variant, columns, rows, notes=(note,))
 
 
 def main() -> int:
@@ -126,7 +123,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()
-    options.out.write_text(json.dumps(counts(), indent=1) + "\n", encoding="utf-8")
+    save(options.out, counts())
     return 0
 
 

@@ -10,9 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
-from tiledmm.bench.records import Report, Rung, Size, expand, to_json
+from tiledmm.bench.records import Report, Rung, Size, expand
 from tiledmm.cli import missing_gpu
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -97,8 +97,7 @@ def main() -> int:
         return 1
     size = Size(arguments.size, arguments.size, arguments.size)
     report = measure(size, arguments.seconds)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(to_json(report), encoding="utf-8")
+    save_report(arguments.out, report)
     show(report, size)
     return 0 if report.ok else 1
 

@@ -20,7 +20,7 @@ from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.library.ladder_tables import bounds_table, rung_table
 from benchmarks.library.power import load_table
-from benchmarks.library.results import FOLDER, ROOT
+from benchmarks.library.results import FOLDER, ROOT, origin
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -29,29 +29,35 @@ from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
-from tiledmm.bench.records import Machine, Report, from_json
+from tiledmm.bench.records import Report, from_json
 from tiledmm.registry.variants import general_variants, kernel_variants
 from tiledmm.report.tables import NONE, Table
 
 
-def _of_report(render: Callable[[Report], str]) -> Callable[[str], str]:
-    return lambda text: render(from_json(text))
+def _of_report(table: Callable[[Report], Table]) -> Callable[[str], str]:
+    """A table of a report."""
+    return lambda text: table(from_json(text)).markdown(title=False)
 
 
-def _with_machine(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
-    """Tables of parts of a run's results, by name, and the machine below."""
+def _with_origin(table: Callable[[Report], Table]) -> Callable[[str], str]:
+    """A table of a report, and what it was made with below."""
+    return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
+
+
+def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
+    """Tables of parts of a run's results, by name, and what they were made with below."""
 
     def render(text: str) -> str:
         results = json.loads(text)
         shown = [table(results[part]).markdown(title=False) for part, table in tables.items()]
-        return "\n\n".join([*shown, str(Machine(**results["machine"]))])
+        return "\n\n".join([*shown, origin(results)])
 
     return render
 
 
 def _rung(name: str) -> Callable[[str], str]:
-    """One rung's figures, and the machine below."""
-    return _of_report(lambda report: f"{rung_table(report, name).markdown(title=False)}\n\n{report.machine}")
+    """One variant's figures, and what they were made with below."""
+    return _with_origin(lambda report: rung_table(report, name))
 
 
 def _counts(name: str) -> Callable[[str], str]:
@@ -61,7 +67,7 @@ def _counts(name: str) -> Callable[[str], str]:
 
 def _pipes(name: str) -> Callable[[str], str]:
     """What keeps one rung's tensor cores busy."""
-    return _with_machine(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
+    return _with_parts(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
 
 
 def _promises(text: str) -> str:
@@ -71,7 +77,7 @@ def _promises(text: str) -> str:
 
 def _shapes_summary(text: str) -> str:
     results = json.loads(text)
-    return f"{summary(results)}\n\n{Machine(**results['machine'])}"
+    return f"{summary(results)}\n\n{origin(results)}"
 
 
 def _bugs(text: str) -> str:
@@ -83,7 +89,7 @@ def _bugs(text: str) -> str:
         silent = "did not end" if min(bug[tool] for tool in ("racecheck", "memcheck")) < 0 else NONE
         rows.append((bug["name"], ", ".join(bug["simulator"]), ", ".join(tools) or silent))
     table = Table("", ("<bug", "<simulator", "<compute-sanitizer"), tuple(rows))
-    return f"{table.markdown(title=False)}\n\n{Machine(**results['machine'])}"
+    return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
 def _mutation(text: str) -> str:
@@ -94,37 +100,37 @@ def _mutation(text: str) -> str:
     counts.append(("all", *(sum(row[i] for row in counts) for i in range(1, len(ends) + 1))))
     rows = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in counts)
     table = Table("", ("<edit", *ends), rows)
-    return f"{table.markdown(title=False)}\n\n{', '.join(results['machine'].values())}"
+    return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
 #: What a marker may name: the results it comes from (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
-    "machine": ("ladder", _of_report(lambda report: str(report.machine))),
-    "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
-    "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
-    "bounds": ("ladder", _of_report(lambda r: f"{bounds_table(r).markdown(title=False)}\n\n{r.machine}")),
+    "machine": ("ladder", lambda text: origin(json.loads(text))),
+    "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
+    "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
+    "bounds": ("ladder", _with_origin(bounds_table)),
     **{f"rung-{row.name}": ("ladder", _rung(row.name)) for row in general_variants()},
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
-    "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
-    "selection": ("selection", _with_machine(products=selection_table)),
-    "shapes": ("shapes", _with_machine(shapes=shapes_table)),
+    "calls": ("ladder", _of_report(calls_table)),
+    "selection": ("selection", _with_parts(products=selection_table)),
+    "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
-    "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
-    "agreement": ("agreement", _with_machine(kernels=agreement_table)),
-    "splits-speed": ("splits_speed", _with_machine(float32=splits.speed_table)),
+    "conflicts": ("bank_conflicts", _with_parts(kernels=conflicts_table)),
+    "agreement": ("agreement", _with_parts(kernels=agreement_table)),
+    "splits-speed": ("splits_speed", _with_parts(float32=splits.speed_table)),
     "splits-complex-speed": (
         "splits_speed",
-        _with_machine(complex64=functools.partial(splits.speed_table, dtype="complex64")),
+        _with_parts(complex64=functools.partial(splits.speed_table, dtype="complex64")),
     ),
-    "splits-loads": ("splits_loads", _with_machine(loads=load_table)),
+    "splits-loads": ("splits_loads", _with_parts(loads=load_table)),
     "splits-promise": ("splits_accuracy", _promises),
-    "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
+    "splits-accuracy": ("splits_accuracy", _with_parts(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
-    "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),
+    "shapes-float32": ("shapes_float32", _with_parts(shapes=shapes_table)),
     "stalls-conflicts": ("stalls", lambda text: printed(json.loads(text), 0)),
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
-    "batches": ("batches", _with_machine(batches=batches_table)),
-    "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
+    "batches": ("batches", _with_parts(batches=batches_table)),
+    "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),

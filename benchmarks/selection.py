@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.report.tables import Table, significant
@@ -129,14 +128,15 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
+    before = json.loads(options.out.read_text()) if options.out.exists() else {"products": []}
     rows: list[dict[str, Any]] = []
     for dtype in options.types:
         rows += measure(dtype, options.seconds)
         # Written type by type: a run that is cut off leaves what it has measured.
-        kept = json.loads(options.out.read_text())["products"] if options.out.exists() else []
-        every = [row for row in kept if row["type"] != dtype] + [row for row in rows if row["type"] == dtype]
-        every.sort(key=lambda row: TYPES.index(row["type"]))
-        options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": every}, indent=1) + "\n")
+        types = {row["type"] for row in rows}
+        kept = [row for row in before["products"] if row["type"] not in types]
+        every = sorted(kept + rows, key=lambda row: TYPES.index(row["type"]))
+        save(options.out, measured(this_machine(), {"products": every}, beside=before if kept else None))
     Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 

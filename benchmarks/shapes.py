@@ -9,7 +9,6 @@ Needs a GPU; exit status 1 if a result breaks the promise of accuracy.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.library.accuracy import accuracy, keeps_promise
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.report.tables import Table, significant
@@ -269,8 +268,8 @@ def main() -> int:
     from tiledmm.bench.machine import this_machine
 
     rows = measure(options.seconds, options.precision)
-    results = {"machine": asdict(this_machine()), "ceilings": ceilings(), "shapes": rows}
-    (options.out or RESULTS[options.precision]).write_text(json.dumps(results, indent=1) + "\n")
+    results = measured(this_machine(), {"ceilings": ceilings(), "shapes": rows})
+    save(options.out or RESULTS[options.precision], results)
     Console(width=None if sys.stdout.isatty() else 200).print(shapes_table(rows).rich())
     print(summary(results))
     return 0 if all(map(keeps_promise, rows)) else 1

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import FOLDER
-from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying, to_json
+from benchmarks.library.results import FOLDER, save_report
+from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying
 from tiledmm.cli import missing_gpu
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -86,7 +86,7 @@ def main() -> int:
         report = Report(this_machine(), ())
         for found in measure(dtype, options.seconds):  # written one by one: what is cut off leaves what it has measured
             report = replace(report, comparisons=(*report.comparisons, found))
-            file_of(dtype, options.folder).write_text(to_json(report), encoding="utf-8")
+            save_report(file_of(dtype, options.folder), report)
         ok = ok and report.ok
     return 0 if ok else 1
 

@@ -16,14 +16,13 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.library.accuracy import accuracy, keeps_promise
 from benchmarks.library.data import KINDS, LEFT_OUT, operands
 from benchmarks.library.power import load_all, load_table
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
@@ -214,12 +213,13 @@ def main() -> int:
         """All rows, each written as it comes: a run that is cut off leaves what it has measured."""
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in rows_of}
         file = options.folder / f"splits_{part}.json"
-        before = json.loads(file.read_text()) if file.exists() else {}  # of other types
-        machine = asdict(this_machine())
+        before = json.loads(file.read_text()) if file.exists() else {}
+        others = {name: rows for name, rows in before.items() if name not in ("machine", "sources", *found)}
+        machine = this_machine()
         for name, rows in rows_of.items():
             for row in rows:
                 found[name].append(row)
-                file.write_text(json.dumps({**before, "machine": machine, **found}, indent=1) + "\n")
+                save(file, measured(machine, {**others, **found}, beside=before if others else None))
                 print(part, name, row, file=sys.stderr, flush=True)
         return found
 

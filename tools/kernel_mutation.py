@@ -23,7 +23,6 @@ import argparse
 import fnmatch
 import functools
 import itertools
-import json
 import multiprocessing
 import os
 import random
@@ -44,7 +43,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tiledmm
-from benchmarks.simulator import machine
+from benchmarks.library.results import measured, save, simulating_machine
 from tiledmm.codegen.rendering import specialize
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
@@ -690,9 +689,7 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(f"score {score(verdicts):.2%}, {len(chosen):,} mutants, {seconds:.0f} s", highlight=False)
     if options.json:
         ends = {name: Counter(v.status for m, v in pairs if m.operator == name) for name in options.operators}
-        options.json.write_text(
-            json.dumps({"machine": machine(), "operators": ends}, indent=1) + "\n", encoding="utf-8"
-        )
+        save(options.json, measured(simulating_machine(options.workers), {"operators": ends}))
     return int(any(verdict.status == "survived" for verdict in verdicts))
 
 

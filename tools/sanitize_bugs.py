@@ -14,10 +14,9 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.library.results import FOLDER, ROOT
+from benchmarks.library.results import FOLDER, ROOT, measured, save
 from tiledmm.codegen.rendering import specialize
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.schedule import schedule
@@ -89,7 +88,7 @@ def main() -> int:
         by_name = {bug.name: bug for bug in BUGS}
         for row in results["bugs"]:
             row["simulator"] = simulated(by_name[row["name"]])
-        options.out.write_text(json.dumps(results, indent=1) + "\n")
+        save(options.out, results)
         return 0
     from tiledmm.bench.machine import this_machine
 
@@ -101,7 +100,7 @@ def main() -> int:
             {"name": BUGS[number].name, **{tool: found.result() for tool, found in answers[number].items()}}
             for number in chosen
         ]
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "bugs": bugs}, indent=1) + "\n")
+    save(options.out, measured(this_machine(), {"bugs": bugs}))
     for bug in bugs:
         print(bug)
     return 0

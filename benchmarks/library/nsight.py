@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import ROOT
+from benchmarks.library.results import ROOT, measured, save
 from tiledmm.cli import missing_gpu
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
@@ -87,7 +85,7 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
     except ProfilingError as error:
         print(error, file=sys.stderr)
         return 1
-    options.out.write_text(json.dumps({"machine": asdict(this_machine())} | found, indent=1) + "\n")
+    save(options.out, measured(this_machine(), found))
     return 0
 
 

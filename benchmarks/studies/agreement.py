@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.library import nsight
-from benchmarks.library.results import FOLDER
+from benchmarks.library.results import FOLDER, save
 from tiledmm.codegen.rendering import specialize
 from tiledmm.report.tables import NONE, Table
 
@@ -166,7 +166,7 @@ def simulate_all(path: Path) -> int:
             print(f"the results are of {kernel['symbol']}, not {case.symbol}: count anew", file=sys.stderr)
             return 1
         kernel["simulated"] = simulated(case)
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    save(path, results)
     nsight.show(agreement_table(results["kernels"]), 250)
     return 0
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.library.access_kernels import REPEATS, launch
 from benchmarks.library.access_patterns import accesses
-from benchmarks.library.results import FOLDER, ROOT
+from benchmarks.library.results import FOLDER, ROOT, measured
 from tiledmm.cli import missing_gpu
 from tiledmm.profile import ncu
 
@@ -342,19 +342,19 @@ def main() -> int:
         return 1
     from tiledmm.bench.machine import this_machine
 
-    machine = asdict(this_machine())
+    machine = this_machine()
     names = options.out.with_name(f"{options.out.stem}-metrics.txt")
     profiler = Profiler(options.budget)
     profiler.list_metrics(names)
     try:
-        results = profile(profiler, lambda results: write({"machine": machine} | results, options.out))
+        results = profile(profiler, lambda results: write(measured(machine, results), options.out))
     except PermissionError as error:
         print(error, file=sys.stderr)
         return 1
     if profiler.left_s > 15:
         few = {group: range(min(2, len(cases))) for group, cases in accesses().items()}
         profiler.list_sections(names, [(group, number) for group, numbers in few.items() for number in numbers])
-    write({"machine": machine} | results | {"notes": profiler.notes}, options.out)
+    write(measured(machine, results | {"notes": profiler.notes}), options.out)
     print(summary(results))
     return 0 if any(row["counts"] for row in results["accesses"]) else 1
 
