@@ -1,4 +1,4 @@
-"""Draws what was measured: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
+"""Draws charts of results: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
 
 From ``results/sizes_*.json`` to ``docs/charts/``: throughput, roofline and speed-up by size, and tiles; each for light
 and dark pages, as SVG and PNG.
@@ -23,7 +23,7 @@ CHARTS = ROOT / "docs" / "charts"
 
 
 def draw(report: Report) -> dict[str, Callable[[], Figure]]:
-    """What draws each picture of a type's report, by name."""
+    """Functions that draw the pictures of a type's report, by name."""
     found, gpu, kinds = list(report.comparisons), charts.gpu_of(report.machine), {}
     if found[0].dtype == TYPES[0]:
         *found, tiles = found

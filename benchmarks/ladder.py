@@ -21,7 +21,7 @@ LADDER_TILES = (32, 64, 128, 256)
 
 
 def measure(size: Size, seconds: float) -> Report:
-    """All variants on contiguous rows, padding on every layout and tile, and what a small call costs."""
+    """All variants on contiguous rows, padding on every layout and tile, and the cost of a small call."""
     from tiledmm.bench.comparison import compare, compare_calls
     from tiledmm.bench.machine import this_machine
     from tiledmm.bench.peers import PEERS

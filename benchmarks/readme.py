@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
-from benchmarks.library.ladder_tables import bounds_table, rung_table
+from benchmarks.library.ladder_tables import bounds_table, variant_table
 from benchmarks.library.power import load_table
 from benchmarks.library.results import FOLDER, ROOT, origin
 from benchmarks.selection import selection_table
@@ -55,18 +55,18 @@ def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
     return render
 
 
-def _rung(name: str) -> Callable[[str], str]:
+def _variant(name: str) -> Callable[[str], str]:
     """One variant's figures, and what they were made with below."""
-    return _with_origin(lambda report: rung_table(report, name))
+    return _with_origin(lambda report: variant_table(report, name))
 
 
 def _counts(name: str) -> Callable[[str], str]:
-    """What one rung asks of the memories."""
+    """What one variant asks of the memories."""
     return lambda text: counts_table(json.loads(text), name).markdown(title=False)
 
 
 def _pipes(name: str) -> Callable[[str], str]:
-    """What keeps one rung's tensor cores busy."""
+    """How busy one variant's tensor cores are."""
     return _with_parts(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
 
 
@@ -93,7 +93,7 @@ def _bugs(text: str) -> str:
 
 
 def _mutation(text: str) -> str:
-    """What becomes of small edits of the templates."""
+    """How many small edits of kernels met each end."""
     results = json.loads(text)
     ends = ("found", "wrong result", "does not compile", "equivalent", "same code", "survived")
     counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["operators"].items()]
@@ -103,13 +103,13 @@ def _mutation(text: str) -> str:
     return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
-#: What a marker may name: the results it comes from (``results/<run>.json``) and how they are shown.
+#: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", lambda text: origin(json.loads(text))),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
     "bounds": ("ladder", _with_origin(bounds_table)),
-    **{f"rung-{row.name}": ("ladder", _rung(row.name)) for row in general_variants()},
+    **{f"rung-{row.name}": ("ladder", _variant(row.name)) for row in general_variants()},
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
     "calls": ("ladder", _of_report(calls_table)),
     "selection": ("selection", _with_parts(products=selection_table)),
@@ -141,7 +141,7 @@ _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
 
 
 def rewrite(text: str, render: Callable[[str], str]) -> str:
-    """A document with every marked block written anew.
+    """A document with every marked block rewritten.
 
     Args:
         text: The document.
@@ -174,7 +174,7 @@ def table(name: str, results: Path = FOLDER) -> str:
         ValueError: If there is no such table, or there are no results.
     """
     if name not in TABLES:
-        raise ValueError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
+        raise ValueError(f"unknown table {name!r}; the tables are {', '.join(TABLES)}")
     run, render = TABLES[name]
     path = results / f"{run}.json"
     if not path.exists():
@@ -205,7 +205,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = 
             if not check:
                 path.write_text(written, encoding="utf-8")
     for path in stale:
-        print(f"{path}: {'is not what the results say' if check else 'written'}")
+        print(f"{path}: {'differs from the results' if check else 'written'}")
     return 1 if check and stale else 0
 
 

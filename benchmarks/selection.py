@@ -1,8 +1,9 @@
 """How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
 
-Times the kernels that ``auto`` considers for products from small to large, square to thin, each with the slices of K
-that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/selection/model.py`` were
-read off these results. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+Times the kernels that ``auto`` considers for products from small to large, square to skinny, each with the split-K
+partitions that the model gives it, and compares with what the model expected. The constants in
+``tiledmm/selection/candidates.py`` were read off such results. Needs a GPU; exit status 1 if a kernel gave a wrong
+result.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PRODUCTS = (
     (Size(8192, 200, 200), "NN"),
 )
 
-# A kernel that is expected to take so many times as long as the best is left out.
+# A kernel that is expected to take this many times as long as the best is left out.
 _HOPELESS = 4.0
 
 
@@ -85,13 +86,13 @@ def selection_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         chosen = row["kernels"][0]
         fastest = min(row["kernels"], key=lambda kernel: kernel["microseconds"])
-        slices = f", {chosen['slices']} slices" if chosen["slices"] > 1 else ""
+        partitions = f", split-K {chosen['slices']}" if chosen["slices"] > 1 else ""
         cells.append(
             (
                 str(Size(*row["size"])),
                 row["type"],
                 row["layout"],
-                f"{chosen['kernel']}{slices}",
+                f"{chosen['kernel']}{partitions}",
                 significant(chosen["expected"]),
                 significant(chosen["microseconds"]),
                 significant(fastest["microseconds"] / chosen["microseconds"]),
@@ -116,7 +117,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument(
-        "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep what there is of the others"
+        "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep the results of the others"
     )
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and product")
     options = parser.parse_args()

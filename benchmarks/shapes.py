@@ -2,7 +2,7 @@
 
 Two figures for each: time per call in a loop of calls, as a user meets it, and time on the device alone. Operands are
 normally distributed and, where they are small, many sets of them take turns, so that they come from memory. Errors are
-taken against float64, and compared with the larger of cuBLAS's and a plain chain's (the ``coalesced`` rung).
+against float64, beside the larger of cuBLAS's and a sequential chain of FMAs' (``coalesced``).
 Needs a GPU; exit status 1 if a result breaks the promise of accuracy.
 """
 
@@ -34,12 +34,12 @@ _MAX_SETS = 64
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: (m, n, k), how A and B lie (see ``tiledmm.source``), and how often, in a batch.
+    """One product: (m, n, k), the layouts of A and B (see ``tiledmm.source``), and the batch.
 
     Attributes:
-        kind: What it stands for.
+        kind: The group of shapes that it stands for.
         m, n, k, layout: The product.
-        batch: Products; 0 for no batch dimension.
+        batch: How many products; 0 for no batch dimension.
         shared: Whether all of a batch have the same B (a stride of 0).
         same: Whether B is A transposed, the same memory.
     """
@@ -95,7 +95,7 @@ def shapes() -> Iterator[Shape]:
 
 
 def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
-    """Operands and results in several places: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
+    """Sets of operands and results: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
     import cupy
 
     cupy.random.seed(7)
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(256) fma_ceiling(float* out, int st
 
 
 def multiply_on_registers() -> tuple[float, Callable[[], Any]]:
-    """A kernel that only multiplies and adds: how many operations that is, and what launches it."""
+    """A kernel of multiply-adds on registers: its floating-point operations, and what launches it."""
     import cupy
     import numpy as np
 
@@ -182,7 +182,7 @@ def multiply_on_registers() -> tuple[float, Callable[[], Any]]:
 
 
 def ceilings() -> dict[str, float]:
-    """TB/s of a copy on the device, read and written, and TFLOP/s of float32 multiply-adds on registers."""
+    """Speed of a copy on the device (TB/s, read and written) and of float32 multiply-adds on registers (TFLOP/s)."""
     import cupy
 
     from tiledmm.bench import timing
@@ -197,7 +197,7 @@ def ceilings() -> dict[str, float]:
 
 
 def geometric_mean(rows: list[dict[str, Any]], clock: str) -> float:
-    """Of the ratios to ``cupy.matmul``."""
+    """The geometric mean of the ratios to ``cupy.matmul``."""
     return math.exp(statistics.fmean(math.log(row[clock]["ratio"]) for row in rows))
 
 
@@ -235,7 +235,7 @@ def shapes_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def summary(results: dict[str, Any]) -> str:
-    """What the table amounts to, in a few lines. Products of one array are no part of it: they take half the work."""
+    """The table in a few lines, without products of one array, which take half the work."""
     rows = [row for row in results["shapes"] if not row.get("same")]
     lines = []
     for clock, name in (("loop", "time per call"), ("device", "time on the device")):

@@ -1,7 +1,7 @@
 """How long the simulator takes: ``python -m benchmarks.simulator``. Needs no GPU.
 
-256 x 256 x 256, float32, on two cores: without looking at accesses, with every check, with checks and counts. And the
-first compilation of a kernel, with the runtime's own (once a machine) apart.
+256 x 256 x 256, float32, on two cores: with accesses ignored, with every check, with checks and counts. And the first
+compilation of a kernel, apart from the runtime's (once a machine).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def seconds(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
 
 
 def measure() -> dict[str, Any]:
-    """All of it."""
+    """Seconds of every kernel in every mode, and of compilations."""
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, SIZE, SIZE), dtype=np.float32)
     toolchain.build_runtime()

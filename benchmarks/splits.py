@@ -1,10 +1,10 @@
-"""Products from pieces, how fast and how accurate: ``python -m benchmarks.decomposes``, on a GPU.
+"""Emulated float32 and complex64 products, speed and accuracy: ``python -m benchmarks.splits``, on a GPU.
 
-The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
-``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
-where JAX is. Errors are against float64, on data that is easy and data that is not (``benchmarks/library/data.py``); a
-float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the promise
-of accuracy.
+The variants that decompose operands into limbs and run on the device, with each of their schemes, beside
+``cupy.matmul`` and, for float32, other libraries' emulated products: Triton's, where it and PyTorch are installed, and
+XLA's, where JAX is. Errors are against float64, on data that is easy and data that is not
+(``benchmarks/library/data.py``); a float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the default
+scheme breaks the promise of accuracy.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TYPES = ("float32", "complex64")
 
-#: Rows and columns of C where errors are measured, and steps of k.
+#: Rows and columns of C where errors are measured, and values of K.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
 
 
 def kernels(dtype: str) -> list[tuple[str, str]]:
-    """What splits operands of a type on the current device, the fastest variant first, and each of its schemes."""
+    """Variants that decompose a type's operands on the current device, the fastest first, with their schemes."""
     import cupy
 
     capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
@@ -47,8 +47,8 @@ def kernels(dtype: str) -> list[tuple[str, str]]:
     return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme, _ in row.schemes]
 
 
-def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
-    """Whether the data goes to tensor cores."""
+def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
+    """Whether the data goes to tensor cores, which the operand scan decides on the device."""
     import cupy
 
     from tiledmm.launch import Plan
@@ -57,8 +57,8 @@ def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
 
     plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
     if not plan.findings:
-        return False  # nobody asks: K is short
-    del plan.launches[-1]  # which is for other data
+        return False  # K is short: there is no operand scan
+    del plan.launches[-1]  # the kernel for other data
     c = cupy.full((a.shape[0], b.shape[1]), cupy.nan, a.dtype)
     return not bool(cupy.isnan(plan.run(a, b, c)).any())
 
@@ -75,12 +75,12 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
             calls = {**_of_kernels(others, a, b, c), **(_of_others(a, b, c) if peers else {})}
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
             found = accuracy(a, b, rivals, variant=first, precision=scheme)
-            tensor = splits(a, b, first, scheme)
+            tensor = uses_tensor_cores(a, b, first, scheme)
             yield {"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found}
 
 
 def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str, Any]]:
-    """A row a size and layout: 2MNK operations, of which each of complex numbers is four real ones."""
+    """A row a size and layout. 2MNK operations, also of complex numbers, whose multiplication is four real ones."""
     import cupy
 
     from tiledmm.bench import timing
@@ -103,7 +103,7 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
 
 
 def measure_loads(seconds: float) -> list[dict[str, Any]]:
-    """A row a product that runs for seconds; of 16-bit floats, too, which are what is multiplied."""
+    """A row a product that runs for seconds; also of 16-bit floats, the type of the limbs."""
     import cupy
 
     import tiledmm
@@ -128,7 +128,7 @@ def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[st
 
 
 def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Split products by other libraries, where they are installed, and of float32."""
+    """Emulated float32 products by other libraries, where they are installed."""
     if a.dtype != "float32":
         return {}
     modules = (_installed("triton_products"), _installed("xla_products"))
@@ -146,7 +146,7 @@ def _installed(name: str) -> Any:
 
 
 def promise_table(results: Mapping[str, list[dict[str, Any]]]) -> Table:
-    """A row a product: how often its errors are as small as is promised of what is taken unasked."""
+    """A row a product: how often its errors are within the promise of the default scheme."""
     cells: dict[str, list[str]] = {}
     for rows in results.values():
         for name, shown in _named(rows).items():
@@ -164,7 +164,7 @@ def _named(rows: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
-    """A row a kind of data and K: of each product the error's norm and, in brackets, the worst element's."""
+    """A row a kind of data and K: each product's error in the norm and, in brackets, of the worst element."""
     names, cells = _named(rows), []
     for row in rows:
         of = (row["errors"].get(name) for name in names)

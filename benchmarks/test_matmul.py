@@ -1,6 +1,6 @@
 """Every variant and ``cupy.matmul``, a table for each size and type: ``pytest benchmarks/``.
 
-Times are the device's. What was slow to compile has been compiled before, and every result has been checked.
+Times are the device's. Every kernel is compiled, and its result checked, before it is timed.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ class Bug:
 
     Attributes:
         name: What is wrong.
-        variant, tile, layout, dtype, target: Of the kernel that is broken.
+        variant, tile, layout, dtype, target: The kernel that is broken.
         old, new: The edit; ``old`` occurs in the text.
-        kinds: What the simulator is to find, any of it; none where only the result tells.
-        line: Text of a line that the finding is to name, or none.
+        kinds: Kinds of findings, one of which the simulator must report; none where only the result is wrong.
+        line: Text of a line that the finding must name, if any.
         sizes: m, n, k.
     """
 
@@ -44,7 +44,7 @@ class Bug:
     sizes: tuple[int, int, int] = (40, 50, 37)
 
 
-#: Where nothing but the result tells.
+#: The kind of bugs that only the result shows.
 WRONG = "wrong result"
 
 RACE, SHARED_OUT, GLOBAL_OUT = "race on shared memory", "shared access out of bounds", "global access out of bounds"
@@ -128,8 +128,8 @@ def operands(bug: Bug) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simulate(bug: Bug, folder: Path, **keywords: Any) -> tuple[bool, simulator.Report]:
-    """Whether the result is right all the same, and the report."""
-    from tiledmm import simulator  # the bugs also serve where there is nothing to simulate with
+    """Whether the result is right despite the bug, and the report."""
+    from tiledmm import simulator  # the bugs also serve without a C++ compiler
 
     a, b = operands(bug)
     source = plant(bug, folder)

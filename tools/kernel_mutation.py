@@ -7,14 +7,13 @@
 Edited is the text of rendered kernels, and the simulator judges; ``tools.mutation`` edits the host code, and the tests
 judge.
 
-A mutant is caught if it does not compile, if the simulator finds something, if the result is wrong, or if it does not
-end. One whose machine code is the original's, and one that is declared equivalent below with a reason, has nothing to
-be caught at. Any other that survives is listed, counts against the score and makes the command fail. NVRTC is asked
-about survivors: it refuses what C++ compilers let pass, such as arrays of no elements.
+A mutant is caught if it does not compile, if the simulator has findings, if the result is wrong, or if it does not
+end. One with the original's machine code, and one that is declared equivalent below, with a reason, does not count. Any
+other survivor is listed, counts against the score and makes the command fail. Survivors are compiled by NVRTC as well,
+which rejects what C++ compilers accept, such as arrays of no elements.
 
-Edited are each kernel's own page and what all kernels share of ``matrices.cuh.j2`` and ``ptx.cuh``. Left alone are
-lines that compute nothing (static_assert, types, the tile's sizes), which tell the host's side or the compiler
-something.
+Edited are the kernel's own text and the parts of ``matrices.cuh.j2`` and ``ptx.cuh`` that it shares with others. Lines
+that compute nothing (static_assert, types, tile sizes) are not: they tell the host or the compiler something.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ class Kernel:
 
     Attributes:
         variant, tile, layout: What is rendered.
-        target: The GPU that it is simulated for.
-        shared: Of the edits of what kernels share, every so many-th is made in this one.
+        target: The target architecture.
+        shared: Every N-th edit of the shared parts is made in this kernel.
     """
 
     variant: str
@@ -73,18 +72,18 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """As the table has it and ``--kernels`` selects it."""
+        """The name in tables, and for ``--kernels``."""
         parts = [self.variant, *([] if self.tile is None else [str(self.tile)]), self.layout]
         return " ".join(parts if self.target == "sm_90" else [*parts, self.target])
 
     @functools.cached_property
     def text(self) -> str:
-        """The kernel as it is."""
+        """The kernel's text, unedited."""
         return tiledmm.source(self.variant, tile=self.tile, layout=self.layout, dtype="float32")
 
     @property
     def symbol(self) -> str:
-        """Its name in the text."""
+        """The kernel's symbol."""
         return specialize(self.variant, tile=self.tile, layout=self.layout, dtype="float32").symbol
 
 
@@ -101,7 +100,7 @@ KERNELS = (
     Kernel("double_buffered", 8, "NN", "sm_75"),
 )
 
-# First lines of what kernels share, as far as a kernel has it; each ends at the next brace in the first column.
+# First lines of the shared parts that a kernel may have; each ends at the next brace in the first column.
 _SHARED_PARTS = (
     "__device__ __forceinline__ void copy_async(",
     "__device__ __forceinline__ void wait_for_copies()",
@@ -115,7 +114,7 @@ _SHARED_PARTS = (
     "__device__ __forceinline__ ResultTile<T, Stored> result_tile(",
 )
 
-# Lines that compute nothing: types, what the compiler is told, and sizes that the host knows as well.
+# Lines that compute nothing: types, hints for the compiler, and sizes that the host knows as well.
 _LEFT_ALONE = re.compile(
     r"\s*(?:#|static_assert|using |template |constexpr (?:Order|int (?:B[MNK]|T[MN]|PAD|UNROLL|MIN_BLOCKS)|bool FITS) "
     r"|extern |KERNEL\(|struct |const Stored\* data;|Stored\* data;|(?:int|long long) [\w, ]+;)"
@@ -123,7 +122,7 @@ _LEFT_ALONE = re.compile(
 
 
 def code_of(line: str) -> str:
-    """A line without its comment, as long as it was."""
+    """A line with blanks in place of its comment."""
     at = line.find("//")
     return line if at < 0 else line[:at] + " " * (len(line) - at)
 
@@ -147,7 +146,7 @@ def editable_lines(text: str) -> Iterator[tuple[int, str]]:
 
 # ---- the edits ----
 
-Edit = tuple[int, int, str]  # of a line: from, to, and what stands there instead
+Edit = tuple[int, int, str]  # of a line: from, to, replacement
 
 _DECLARATION = re.compile(r"\s*(?:__shared__|Sum (?:frag|acc|next))")
 _COMPARISON = r"[\w.!]+ (?:<|<=|>|>=|==) [\w.]+"
@@ -194,7 +193,7 @@ def _subscripts(code: str) -> Iterator[Edit]:
     declared = _DECLARATION.match(code)
     for match in re.finditer(r"(?<=[\w\]])\[([^\[\]]+)\]", code):
         inner = match[1]
-        # One more than is needed does no harm in a declaration.
+        # One element too many does no harm in a declaration.
         for change in ("- 1",) if declared else ("+ 1", "- 1"):
             yield match.start(), match.end(), f"[{inner} {change}]"
 
@@ -216,7 +215,7 @@ def _dropped(code: str) -> Iterator[Edit]:
             yield match.start("it"), match.end("it"), ";"
 
 
-#: Name, and the edits of a line's code.
+#: Edits of a line's code, by the operator's name.
 OPERATORS: dict[str, Callable[[str], Iterable[Edit]]] = {
     "barrier removed": _replaced(r"__syncthreads\(\);", ";"),
     "wait removed": _replaced(r"(?:wait_for_copies|cp_async_wait_all)\(\);", ";"),
@@ -270,7 +269,7 @@ class Mutant:
 
 
 def mutants(kernel: Kernel) -> Iterator[Mutant]:
-    """Every mutant of a kernel. Where two operators make the same, it is the first's."""
+    """Every mutant of a kernel. One that two operators make is the first's."""
     lines = kernel.text.split("\n")
     page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
     turn = itertools.count(KERNELS.index(kernel) if kernel in KERNELS else 0)
@@ -289,12 +288,12 @@ def mutants(kernel: Kernel) -> Iterator[Mutant]:
                 yield Mutant(kernel, operator, number, code.strip(), after.strip(), text)
 
 
-# ---- mutants that do what the kernel does, or that nothing tells ----
+# ---- mutants that no product distinguishes from the kernel ----
 
 
 @dataclass(frozen=True)
 class Known:
-    """Edits that survive, for a reason.
+    """Edits that survive for a known reason.
 
     Attributes:
         kernels: Names, a regular expression.
@@ -318,7 +317,7 @@ _ONE_ELEMENT = r"(?:tiled|double_buffered) (?:8|16) .*"
 _COPIES = r"double_buffered \d+ \w\w"
 _REGISTERS = r"double_buffered .* sm_75"
 
-#: These change nothing that a product could show.
+#: Edits that change no product.
 EQUIVALENT = (
     Known(".*", r"if \(product > 0\) \{", r"if \((?:product >= 0|true)\) \{",
         "a shortcut: the first product's offsets come out as 0"),
@@ -371,9 +370,9 @@ def why(mutant: Mutant, known: Iterable[Known] = EQUIVALENT) -> str | None:
     return next((each.reason for each in known if each.covers(mutant)), None)
 
 
-# ---- what they are run on ----
+# ---- the products they run on ----
 
-#: Accesses of one thread, several times what the largest product takes.
+#: Most accesses of one thread: several times what the largest product takes.
 MAX_STEPS = 20_000
 
 
@@ -405,7 +404,7 @@ def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, mar
 
 
 def cases(kernel: Kernel) -> list[_Case]:
-    """The products: ragged, a batch, whole tiles, less than a tile, K = 0, and K in slices. All are exact."""
+    """The products: partial tiles, a batch, whole tiles, less than a tile, K = 0, and split-K. All are exact."""
     config = specialize(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     rng = np.random.default_rng(0)
@@ -433,7 +432,7 @@ CAUGHT = ("found", "wrong result", "does not compile", "hangs", "crashes")
 
 
 class Verdict(NamedTuple):
-    """What became of a mutant: of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
+    """A mutant's end: one of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
 
     status: str
     kinds: tuple[str, ...] = ()
@@ -441,7 +440,7 @@ class Verdict(NamedTuple):
 
 
 def _code_of_library(path: Path) -> dict[str, bytes]:
-    """Instructions and constants of a library. Its data, where subscripts stand in the source, are left out."""
+    """Instructions and constants of a library, without its data, which hold positions in the source."""
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as file:
@@ -450,7 +449,7 @@ def _code_of_library(path: Path) -> dict[str, bytes]:
 
 
 class Judge:
-    """Runs mutants in this process. One that crashes takes the process along."""
+    """Runs mutants in this process, which one that crashes ends."""
 
     def __init__(self) -> None:
         self._cases = functools.cache(cases)
@@ -463,12 +462,12 @@ class Judge:
         return toolchain.build_kernel(text, kernel.symbol, arch=arch, instrumented=True)
 
     def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
-        """What becomes of a text.
+        """The end of a mutant.
 
         Args:
-            kernel: What it is a mutant of.
-            text: The mutant.
-            same_code: Whether one whose machine code is the original's is told by that, without a run.
+            kernel: The kernel.
+            text: The mutant's text.
+            same_code: Whether to compare machine code first, and not to run one that has the original's.
         """
         try:
             library = self._build(kernel, text)
@@ -516,19 +515,19 @@ class Judge:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker: judges what it is sent until it is sent None."""
+    """A worker: judges the mutants that it receives until it receives None."""
     judge = Judge()
     with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)  # what a crash prints
+        os.dup2(nowhere.fileno(), 2)  # a crash prints there
     while (job := connection.recv()) is not None:
         try:
             connection.send(judge(*job))
-        except Exception as error:  # of this file's making
+        except Exception as error:  # a bug of this tool
             connection.send(error)
 
 
 class _Worker:
-    """A process that is replaced when it hangs or crashes, and now and then, for what it has loaded."""
+    """A process that is replaced when it hangs or crashes, and after 200 mutants, whose libraries stay loaded."""
 
     def __init__(self, limit: float) -> None:
         self._limit, self._process, self._jobs = limit, None, 0
@@ -542,7 +541,7 @@ class _Worker:
             self._process.start()
             theirs.close()
             self._jobs = 0
-        limit = self._limit + (30 if not self._jobs else 0)  # the first one waits for imports and the runtime
+        limit = self._limit + (30 if not self._jobs else 0)  # the first waits for imports and the runtime
         self._jobs += 1
         try:
             self._connection.send((mutant.kernel, mutant.text))
@@ -573,13 +572,13 @@ def run(
     limit: float = 20.0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Verdict]:
-    """What becomes of each.
+    """The end of each mutant.
 
     Args:
         chosen: The mutants.
         workers: Processes.
-        limit: Seconds that one may take.
-        progress: Called with the number of those done.
+        limit: Seconds that a mutant may take.
+        progress: Called with the number of mutants done.
     """
     verdicts: list[Verdict | None] = [None] * len(chosen)
     queue = iter(range(len(chosen)))
@@ -615,7 +614,7 @@ def run(
 
 
 def score(verdicts: Iterable[Verdict]) -> float:
-    """Those caught, of those that do something else."""
+    """The share of caught mutants, without equivalent ones and those of the same code."""
     counts = Counter(verdict.status for verdict in verdicts)
     caught = sum(counts[status] for status in CAUGHT)
     return caught / (caught + counts["survived"]) if caught + counts["survived"] else 1.0
@@ -640,14 +639,14 @@ def _table(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> Iterator[Ta
                 table.add_row(name, *cells, f"{score(rows):.1%}", style="bold" if name == "all" else None)
         yield table
     kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
-    table = Table("kind of finding", "mutants", title="what is found")
+    table = Table("kind of finding", "mutants", title="findings")
     for kind, count in kinds.most_common():
         table.add_row(kind, str(count))
     yield table
 
 
 def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Mutant]:
-    """All mutants of these kernels, or as many as ``limit``, drawn at random."""
+    """All mutants of these kernels, or ``limit`` of them, drawn at random."""
     every = [mutant for kernel in kernels for mutant in mutants(kernel)]
     if limit is None or limit >= len(every):
         return every
@@ -655,18 +654,18 @@ def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Muta
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs what the command line asks for; 1 if anything survives."""
+    """Runs the mutants that the command line names. Returns 1 if any survives."""
     parser = argparse.ArgumentParser(prog="python -m tools.kernel_mutation", description=__doc__.split("\n")[0])
     parser.add_argument("--kernels", nargs="+", metavar="NAME", default=["*"], help="names, * and ? allowed")
     parser.add_argument("--operators", nargs="+", metavar="NAME", default=list(OPERATORS), choices=list(OPERATORS))
     parser.add_argument("--limit", type=int, help="no more mutants than this, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="for --limit")
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write how many of each operator met which end")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write each operator's number of mutants by end")
     options = parser.parse_args(arguments)
     kernels = [each for each in KERNELS if any(fnmatch.fnmatchcase(each.name, name) for name in options.kernels)]
     if not kernels:
-        parser.error(f"no such kernel; there are {', '.join(each.name for each in KERNELS)}")
+        parser.error(f"unknown kernel; kernels are {', '.join(each.name for each in KERNELS)}")
     chosen = [each for each in sample(kernels, None, 0) if each.operator in options.operators]
     if options.limit is not None and options.limit < len(chosen):
         chosen = random.Random(options.seed).sample(chosen, options.limit)
@@ -684,8 +683,8 @@ def main(arguments: list[str] | None = None) -> int:
     for wanted in ("crashes", "survived"):
         for mutant, verdict in pairs:
             if verdict.status == wanted:
-                words = f"{wanted}: {mutant.kernel.name}, line {mutant.line + 1}, {mutant.operator} {verdict.detail}"
-                console.print(f"{words}\n    {mutant.before}\n    {mutant.after}", markup=False, highlight=False)
+                head = f"{wanted}: {mutant.kernel.name}, line {mutant.line + 1}, {mutant.operator} {verdict.detail}"
+                console.print(f"{head}\n    {mutant.before}\n    {mutant.after}", markup=False, highlight=False)
     console.print(f"score {score(verdicts):.2%}, {len(chosen):,} mutants, {seconds:.0f} s", highlight=False)
     if options.json:
         ends = {name: Counter(v.status for m, v in pairs if m.operator == name) for name in options.operators}

@@ -31,7 +31,7 @@ def run(number: int) -> None:
     import cupy
     import numpy as np
 
-    cupy.cuda.set_allocator(None)  # an allocation an array: the pool would hide what runs over
+    cupy.cuda.set_allocator(None)  # an allocation for each array: a pool would hide overruns
     bug = BUGS[number]
     a, b = operands(bug)
     spec = specialize(bug.variant, tile=bug.tile, dtype=bug.dtype, layout=bug.layout)
@@ -47,7 +47,7 @@ def run(number: int) -> None:
 
 
 def judge(number: int, tool: str) -> int:
-    """How often a tool complains about a bug; -1 if it said nothing that can be read."""
+    """How many errors a tool reports for a bug; -1 if it printed no summary."""
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--print-limit", "3"]
     if tool == "racecheck":
         command = command[:3] + command[5:]
@@ -66,14 +66,14 @@ def judge(number: int, tool: str) -> int:
 
 
 def simulated(bug: Bug) -> list[str]:
-    """Kinds of findings of the simulator; that the result is wrong, if nothing else tells the bug."""
+    """Kinds of the simulator's findings; if it has none, that the result is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         right, report = simulate(bug, Path(folder))
     return sorted({found.kind for found in report.findings}) or ([] if right else [WRONG])
 
 
 def main() -> int:
-    """Asks every tool about every bug; writes the answers."""
+    """Runs every bug under every tool and writes what each reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FOLDER / "bugs.json")
     parser.add_argument("--simulate", action="store_true", help="add what the simulator finds to the results")
@@ -92,7 +92,7 @@ def main() -> int:
         return 0
     from tiledmm.bench.machine import this_machine
 
-    # A kernel for a GPU without cp.async cannot be had on one with it.
+    # Kernels for GPUs without cp.async do not run on one with it.
     chosen = [number for number, bug in enumerate(BUGS) if bug.target == "sm_90"]
     with ThreadPoolExecutor(options.workers) as pool:
         answers = {number: {tool: pool.submit(judge, number, tool) for tool in TOOLS} for number in chosen}

@@ -1,11 +1,11 @@
-"""Errors of products against float64, and the promise that ``auto`` keeps of them."""
+"""Errors of products against float64, and how large ``auto``'s may be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-#: Errors of ``auto``, at most: times the larger of cuBLAS's and a chain's, in the Frobenius norm and by elements.
+#: How many times the larger of cuBLAS's and a chain's error ``auto``'s may be: Frobenius norm, largest componentwise.
 PROMISE = (1.05, 1.25)
 
 
@@ -21,9 +21,15 @@ def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
 def accuracy(
     a: Any, b: Any, others: Mapping[str, Callable[[], Any]] | None = None, **keywords: Any
 ) -> dict[str, list[float]]:
-    """Errors of ``auto`` (or of what the keywords name), of cuBLAS and of a chain, of the first products of a batch.
+    """Errors of several products of the same operands; of a batch, the first 64.
 
-    And of what others return for the same.
+    Args:
+        a, b: The operands.
+        others: More products, by name.
+        **keywords: For ``tiledmm.matmul``, whose errors are named ``"auto"``.
+
+    Returns:
+        Errors as ``errors`` has them, by name: ``"auto"``, ``"cublas"``, ``"chain"`` (sequential FMAs) and others.
     """
     import cupy
 

@@ -1,4 +1,4 @@
-"""What benchmarks under Nsight Compute have in common: ncu runs them again, to launch what it is to count."""
+"""Studies under Nsight Compute: ncu runs the study's module again, which then launches the kernels to count."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def counts(
 
     Args:
         module: A study's module.
-        metrics: Names of Nsight Compute's metrics, by names of one's own.
+        metrics: Nsight Compute's names of metrics, by ours.
         symbols: The kernels that it launches, in order; None if their names are not known.
-        kernels: What the names have that count, a regular expression.
+        kernels: A regular expression that the names of counted kernels match.
 
     Returns:
         For each kernel its name (``"symbol"``), and its counts by the names of ``metrics``.
@@ -55,7 +55,7 @@ def arguments(about: str | None, results: Path) -> argparse.ArgumentParser:
     """The command line of a benchmark.
 
     Args:
-        about: What it is, for ``--help``.
+        about: Its description, for ``--help``.
         results: Where the results go, if not elsewhere.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
     Args:
         options: What ``arguments`` found.
         launch_all: Launches every kernel once.
-        count_all: Counts them, shows what there is to see, and returns what is to be written.
+        count_all: Counts them, shows tables, and returns the results to write.
     """
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
 
 
 def show(table: Table, width: int = 160) -> None:
-    """Prints a table, so wide where no terminal says how wide it is."""
+    """Prints a table, ``width`` columns wide where no terminal has a width."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else width).print(table.rich())

@@ -26,7 +26,7 @@ def readings(text: str) -> tuple[float, float]:
 
 
 def under_load(call: Callable[[], Any], seconds: float) -> tuple[float, float, float]:
-    """Calls it all the time. Returns seconds a call, watts and MHz; each of the second half of the time."""
+    """Repeats a call without a pause. Returns seconds a call, watts and MHz, each over the second half of the time."""
     import cupy
 
     command = ["nvidia-smi", "-i", cupy.cuda.Device().pci_bus_id, "--query-gpu=power.draw,clocks.sm"]
@@ -48,7 +48,7 @@ def under_load(call: Callable[[], Any], seconds: float) -> tuple[float, float, f
 
 
 def load_all(rivals: Sequence[tuple[str, str, float, Callable[[], Any]]], seconds: float) -> list[dict[str, Any]]:
-    """A row each: name, product, floating-point operations of a call, and the call."""
+    """A row for each rival, given as name, product, floating-point operations of a call, and the call."""
     rows = []
     for name, product, flops, call in rivals:
         print(f"{name} {product} ...", file=sys.stderr, flush=True)
@@ -59,7 +59,7 @@ def load_all(rivals: Sequence[tuple[str, str, float, Callable[[], Any]]], second
 
 
 def load_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """A row a rival and product."""
+    """One row for each rival and product."""
     cells = (
         (
             row["rival"],

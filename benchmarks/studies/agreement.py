@@ -3,8 +3,8 @@
     python -m benchmarks.studies.agreement              # counts on a GPU, into results/agreement.json
     python -m benchmarks.studies.agreement --simulate   # adds the simulator's counts; needs no GPU
 
-Kernels of every kind, on products that tiles fit and on one that they do not. The counters are those of instructions
-and of what they ask of L1 and shared memory: none of them depends on caches or on time.
+Kernels of every kind, on products of whole tiles and on one with partial tiles. The counters are of instructions and
+of their requests to L1 and shared memory: none depends on caches or on time.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def simulated(case: Case) -> dict[str, int]:
 
 
 def agreement_table(kernels: list[dict[str, Any]]) -> Table:
-    """A row a case: each count, and the simulator's behind it where that is another."""
+    """A row a case: each count, and the simulator's in brackets where it differs."""
     rows = []
     for kernel in kernels:
         cells = []
@@ -142,7 +142,7 @@ def agreement_table(kernels: list[dict[str, Any]]) -> Table:
         tile = NONE if kernel["tile"] is None else str(kernel["tile"])
         rows.append((kernel["variant"], tile, kernel["dtype"], kernel["layout"], sizes, *cells))
     return Table(
-        "Counted by Nsight Compute on a GPU (and by the simulator, where it counts otherwise)",
+        "Counted by Nsight Compute on a GPU (in brackets by the simulator, where it differs)",
         ("<variant", "tile", "<type", "<layout", "<size", *METRICS),
         tuple(rows),
     )
@@ -163,7 +163,7 @@ def simulate_all(path: Path) -> int:
     results = json.loads(path.read_text())
     for case, kernel in zip(CASES, results["kernels"], strict=True):
         if case.symbol != kernel["symbol"]:
-            print(f"the results are of {kernel['symbol']}, not {case.symbol}: count anew", file=sys.stderr)
+            print(f"the results are of {kernel['symbol']}, not {case.symbol}: count again", file=sys.stderr)
             return 1
         kernel["simulated"] = simulated(case)
     save(path, results)

@@ -16,7 +16,7 @@ from tiledmm.cli import missing_gpu
 
 RESULTS = FOLDER / "stalls.json"
 
-#: What is profiled: the command's arguments.
+#: Arguments of the commands that are run.
 COMMANDS = (
     "tiled tiled_padded warp_tiled auto cublas --size 2048 --layout NT",
     "naive coalesced double_buffered --size 1024",

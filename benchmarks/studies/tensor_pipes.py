@@ -1,4 +1,4 @@
-"""What limits the kernels of tensor cores, counted by Nsight Compute: ``python -m benchmarks.studies.tensor_pipes``.
+"""What limits the tensor-core kernels, counted by Nsight Compute: ``python -m benchmarks.studies.tensor_pipes``.
 
 One product of each kind, 4096 x 4096 x 4096, by this package and by ``cupy.matmul``: in how many cycles of an SM its
 tensor cores work, in how many a scheduler issues, and what is read from the L2 cache and from memory. Needs a GPU,
@@ -19,7 +19,7 @@ from tiledmm.report.tables import Table, significant
 RESULTS = FOLDER / "tensor_pipes.json"
 SIZE = 4096
 
-#: Variant, type that the product is taken in, and layout; of ``cublas`` too, but for what has no tensor cores there.
+#: Variant, computation type and layout. ``cublas`` stands beside those that it runs on tensor cores.
 CASES = (
     ("tensor_core", "float64", "NN"),
     ("cublas", "float64", "NN"),
@@ -92,7 +92,7 @@ def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
 
 
 def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str, Any]]:
-    """One variant's kernels, each with those of cuBLAS that stand beside it."""
+    """One variant's kernels, each followed by cuBLAS's of the same product."""
     found, its = [], False
     for row in counted:
         symbol = str(row["symbol"])

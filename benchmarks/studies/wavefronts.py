@@ -1,6 +1,6 @@
-"""Counts what one access of a warp costs: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
+"""Counts wavefronts and sectors of single accesses: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
 
-Makes each access of ``benchmarks/library/access_patterns.py`` by itself, REPEATS times from one instruction, under
+Makes each access of ``benchmarks/library/access_patterns.py`` in a kernel of one warp, REPEATS times, under
 Nsight Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts
 are what ``tiledmm/hardware/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
 there is no time for (``--budget``), or no counter, is null in the results. Beside FILE.json goes FILE-metrics.txt:
@@ -40,7 +40,7 @@ PROBED = 12
 
 _WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared"
 
-# What must be there, first.
+# Metrics that must be there, first.
 REQUIRED = {
     "shared": (
         "smsp__sass_inst_executed_op_shared_ld.sum",
@@ -66,7 +66,7 @@ REQUIRED = {
         "smsp__sass_inst_executed_op_global_ld.sum",
     ),
 }
-# What is counted too where ncu knows it. Names that begin with memory_ it may know without listing them.
+# Metrics that are counted where ncu knows them. It may know names that begin with memory_ without listing them.
 WANTED = {
     "shared": (
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
@@ -113,7 +113,7 @@ def parse(output: str, metrics: Sequence[str]) -> list[tuple[str, list[float | N
 
 
 class Profiler:
-    """Runs ncu on accesses, and knows what that takes."""
+    """Runs ncu on accesses within a budget of seconds."""
 
     def __init__(self, budget_s: float) -> None:
         self.ncu = ncu.find_ncu() or "ncu"
@@ -148,7 +148,7 @@ class Profiler:
         return output
 
     def list_metrics(self, path: Path) -> None:
-        """Writes down the names of the metrics that may matter, and remembers all."""
+        """Writes the names of the metrics that may matter to a file, and keeps all."""
         texts = [f"$ ncu --version\n{self.run(['--version'], 20)}"]
         lines = self.run(["--help"], 20).splitlines()
         at = [i for i, line in enumerate(lines) if "query-metrics" in line]
