@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
             if choice.microseconds > _HOPELESS * ranked[0].microseconds:
                 continue
             spec = choice.specialization
-            name = str(spec).removeprefix("tiledmm_").partition(", K in")[0]
+            whole_k = replace(spec, config=replace(spec.config, split_k=1))  # tables name the partitions apart
+            name = str(whole_k).removeprefix("tiledmm_")
             name += f", and {len(choice.others)} other parts" if choice.others else ""
             plan = Plan(choice)
             reference.poison(first.c, right)
