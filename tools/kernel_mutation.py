@@ -351,7 +351,7 @@ EQUIVALENT = (
         "registers wait for what cp.async does not copy: nothing here (see the kernels for sm_75)"),
     Known(_REGISTERS, r"[ab]_view\.copy_or_zero\(.*|copy_async\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
         "there is no cp.async: nothing is copied to shared memory but by settle"),
-    Known(".*", r"if \(p\.slices > 1\) \{", r".*slices (?:>= 1|> 0).*", "one slice is all of K"),
+    Known(".*", r"if \(p\.slices > 1\) \{", r".*slices (?:>= 1|> 0).*", "one partition is all of K"),
     Known(_REGISTERS, r"fetch\(0, \S+\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
         "the tiles go to registers: to which buffer, settle says"),
     Known(r"tiled 8 .*", r"return \{address\(row, col\), .*", r".*\b(row|col)_stride, \1_stride\};",
@@ -381,7 +381,7 @@ class _Case(NamedTuple):
     b: np.ndarray
     out: Callable[[], np.ndarray | None]
     expected: np.ndarray
-    slices: int
+    partitions: int  # of K
 
 
 def _among_nans(values: np.ndarray, margins: Sequence[int], step: int = 1) -> np.ndarray:
@@ -409,7 +409,7 @@ def cases(kernel: Kernel) -> list[_Case]:
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     rng = np.random.default_rng(0)
     found = []
-    for batch, (m, n, k), margin, step, slices in (
+    for batch, (m, n, k), margin, step, partitions in (
         ((), (bm + 3, 2 * bn + 5, 3 * bk + 1), 2, 2, 1),
         ((2, 3, 2), (2 * bm + 5, bn + 3, bk + 3), 1, 3, 1),
         ((), (2 * bm, bn, 2 * bk), 0, 1, 1),
@@ -422,7 +422,7 @@ def cases(kernel: Kernel) -> list[_Case]:
         b = _matrices(rng, (*batch, max(k, 2), n), kernel.layout[1], around)[..., :k, :]
         zeros = np.zeros((*batch, m, n), np.float32)
         out = functools.partial(_among_nans, zeros, around, step) if step > 1 else lambda: None
-        found.append(_Case(a, b, out, a @ b, slices))
+        found.append(_Case(a, b, out, a @ b, partitions))
     return found
 
 
@@ -502,7 +502,7 @@ class Judge:
             )
             done = simulate(
                 case.a, case.b, case.out(), {},
-                variant=kernel.variant, tile=kernel.tile, config={"split_k": case.slices}, source=source,
+                variant=kernel.variant, tile=kernel.tile, config={"split_k": case.partitions}, source=source,
                 settings=settings,
             )  # fmt: skip
             if done.report.findings:

@@ -119,22 +119,22 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
     return array
 
 
-def run(variant: str, tile: int | None, numbers: dict[str, Any], dtype: str, layout: str) -> None:
+def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, layout: str) -> None:
     """Multiplies with one kernel and compares with NumPy."""
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)
-    for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), numbers)):
+    for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), overrides)):
         left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
         x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
-        if "triangle" in numbers:
+        if "triangle" in overrides:
             right, x2 = left.T, x1.T
         out = exact_array((m, right.shape[1]), kind, "N")
         precision = precision_of(compute_element(dtype))
-        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=numbers, precision=precision)
+        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=overrides, precision=precision)
         wide = "D" if kind.kind == "c" else "d"
         expected = left.astype(wide) @ right.astype(wide)
         if not (out.get() == expected.astype(kind)).all():
-            raise SystemExit(f"wrong result: {variant} {tile} {numbers} {dtype} {layout} {m}x{n}x{k}")
+            raise SystemExit(f"wrong result: {variant} {tile} {overrides} {dtype} {layout} {m}x{n}x{k}")
 
 
 def run_planted(tool: str) -> None:
