@@ -63,7 +63,8 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
             if choice.microseconds > _HOPELESS * ranked[0].microseconds:
                 continue
             spec = choice.specialization
-            whole_k = replace(spec, config=replace(spec.config, split_k=1))  # tables name the partitions apart
+            launch = replace(spec.config.launch, split_k=1)  # tables name the partitions apart
+            whole_k = replace(spec, config=replace(spec.config, launch=launch))
             name = str(whole_k).removeprefix("tiledmm_")
             name += f", and {len(choice.others)} other parts" if choice.others else ""
             plan = Plan(choice)

@@ -56,7 +56,7 @@ def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
     from tiledmm.selection.select import select
 
     plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
-    if not plan.findings:
+    if not plan.scans:
         return False  # K is short: there is no operand scan
     del plan.launches[-1]  # the kernel for other data
     c = cupy.full((a.shape[0], b.shape[1]), cupy.nan, a.dtype)
