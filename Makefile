@@ -32,7 +32,7 @@ PYTEST = $(PYTHON) -m pytest -p no:benchmark $(WORKERS)
 
 .PHONY: help
 help:  ## This list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 17
 
 .PHONY: compare
 compare: $(RUN_READY)  ## The main job: every variant beside cupy.matmul (ARGS="--help")
@@ -53,6 +53,10 @@ test-full: $(TEST_READY)  ## The same, every kernel compiled for every type, lay
 .PHONY: mutation
 mutation: $(TEST_READY) $(CUPY_READY)  ## Whether tests see small edits of the host code, half an hour (ARGS="launch --limit 50")
 	$(PYTHON) -m tools.mutation $(ARGS)
+
+.PHONY: kernel-mutation
+kernel-mutation: $(TEST_READY)  ## Whether the simulator sees small edits of kernels' text (ARGS="--kernels 'tiled*' --limit 100")
+	$(PYTHON) -m tools.kernel_mutation $(ARGS)
 
 .PHONY: gpu-check
 gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sanitizer

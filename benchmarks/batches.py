@@ -1,4 +1,4 @@
-"""Batches of products, of every kind of type: ``python -m benchmarks.batches``, on a GPU.
+"""Batches of products, all kinds of types: ``python -m benchmarks.batches``, on a GPU.
 
 ``auto`` beside ``cupy.matmul``, which widens 16-bit floats of a batch to float32 first, and has no bfloat16 there.
 Results are checked against float64 before anything is timed; exit status 1 if one is wrong.
@@ -9,22 +9,21 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.report.tables import NONE, Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "batches.json"
+RESULTS = FOLDER / "batches.json"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8")
 
-#: How many products, and of what size.
+#: How many products, and their size.
 BATCHES = ((64, Size(512, 512, 512)), (512, Size(128, 128, 128)), (4096, Size(32, 32, 32)))
 LAYOUTS = ("NN", "NT", "TN")
 
@@ -32,7 +31,7 @@ _SEED = 5
 
 
 def operands(count: int, size: Size, dtype: str, layout: str) -> tuple[Any, Any, Any]:
-    """Random operands and a result to write, each a stack of matrices that lie as the layout says."""
+    """Random operands in a layout, and an array for the result: each a stack of matrices."""
     import cupy
 
     kind, rng = ELEMENTS[dtype].dtype, cupy.random.RandomState(_SEED)
@@ -120,7 +119,7 @@ def main() -> int:
         rows.append(measure(count, size, dtype, layout, options.seconds))
         print(rows[-1], file=sys.stderr, flush=True)
     Console(width=None if sys.stdout.isatty() else 160).print(batches_table(rows).rich())
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "batches": rows}, indent=1) + "\n")
+    save(options.out, measured(this_machine(), {"batches": rows}))
     return 0 if all(row["ok"] for row in rows) else 1
 
 

@@ -1,4 +1,4 @@
-"""Draws what was measured: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
+"""Draws charts of results: ``python -m benchmarks.charts``. Needs matplotlib, no GPU.
 
 From ``results/sizes_*.json`` to ``docs/charts/``: throughput, roofline and speed-up by size, and tiles; each for light
 and dark pages, as SVG and PNG.
@@ -14,15 +14,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks.sizes import RESULTS, STUDIED, TYPES, file_of
+from benchmarks.library.results import FOLDER, ROOT
+from benchmarks.sizes import STUDIED, TYPES, file_of
 from tiledmm.bench import charts
 from tiledmm.bench.records import Report, from_json
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "charts"
+CHARTS = ROOT / "docs" / "charts"
 
 
 def draw(report: Report) -> dict[str, Callable[[], Figure]]:
-    """What draws each picture of a type's report, by name."""
+    """Functions that draw the pictures of a type's report, by name."""
     found, gpu, kinds = list(report.comparisons), charts.gpu_of(report.machine), {}
     if found[0].dtype == TYPES[0]:
         *found, tiles = found
@@ -41,8 +42,8 @@ def draw(report: Report) -> dict[str, Callable[[], Figure]]:
 def main(arguments: list[str] | None = None) -> int:
     """Draws; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder that benchmarks.sizes wrote to")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
+    parser.add_argument("--results", type=Path, default=FOLDER, help="the folder that benchmarks.sizes wrote to")
+    parser.add_argument("--folder", type=Path, default=CHARTS, help="where the pictures go")
     options = parser.parse_args(arguments)
     for file in filter(Path.is_file, (file_of(dtype, options.results) for dtype in TYPES)):
         for name, picture in draw(from_json(file.read_text(encoding="utf-8"))).items():

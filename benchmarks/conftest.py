@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.library.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import comparison_table
-from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size, to_json
+from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size
 from tiledmm.cli import missing_gpu
 
-FOLDER = Path(__file__).parent
+HERE = Path(__file__).parent
 COMPARISONS = pytest.StashKey[list[Comparison]]()
 
 
@@ -39,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = [item for item in items if item.path.is_relative_to(FOLDER)]
+    here = [item for item in items if item.path.is_relative_to(HERE)]
     if here and (reason := missing_gpu()):
         for item in here:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
@@ -75,6 +76,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write(tables.get())
     if config.getoption("save_results"):
         slug = re.sub(r"[^a-z0-9]+", "-", report.machine.gpu.lower()).strip("-")
-        path = FOLDER / "results" / f"matmul-{slug}.json"
-        path.write_text(to_json(report), encoding="utf-8")
+        path = FOLDER / f"matmul-{slug}.json"
+        save_report(path, report)
         terminalreporter.write_line(f"written: {path}")

@@ -1,14 +1,13 @@
-"""What the rungs ask of the memories, counted by the simulator: ``python -m benchmarks.counts``. Needs no GPU.
+"""What each variant asks of the memories, counted by the simulator: ``python -m benchmarks.counts``. Needs no GPU.
 
-Every rung that can be simulated, in the type that it usually has: its usual tile on all four layouts, the others on
-two. Accesses are those of the machine code, which joins neighbours. Counts, no times: the same on every machine with
-the same compiler.
+Every variant that can be simulated, in its default type: its default tile on all four layouts, the others on two.
+Accesses are those of the machine code, which merges adjacent ones. Counts, no times: the same on every machine with the
+same compiler.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import date
 from pathlib import Path
@@ -17,18 +16,19 @@ from typing import Any
 import numpy as np
 
 import tiledmm
+from benchmarks.library.results import FOLDER, measured, origin, save
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.report.tables import Table, count, significant
 
-RESULTS = Path(__file__).parent / "results" / "counts.json"
+RESULTS = FOLDER / "counts.json"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TARGET = "sm_90"
 WARP = 32
 
-#: Products: the number of them, and m, n, k. Those that a rung is for.
+#: Products: how many, and m, n, k. Those that a variant is for.
 USUAL = (1, 128, 256, 128)
 PRODUCTS = {
     "thin": (1, 64, 512, 128),
@@ -38,12 +38,12 @@ PRODUCTS = {
     "split_tensor_core": (1, 128, 256, 256),
 }
 
-#: The rungs that are counted.
+#: The variants that are counted.
 COUNTED = tuple(row.name for row in kernel_variants() if row.simulated)
 
 
 def operands(product: tuple[int, int, int, int], dtype: str, layout: str) -> list[np.ndarray[Any, Any]]:
-    """A and B, of small integers."""
+    """A and B: small integers."""
     products, m, n, k = product
     found = []
     for letter, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True):
@@ -55,7 +55,7 @@ def operands(product: tuple[int, int, int, int], dtype: str, layout: str) -> lis
 
 
 def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
-    """One kernel on its product. What is per multiply-add is for one of a warp: of 32 lanes."""
+    """One kernel on its product. Counts per multiply-add are for a warp's: 32 lanes."""
     product, dtype = PRODUCTS.get(variant, USUAL), find_variant(variant).default_type
     _, report = simulator.run(
         *operands(product, dtype, layout), variant=variant, tile=tile, checks=False, machine=True, target=TARGET
@@ -74,7 +74,7 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
         "product": list(product),
         "symbol": report.symbol,
         "intensity": report.intensity,
-        # Elements of wide loads counted one by one; one that is split is as many bytes in its pieces.
+        # Elements of wide loads counted one by one; one that is decomposed is as many bytes in its limbs.
         "reuse": 2 * report.multiply_adds * ELEMENTS[dtype].itemsize / asked.bytes,
         "global loads": asked.requests / of_a_warp,
         "sectors": asked.sectors_per_request,
@@ -87,7 +87,7 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
 
 
 def counts() -> dict[str, Any]:
-    """All of it."""
+    """All kernels, with what counted them."""
     found = []
     for variant in COUNTED:
         row = find_variant(variant)
@@ -96,28 +96,26 @@ def counts() -> dict[str, Any]:
                 found.append(counted(variant, tile, layout))
                 print(found[-1]["symbol"], file=sys.stderr)
     machine = {"simulated": f"the simulator, as {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
-    return {"kernels": found, "machine": machine | {"date": date.today().isoformat()}}
+    return measured(machine | {"date": date.today().isoformat()}, {"kernels": found})
 
 
 def counts_table(results: dict[str, Any], variant: str) -> Table:
-    """What one rung asks for, by tile and layout."""
+    """What one variant asks for, by tile and layout."""
     kernels = [row for row in results["kernels"] if row["variant"] == variant]
     tiles = any(row["tile"] for row in kernels)
     staged = any(row["shared loads"] for row in kernels)
     products, m, n, k = kernels[0]["product"] if kernels else USUAL
-    size = f"{m} x {n} x {k}" + (f", {products} of them" if products > 1 else "")
+    size = f"{m} x {n} x {k}" + (f", a batch of {products}" if products > 1 else "")
     columns = ("tile",) * tiles + ("<layout", "FLOP/byte", "reuse", "global loads", "sectors/request")
-    columns += ("shared loads", "wavefronts", "x the fewest") * staged
+    columns += ("shared loads", "wavefronts", "x ideal") * staged
     figures = ("intensity", "reuse", "global loads", "sectors")
     figures += ("shared loads", "wavefronts", "times ideal") * staged
     rows = tuple(
         (*(count(row["tile"]),) * tiles, row["layout"], *(significant(row[name]) for name in figures))
         for row in kernels
     )
-    where = ", ".join(results["machine"].values())
-    return Table(
-        f"{variant}", columns, rows, notes=(f"{find_variant(variant).default_type}, {size}. Counted by {where}.",)
-    )
+    note = f"{find_variant(variant).default_type}, {size}. Counted by {origin(results)}."
+    return Table(variant, columns, rows, notes=(note,))
 
 
 def main() -> int:
@@ -125,7 +123,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()
-    options.out.write_text(json.dumps(counts(), indent=1) + "\n", encoding="utf-8")
+    save(options.out, counts())
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How long help takes: of every command, beside that of an empty typer application. Needs no GPU.
+"""How long ``--help`` takes for every command, beside an empty typer application's. Needs no GPU.
 
     python -m benchmarks.help
 
@@ -36,7 +36,7 @@ def _seconds(program: str, *words: str) -> float:
 
 
 def measure(rounds: int) -> Table:
-    """A row a command."""
+    """One row for each command."""
     empty = "an empty application"
     jobs = {empty: (EMPTY,), "tiledmm": (_OURS,), **{name: (_OURS, name) for name in commands()}}
     for job in jobs.values():  # compiled to bytecode
@@ -52,7 +52,7 @@ def measure(rounds: int) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=11, help="processes of each")
+    parser.add_argument("--rounds", type=int, default=11, help="processes of each command")
     Console().print(measure(parser.parse_args().rounds).rich())
 
 

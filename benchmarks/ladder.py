@@ -10,11 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks.library.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
-from tiledmm.bench.records import Report, Rung, Size, expand, to_json
+from tiledmm.bench.records import Report, Rung, Size, expand
 from tiledmm.cli import missing_gpu
-
-RESULTS = Path(__file__).parent / "results"
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 PADDED_TILES = (8, 16, 32)
@@ -22,7 +21,7 @@ LADDER_TILES = (32, 64, 128, 256)
 
 
 def measure(size: Size, seconds: float) -> Report:
-    """All variants on contiguous rows, padding on every layout and tile, and what a small call costs."""
+    """All variants on contiguous rows, padding on every layout and tile, and the cost of a small call."""
     from tiledmm.bench.comparison import compare, compare_calls
     from tiledmm.bench.machine import this_machine
     from tiledmm.bench.peers import PEERS
@@ -91,15 +90,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=0.6, help="about how long to time each rival")
-    parser.add_argument("--out", type=Path, default=RESULTS / "ladder.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "ladder.json")
     arguments = parser.parse_args()
     if reason := missing_gpu():
         print(f"no GPU: {reason}", file=sys.stderr)
         return 1
     size = Size(arguments.size, arguments.size, arguments.size)
     report = measure(size, arguments.seconds)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(to_json(report), encoding="utf-8")
+    save_report(arguments.out, report)
     show(report, size)
     return 0 if report.ok else 1
 

@@ -16,55 +16,58 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import splits
-from benchmarks.agreement import agreement_table
-from benchmarks.bank_conflicts import conflicts_table
 from benchmarks.batches import batches_table
-from benchmarks.ceiling import ceiling_table, issue_table
 from benchmarks.counts import COUNTED, counts_table
-from benchmarks.rungs import bounds_table, rung_table
+from benchmarks.library.ladder_tables import bounds_table, variant_table
+from benchmarks.library.power import load_table
+from benchmarks.library.results import FOLDER, ROOT, origin
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
-from benchmarks.stalls import printed
-from benchmarks.tensor_pipes import of_variant, pipes_table
-from benchmarks.warp_tiles import trials_table
+from benchmarks.studies.agreement import agreement_table
+from benchmarks.studies.bank_conflicts import conflicts_table
+from benchmarks.studies.stalls import printed
+from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
-from tiledmm.bench.records import Machine, Report, from_json
+from tiledmm.bench.records import Report, from_json
 from tiledmm.registry.variants import general_variants, kernel_variants
 from tiledmm.report.tables import NONE, Table
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = Path(__file__).resolve().parent / "results"
+
+def _of_report(table: Callable[[Report], Table]) -> Callable[[str], str]:
+    """A table of a report."""
+    return lambda text: table(from_json(text)).markdown(title=False)
 
 
-def _of_report(render: Callable[[Report], str]) -> Callable[[str], str]:
-    return lambda text: render(from_json(text))
+def _with_origin(table: Callable[[Report], Table]) -> Callable[[str], str]:
+    """A table of a report, and what it was made with below."""
+    return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
 
 
-def _with_machine(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
-    """Tables of parts of a run's results, by name, and the machine below."""
+def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
+    """Tables of parts of a run's results, by name, and what they were made with below."""
 
     def render(text: str) -> str:
         results = json.loads(text)
         shown = [table(results[part]).markdown(title=False) for part, table in tables.items()]
-        return "\n\n".join([*shown, str(Machine(**results["machine"]))])
+        return "\n\n".join([*shown, origin(results)])
 
     return render
 
 
-def _rung(name: str) -> Callable[[str], str]:
-    """One rung's figures, and the machine below."""
-    return _of_report(lambda report: f"{rung_table(report, name).markdown(title=False)}\n\n{report.machine}")
+def _variant(name: str) -> Callable[[str], str]:
+    """One variant's figures, and what they were made with below."""
+    return _with_origin(lambda report: variant_table(report, name))
 
 
 def _counts(name: str) -> Callable[[str], str]:
-    """What one rung asks of the memories."""
+    """What one variant asks of the memories."""
     return lambda text: counts_table(json.loads(text), name).markdown(title=False)
 
 
 def _pipes(name: str) -> Callable[[str], str]:
-    """What keeps one rung's tensor cores busy."""
-    return _with_machine(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
+    """How busy one variant's tensor cores are."""
+    return _with_parts(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
 
 
 def _promises(text: str) -> str:
@@ -74,7 +77,7 @@ def _promises(text: str) -> str:
 
 def _shapes_summary(text: str) -> str:
     results = json.loads(text)
-    return f"{summary(results)}\n\n{Machine(**results['machine'])}"
+    return f"{summary(results)}\n\n{origin(results)}"
 
 
 def _bugs(text: str) -> str:
@@ -86,52 +89,49 @@ def _bugs(text: str) -> str:
         silent = "did not end" if min(bug[tool] for tool in ("racecheck", "memcheck")) < 0 else NONE
         rows.append((bug["name"], ", ".join(bug["simulator"]), ", ".join(tools) or silent))
     table = Table("", ("<bug", "<simulator", "<compute-sanitizer"), tuple(rows))
-    return f"{table.markdown(title=False)}\n\n{Machine(**results['machine'])}"
+    return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
 def _mutation(text: str) -> str:
-    """What becomes of small edits of the templates."""
+    """How many small edits of kernels met each end."""
     results = json.loads(text)
     ends = ("found", "wrong result", "does not compile", "equivalent", "same code", "survived")
     counts = [(name, *(count.get(end, 0) for end in ends)) for name, count in results["operators"].items()]
     counts.append(("all", *(sum(row[i] for row in counts) for i in range(1, len(ends) + 1))))
     rows = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in counts)
     table = Table("", ("<edit", *ends), rows)
-    return f"{table.markdown(title=False)}\n\n{', '.join(results['machine'].values())}"
+    return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
-#: What a marker may name: the results it comes from (``results/<run>.json``) and how they are shown.
+#: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
-    "machine": ("ladder", _of_report(lambda report: str(report.machine))),
-    "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size).markdown(title=False))),
-    "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size).markdown(title=False))),
-    "bounds": ("ladder", _of_report(lambda r: f"{bounds_table(r).markdown(title=False)}\n\n{r.machine}")),
-    **{f"rung-{row.name}": ("ladder", _rung(row.name)) for row in general_variants()},
+    "machine": ("ladder", lambda text: origin(json.loads(text))),
+    "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
+    "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
+    "bounds": ("ladder", _with_origin(bounds_table)),
+    **{f"rung-{row.name}": ("ladder", _variant(row.name)) for row in general_variants()},
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
-    "calls": ("ladder", _of_report(lambda report: calls_table(report).markdown(title=False))),
-    "selection": ("selection", _with_machine(products=selection_table)),
-    "shapes": ("shapes", _with_machine(shapes=shapes_table)),
+    "calls": ("ladder", _of_report(calls_table)),
+    "selection": ("selection", _with_parts(products=selection_table)),
+    "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
-    "conflicts": ("bank_conflicts", _with_machine(kernels=conflicts_table)),
-    "agreement": ("agreement", _with_machine(kernels=agreement_table)),
-    "splits-speed": ("splits_speed", _with_machine(float32=splits.speed_table)),
+    "conflicts": ("bank_conflicts", _with_parts(kernels=conflicts_table)),
+    "agreement": ("agreement", _with_parts(kernels=agreement_table)),
+    "splits-speed": ("splits_speed", _with_parts(float32=splits.speed_table)),
     "splits-complex-speed": (
         "splits_speed",
-        _with_machine(complex64=functools.partial(splits.speed_table, dtype="complex64")),
+        _with_parts(complex64=functools.partial(splits.speed_table, dtype="complex64")),
     ),
-    "splits-loads": ("splits_loads", _with_machine(loads=ceiling_table)),
+    "splits-loads": ("splits_loads", _with_parts(loads=load_table)),
     "splits-promise": ("splits_accuracy", _promises),
-    "splits-accuracy": ("splits_accuracy", _with_machine(float32=splits.accuracy_table)),
+    "splits-accuracy": ("splits_accuracy", _with_parts(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),
-    "shapes-float32": ("shapes_float32", _with_machine(shapes=shapes_table)),
+    "shapes-float32": ("shapes_float32", _with_parts(shapes=shapes_table)),
     "stalls-conflicts": ("stalls", lambda text: printed(json.loads(text), 0)),
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
-    "batches": ("batches", _with_machine(batches=batches_table)),
-    "tensor_pipes": ("tensor_pipes", _with_machine(kernels=pipes_table)),
+    "batches": ("batches", _with_parts(batches=batches_table)),
+    "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
-    "unrolling": ("unrolling", _with_machine(trials=trials_table)),
-    "warp_tiles": ("warp_tiles", _with_machine(trials=trials_table)),
-    "ceiling": ("ceiling", _with_machine(loads=ceiling_table, kernels=issue_table)),
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
@@ -141,7 +141,7 @@ _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
 
 
 def rewrite(text: str, render: Callable[[str], str]) -> str:
-    """A document with every marked block written anew.
+    """A document with every marked block rewritten.
 
     Args:
         text: The document.
@@ -167,18 +167,18 @@ def rewrite(text: str, render: Callable[[str], str]) -> str:
     return "".join(parts) + text[position:]
 
 
-def table(name: str, results: Path = RESULTS) -> str:
+def table(name: str, results: Path = FOLDER) -> str:
     """The Markdown of one table, from a folder of results.
 
     Raises:
         ValueError: If there is no such table, or there are no results.
     """
     if name not in TABLES:
-        raise ValueError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
+        raise ValueError(f"unknown table {name!r}; the tables are {', '.join(TABLES)}")
     run, render = TABLES[name]
     path = results / f"{run}.json"
     if not path.exists():
-        raise ValueError(f"{path} does not exist; {RESULTS.name}/README.md says what writes it")
+        raise ValueError(f"{path} does not exist; {FOLDER.name}/README.md says what writes it")
     return render(path.read_text(encoding="utf-8"))
 
 
@@ -187,7 +187,7 @@ def documents(root: Path = ROOT) -> list[Path]:
     return [path for path in (root / "README.md", *sorted((root / "docs").glob("**/*.md"))) if path.exists()]
 
 
-def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = RESULTS) -> int:
+def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = FOLDER) -> int:
     """Writes or checks; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
@@ -205,7 +205,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = 
             if not check:
                 path.write_text(written, encoding="utf-8")
     for path in stale:
-        print(f"{path}: {'is not what the results say' if check else 'written'}")
+        print(f"{path}: {'differs from the results' if check else 'written'}")
     return 1 if check and stale else 0
 
 

@@ -1,8 +1,9 @@
 """How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
 
-Times the kernels that ``auto`` considers for products from small to large, square to thin, each with the slices of K
-that the model gives it, and compares with what the model expected. The numbers in ``tiledmm/selection/model.py`` were
-read off these results. Needs a GPU; exit status 1 if a kernel gave a wrong result.
+Times the kernels that ``auto`` considers for products from small to large, square to skinny, each with the split-K
+partitions that the model gives it, and compares with what the model expected. The constants in
+``tiledmm/selection/candidates.py`` were read off such results. Needs a GPU; exit status 1 if a kernel gave a wrong
+result.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.report.tables import Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "selection.json"
+RESULTS = FOLDER / "selection.json"
 
 TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int8", "bool", "int32", "int64")
 PRODUCTS = (
@@ -32,7 +34,7 @@ PRODUCTS = (
     (Size(8192, 200, 200), "NN"),
 )
 
-# A kernel that is expected to take so many times as long as the best is left out.
+# A kernel that is expected to take this many times as long as the best is left out.
 _HOPELESS = 4.0
 
 
@@ -62,7 +64,9 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
             if choice.microseconds > _HOPELESS * ranked[0].microseconds:
                 continue
             spec = choice.specialization
-            name = str(spec).removeprefix("tiledmm_").partition(", K in")[0]
+            launch = replace(spec.config.launch, split_k=1)  # tables name the partitions apart
+            whole_k = replace(spec, config=replace(spec.config, launch=launch))
+            name = str(whole_k).removeprefix("tiledmm_")
             name += f", and {len(choice.others)} other parts" if choice.others else ""
             plan = Plan(choice)
             reference.poison(first.c, right)
@@ -86,13 +90,13 @@ def selection_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         chosen = row["kernels"][0]
         fastest = min(row["kernels"], key=lambda kernel: kernel["microseconds"])
-        slices = f", {chosen['slices']} slices" if chosen["slices"] > 1 else ""
+        partitions = f", split-K {chosen['slices']}" if chosen["slices"] > 1 else ""
         cells.append(
             (
                 str(Size(*row["size"])),
                 row["type"],
                 row["layout"],
-                f"{chosen['kernel']}{slices}",
+                f"{chosen['kernel']}{partitions}",
                 significant(chosen["expected"]),
                 significant(chosen["microseconds"]),
                 significant(fastest["microseconds"] / chosen["microseconds"]),
@@ -117,7 +121,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument(
-        "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep what there is of the others"
+        "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep the results of the others"
     )
     parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival and product")
     options = parser.parse_args()
@@ -129,14 +133,15 @@ def main() -> int:
 
     from tiledmm.bench.machine import this_machine
 
+    before = json.loads(options.out.read_text()) if options.out.exists() else {"products": []}
     rows: list[dict[str, Any]] = []
     for dtype in options.types:
         rows += measure(dtype, options.seconds)
         # Written type by type: a run that is cut off leaves what it has measured.
-        kept = json.loads(options.out.read_text())["products"] if options.out.exists() else []
-        every = [row for row in kept if row["type"] != dtype] + [row for row in rows if row["type"] == dtype]
-        every.sort(key=lambda row: TYPES.index(row["type"]))
-        options.out.write_text(json.dumps({"machine": asdict(this_machine()), "products": every}, indent=1) + "\n")
+        types = {row["type"] for row in rows}
+        kept = [row for row in before["products"] if row["type"] not in types]
+        every = sorted(kept + rows, key=lambda row: TYPES.index(row["type"]))
+        save(options.out, measured(this_machine(), {"products": every}, beside=before if kept else None))
     Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 

@@ -2,46 +2,44 @@
 
 Two figures for each: time per call in a loop of calls, as a user meets it, and time on the device alone. Operands are
 normally distributed and, where they are small, many sets of them take turns, so that they come from memory. Errors are
-taken against float64, and compared with the larger of cuBLAS's and a plain chain's (the ``coalesced`` rung).
+against float64, beside the larger of cuBLAS's and a sequential chain of FMAs' (``coalesced``).
 Needs a GPU; exit status 1 if a result breaks the promise of accuracy.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.accuracy import accuracy, keeps_promise
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.report.tables import Table, significant
 
 #: Where results go, by ``precision=``.
 RESULTS = {
-    "ieee": Path(__file__).parent / "results" / "shapes.json",
-    "float32": Path(__file__).parent / "results" / "shapes_float32.json",
+    "ieee": FOLDER / "shapes.json",
+    "float32": FOLDER / "shapes_float32.json",
 }
-
-#: Errors of ``auto``, at most: times the larger of cuBLAS's and a chain's, in the Frobenius norm and by elements.
-PROMISE = (1.05, 1.25)
 
 _MAX_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: (m, n, k), how A and B lie (see ``tiledmm.source``), and how often, in a batch.
+    """One product: (m, n, k), the layouts of A and B (see ``tiledmm.source``), and the batch.
 
     Attributes:
-        kind: What it stands for.
+        kind: The group of shapes that it stands for.
         m, n, k, layout: The product.
-        batch: Products; 0 for no batch dimension.
+        batch: How many products; 0 for no batch dimension.
         shared: Whether all of a batch have the same B (a stride of 0).
         same: Whether B is A transposed, the same memory.
     """
@@ -97,7 +95,7 @@ def shapes() -> Iterator[Shape]:
 
 
 def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
-    """Operands and results in several places: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
+    """Sets of operands and results: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
     import cupy
 
     cupy.random.seed(7)
@@ -121,39 +119,6 @@ def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
         b = a.T if shape.same else operand(shape.k, shape.n, shape.layout[1], shape.shared)
         sets.append((a, b, cupy.empty((shape.batch, shape.m, shape.n)[not shape.batch :], cupy.float32)))
     return sets
-
-
-def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
-    """||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of an element."""
-    import cupy
-
-    apart = result - exact
-    norm = float(cupy.linalg.norm(exact.ravel())) or 1.0
-    return float(cupy.linalg.norm(apart.ravel())) / norm, float((abs(apart) / cupy.where(sizes == 0, 1, sizes)).max())
-
-
-def accuracy(
-    a: Any, b: Any, others: Mapping[str, Callable[[], Any]] | None = None, **keywords: Any
-) -> dict[str, list[float]]:
-    """Errors of ``auto`` (or of what the keywords name), of cuBLAS and of a chain, of the first products of a batch.
-
-    And of what others return for the same.
-    """
-    import cupy
-
-    import tiledmm
-
-    a, b = (x[:64] if x.ndim == 3 else x for x in (a, b))
-    wide = [x.astype(cupy.promote_types(x.dtype, cupy.float64)) for x in (a, b)]
-    exact = cupy.matmul(*wide)
-    sizes = cupy.matmul(abs(wide[0]), abs(wide[1]))
-    del wide
-    return {
-        "auto": [*errors(tiledmm.matmul(a, b, **keywords), exact, sizes)],
-        "cublas": [*errors(cupy.matmul(a, b), exact, sizes)],
-        "chain": [*errors(tiledmm.matmul(a, b, variant="coalesced"), exact, sizes)],
-        **{name: [*errors(product(), exact, sizes)] for name, product in (others or {}).items()},
-    }
 
 
 def measure(seconds: float, precision: str) -> list[dict[str, Any]]:
@@ -206,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(256) fma_ceiling(float* out, int st
 
 
 def multiply_on_registers() -> tuple[float, Callable[[], Any]]:
-    """A kernel that only multiplies and adds: how many operations that is, and what launches it."""
+    """A kernel of multiply-adds on registers: its floating-point operations, and what launches it."""
     import cupy
     import numpy as np
 
@@ -217,7 +182,7 @@ def multiply_on_registers() -> tuple[float, Callable[[], Any]]:
 
 
 def ceilings() -> dict[str, float]:
-    """TB/s of a copy on the device, read and written, and TFLOP/s of float32 multiply-adds on registers."""
+    """Speed of a copy on the device (TB/s, read and written) and of float32 multiply-adds on registers (TFLOP/s)."""
     import cupy
 
     from tiledmm.bench import timing
@@ -231,15 +196,8 @@ def ceilings() -> dict[str, float]:
     return {"copy": 2 * x.nbytes / times["copy"] / 1e12, "fma": flops / times["fma"] / 1e12}
 
 
-def keeps_promise(row: dict[str, Any], product: str = "auto") -> bool:
-    """Whether a product's errors are as small as ``auto``'s are promised to be."""
-    errors = row["errors"]
-    bounds = [max(pair) for pair in zip(errors["cublas"], errors["chain"], strict=True)]
-    return all(ours <= factor * bound for ours, factor, bound in zip(errors[product], PROMISE, bounds, strict=True))
-
-
 def geometric_mean(rows: list[dict[str, Any]], clock: str) -> float:
-    """Of the ratios to ``cupy.matmul``."""
+    """The geometric mean of the ratios to ``cupy.matmul``."""
     return math.exp(statistics.fmean(math.log(row[clock]["ratio"]) for row in rows))
 
 
@@ -277,7 +235,7 @@ def shapes_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def summary(results: dict[str, Any]) -> str:
-    """What the table amounts to, in a few lines. Products of one array are no part of it: they take half the work."""
+    """The table in a few lines, without products of one array, which take half the work."""
     rows = [row for row in results["shapes"] if not row.get("same")]
     lines = []
     for clock, name in (("loop", "time per call"), ("device", "time on the device")):
@@ -310,8 +268,8 @@ def main() -> int:
     from tiledmm.bench.machine import this_machine
 
     rows = measure(options.seconds, options.precision)
-    results = {"machine": asdict(this_machine()), "ceilings": ceilings(), "shapes": rows}
-    (options.out or RESULTS[options.precision]).write_text(json.dumps(results, indent=1) + "\n")
+    results = measured(this_machine(), {"ceilings": ceilings(), "shapes": rows})
+    save(options.out or RESULTS[options.precision], results)
     Console(width=None if sys.stdout.isatty() else 200).print(shapes_table(rows).rich())
     print(summary(results))
     return 0 if all(map(keeps_promise, rows)) else 1

@@ -1,21 +1,18 @@
 """How long the simulator takes: ``python -m benchmarks.simulator``. Needs no GPU.
 
-256 x 256 x 256, float32, on two cores: without looking at accesses, with every check, with checks and counts. And the
-first compilation of a kernel, with the runtime's own (once a machine) apart.
+256 x 256 x 256, float32, on two cores: with accesses ignored, with every check, with checks and counts. And the first
+compilation of a kernel, apart from the runtime's (once a machine).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +20,13 @@ import numpy as np
 from rich.console import Console
 
 import tiledmm
+from benchmarks.library.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
 from tiledmm.registry.variants import general_variants
 from tiledmm.report.tables import NONE, Table, significant
 from tiledmm.simulator import toolchain
 
-RESULTS = Path(__file__).parent / "results" / "simulator.json"
+RESULTS = FOLDER / "simulator.json"
 
 SIZE = 256
 WORKERS = 2
@@ -52,7 +50,7 @@ def seconds(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
 
 
 def measure() -> dict[str, Any]:
-    """All of it."""
+    """Seconds of every kernel in every mode, and of compilations."""
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, SIZE, SIZE), dtype=np.float32)
     toolchain.build_runtime()
@@ -68,7 +66,7 @@ def measure() -> dict[str, Any]:
                 call()  # compiled, and loaded
                 found[mode] = seconds(call)
             kernels.append(found)
-    return {"kernels": kernels, "compilation": compilation(), "machine": machine()}
+    return measured(simulating_machine(WORKERS), {"kernels": kernels, "compilation": compilation()})
 
 
 def compilation() -> dict[str, float]:
@@ -97,22 +95,6 @@ def compilation() -> dict[str, float]:
                 os.environ["TILEDMM_CACHE_DIR"] = before
 
 
-def machine() -> dict[str, str]:
-    """Where it was measured."""
-    model = ""
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return {
-        "cpu": model or platform.processor() or platform.machine(),
-        "cores used": f"{WORKERS} cores",
-        "system": f"{platform.system()} {platform.machine()}",
-        "compiler": toolchain.compiler_version().splitlines()[0],
-        "tiledmm": tiledmm.__version__,
-        "date": date.today().isoformat(),
-    }
-
-
 def speed_table(results: dict[str, Any]) -> Table:
     """Seconds of each kernel in each mode."""
     rows = tuple(
@@ -120,12 +102,11 @@ def speed_table(results: dict[str, Any]) -> Table:
         for row in results["kernels"]
     )
     compiled = ", ".join(f"{what} {significant(took)} s" for what, took in results["compilation"].items())
-    where = ", ".join(results["machine"].values())
     return Table(
         f"Seconds to simulate {SIZE} x {SIZE} x {SIZE} float32 on {WORKERS} cores",
         ("<variant", "tile", *(f"{mode} (s)" for mode in MODES)),
         rows,
-        notes=(f"First compilation: {compiled}.", f"{where}."),
+        notes=(f"First compilation: {compiled}.", f"{origin(results)}."),
     )
 
 
@@ -135,7 +116,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     options = parser.parse_args()
     results = measure()
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    save(options.out, results)
     Console(width=None if sys.stdout.isatty() else 160).print(speed_table(results).rich())
     return 0
 

@@ -1,4 +1,4 @@
-"""Products from small to large, by all variants, by cuBLAS and, of float32, by the CPU: ``python -m benchmarks.sizes``.
+"""Products from small to large, by all variants, cuBLAS and, for float32, the CPU: ``python -m benchmarks.sizes``.
 
 What ``python -m benchmarks.charts`` draws. Needs a GPU; exit status 1 if a kernel gave a wrong result.
 """
@@ -13,26 +13,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying, to_json
+from benchmarks.library.results import FOLDER, save_report
+from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying
 from tiledmm.cli import missing_gpu
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
-#: Of the first, all that is drawn; of others, which have variants of their own, throughput and roofline.
+#: The first has all charts; the others, which have variants of their own, throughput and roofline.
 TYPES = ("float32", "tf32", "float16", "int32")
 
-#: Kernels whose tiles are studied, and where.
+#: Variants whose tiles are studied, and the product.
 STUDIED, STUDIED_AT = ("tiled", "tiled_padded", "double_buffered"), Size(4096, 4096, 4096)
 
 
-def file_of(dtype: str, folder: Path = RESULTS) -> Path:
+def file_of(dtype: str, folder: Path = FOLDER) -> Path:
     """Where a type's results are."""
     return folder / f"sizes_{dtype}.json"
 
 
 def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
-    """A comparison a size; of the first type with the CPU, and then one of tiles."""
+    """A comparison a size. The first type's have the CPU beside them, and one of tiles follows."""
     from tiledmm.bench.comparison import compare
     from tiledmm.bench.peers import CPU
 
@@ -50,7 +50,7 @@ def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
 
 
 def with_copies(found: Comparison, seconds: float) -> Row:
-    """``auto`` of operands that are on the host, with the result back there: host time."""
+    """``auto`` on operands on the host, with the result copied back: host time."""
     import cupy
     import numpy as np
 
@@ -72,7 +72,7 @@ def with_copies(found: Comparison, seconds: float) -> Row:
 def main() -> int:
     """Measures, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the results go, a file a type")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a type")
     parser.add_argument("--dtypes", nargs="+", choices=TYPES, default=TYPES, help="of these types only")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and size")
     options = parser.parse_args()
@@ -84,9 +84,10 @@ def main() -> int:
     ok = True
     for dtype in options.dtypes:
         report = Report(this_machine(), ())
-        for found in measure(dtype, options.seconds):  # written one by one: what is cut off leaves what it has measured
+        # Written one by one: a run that is cut off leaves what it has measured.
+        for found in measure(dtype, options.seconds):
             report = replace(report, comparisons=(*report.comparisons, found))
-            file_of(dtype, options.folder).write_text(to_json(report), encoding="utf-8")
+            save_report(file_of(dtype, options.folder), report)
         ok = ok and report.ok
     return 0 if ok else 1
 

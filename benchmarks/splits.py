@@ -1,10 +1,10 @@
-"""Products from pieces, how fast and how accurate: ``python -m benchmarks.decomposes``, on a GPU.
+"""Emulated float32 and complex64 products, speed and accuracy: ``python -m benchmarks.splits``, on a GPU.
 
-The variants that split operands and run on the device, with each of their schemes, of float32 and complex64, beside
-``cupy.matmul`` and, of float32, split products by others: Triton's, where it and PyTorch are installed, and XLA's,
-where JAX is. Errors are against float64, on data that is easy and data that is not (``benchmarks/data.py``); a float32
-chain (the ``coalesced`` rung) stands beside cuBLAS. Exit status 1 if the scheme that is taken unasked breaks the
-promise of accuracy.
+The variants that decompose operands into limbs and run on the device, with each of their schemes, beside
+``cupy.matmul`` and, for float32, other libraries' emulated products: Triton's, where it and PyTorch are installed, and
+XLA's, where JAX is. Errors are against float64, on data that is easy and data that is not
+(``benchmarks/library/data.py``); a float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the default
+scheme breaks the promise of accuracy.
 """
 
 from __future__ import annotations
@@ -16,31 +16,30 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ceiling import ceiling_table, load_all
-from benchmarks.data import KINDS, LEFT_OUT, operands
-from benchmarks.shapes import accuracy, keeps_promise
+from benchmarks.library.accuracy import accuracy, keeps_promise
+from benchmarks.library.data import KINDS, LEFT_OUT, operands
+from benchmarks.library.power import load_all, load_table
+from benchmarks.library.results import FOLDER, measured, save
 from tiledmm.bench.records import BASELINE, Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.report.tables import NONE, Table, significant
 
-RESULTS = Path(__file__).parent / "results"
 PARTS = ("speed", "accuracy", "loads")
 SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TYPES = ("float32", "complex64")
 
-#: Rows and columns of C where errors are measured, and steps of k.
+#: Rows and columns of C where errors are measured, and values of K.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
 
 
 def kernels(dtype: str) -> list[tuple[str, str]]:
-    """What splits operands of a type on the current device, the fastest variant first, and each of its schemes."""
+    """Variants that decompose a type's operands on the current device, the fastest first, with their schemes."""
     import cupy
 
     capability, element = divmod(int(cupy.cuda.Device().compute_capability), 10), ELEMENTS[dtype]
@@ -48,8 +47,8 @@ def kernels(dtype: str) -> list[tuple[str, str]]:
     return [(row.name, scheme) for row in rows if row.runs_on(capability, element) for scheme, _ in row.schemes]
 
 
-def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
-    """Whether the data goes to tensor cores."""
+def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
+    """Whether the data goes to tensor cores, which the operand scan decides on the device."""
     import cupy
 
     from tiledmm.launch import Plan
@@ -57,9 +56,9 @@ def splits(a: Any, b: Any, variant: str, scheme: str) -> bool:
     from tiledmm.selection.select import select
 
     plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))
-    if not plan.findings:
-        return False  # nobody asks: K is short
-    del plan.launches[-1]  # which is for other data
+    if not plan.scans:
+        return False  # K is short: there is no operand scan
+    del plan.launches[-1]  # the kernel for other data
     c = cupy.full((a.shape[0], b.shape[1]), cupy.nan, a.dtype)
     return not bool(cupy.isnan(plan.run(a, b, c)).any())
 
@@ -76,12 +75,12 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
             calls = {**_of_kernels(others, a, b, c), **(_of_others(a, b, c) if peers else {})}
             rivals = {name: functools.partial(call, 0) for name, call in calls.items()}
             found = accuracy(a, b, rivals, variant=first, precision=scheme)
-            tensor = splits(a, b, first, scheme)
+            tensor = uses_tensor_cores(a, b, first, scheme)
             yield {"kind": kind, "k": k, "splits": tensor, "variant": f"{first} {scheme}", "errors": found}
 
 
 def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str, Any]]:
-    """A row a size and layout: 2MNK operations, of which each of complex numbers is four real ones."""
+    """A row a size and layout. 2MNK operations, also of complex numbers, whose multiplication is four real ones."""
     import cupy
 
     from tiledmm.bench import timing
@@ -104,7 +103,7 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
 
 
 def measure_loads(seconds: float) -> list[dict[str, Any]]:
-    """A row a product that runs for seconds; of 16-bit floats, too, which are what is multiplied."""
+    """A row a product that runs for seconds; also of 16-bit floats, the type of the limbs."""
     import cupy
 
     import tiledmm
@@ -129,7 +128,7 @@ def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[st
 
 
 def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """Split products by other libraries, where they are installed, and of float32."""
+    """Emulated float32 products by other libraries, where they are installed."""
     if a.dtype != "float32":
         return {}
     modules = (_installed("triton_products"), _installed("xla_products"))
@@ -138,16 +137,16 @@ def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
 
 @functools.cache
 def _installed(name: str) -> Any:
-    """A module of this folder that needs what need not be there; None where it is not."""
+    """A module of the library that needs what need not be there; None where it is not."""
     try:
-        return importlib.import_module(f"benchmarks.{name}")
+        return importlib.import_module(f"benchmarks.library.{name}")
     except ImportError as error:
         print(f"{name} is left out: {error}", file=sys.stderr)
         return None
 
 
 def promise_table(results: Mapping[str, list[dict[str, Any]]]) -> Table:
-    """A row a product: how often its errors are as small as is promised of what is taken unasked."""
+    """A row a product: how often its errors are within the promise of the default scheme."""
     cells: dict[str, list[str]] = {}
     for rows in results.values():
         for name, shown in _named(rows).items():
@@ -165,7 +164,7 @@ def _named(rows: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def accuracy_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
-    """A row a kind of data and K: of each product the error's norm and, in brackets, the worst element's."""
+    """A row a kind of data and K: each product's error in the norm and, in brackets, of the worst element."""
     names, cells = _named(rows), []
     for row in rows:
         of = (row["errors"].get(name) for name in names)
@@ -190,7 +189,7 @@ def speed_table(rows: list[dict[str, Any]], dtype: str = "float32") -> Table:
 def main() -> int:
     """Measures, prints the tables, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the results go, a file a part")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results go, a file a part")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measure these only")
     parser.add_argument(
         "--seconds", type=float, default=0.2, help="time for each rival, size and layout; tenfold under load"
@@ -214,12 +213,13 @@ def main() -> int:
         """All rows, each written as it comes: a run that is cut off leaves what it has measured."""
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in rows_of}
         file = options.folder / f"splits_{part}.json"
-        before = json.loads(file.read_text()) if file.exists() else {}  # of other types
-        machine = asdict(this_machine())
+        before = json.loads(file.read_text()) if file.exists() else {}
+        others = {name: rows for name, rows in before.items() if name not in ("machine", "sources", *found)}
+        machine = this_machine()
         for name, rows in rows_of.items():
             for row in rows:
                 found[name].append(row)
-                file.write_text(json.dumps({**before, "machine": machine, **found}, indent=1) + "\n")
+                save(file, measured(machine, {**others, **found}, beside=before if others else None))
                 print(part, name, row, file=sys.stderr, flush=True)
         return found
 
@@ -233,7 +233,7 @@ def main() -> int:
         broken += [row for rows in errors.values() for row in rows if not keeps_promise(row)]
     if "loads" in options.parts:
         loads = kept("loads", {"loads": iter(measure_loads(10 * options.seconds))})
-        tables.append(ceiling_table(loads["loads"]))
+        tables.append(load_table(loads["loads"]))
     console = Console(width=None if sys.stdout.isatty() else 200)
     for table in tables:
         console.print(table.rich())

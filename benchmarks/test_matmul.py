@@ -1,6 +1,6 @@
 """Every variant and ``cupy.matmul``, a table for each size and type: ``pytest benchmarks/``.
 
-Times are the device's. What was slow to compile has been compiled before, and every result has been checked.
+Times are the device's. Every kernel is compiled, and its result checked, before it is timed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.device_timer import device_timer
+from benchmarks.library.device_timer import device_timer
 from tiledmm.bench.records import BASELINE, Comparison, Rung, parse_size
 from tiledmm.elements import element
 from tiledmm.registry.variants import find_variant

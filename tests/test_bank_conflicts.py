@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import bank_conflicts, nsight
-from benchmarks.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
+from benchmarks.library import nsight
+from benchmarks.studies import bank_conflicts
+from benchmarks.studies.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
 from tests.profile.fake_ncu import install, raw_page
 from tiledmm.bench.records import Machine
 from tiledmm.codegen.rendering import specialize
@@ -27,7 +28,7 @@ def test_counts_are_read_from_what_ncu_prints(monkeypatch, tmp_path):
     rows = count_all()
     assert [(row["variant"], row["tile"], row["layout"]) for row in rows] == CASES
     assert [rows[0][name] for name in METRICS] == list(range(1_000_000, 1_000_000 + len(METRICS)))
-    assert fake.calls[0][-2:] == ["benchmarks.bank_conflicts", "--launch"]
+    assert fake.calls[0][-2:] == ["benchmarks.studies.bank_conflicts", "--launch"]
 
 
 @pytest.mark.parametrize("text", ["(!) n/a", "", "0.5"])

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import bank_conflicts, ceiling, readme
+from benchmarks import readme
+from benchmarks.library import power
+from benchmarks.library.results import FOLDER
+from benchmarks.studies import bank_conflicts
 from tests.strategies import multiplied
 from tiledmm.bench import comparison_tables, simulated, timing, without_gpu
 from tiledmm.bench import reference as ref
@@ -603,7 +606,7 @@ def results(tmp_path: Path) -> Path:
     counts = {"machine": asdict(MACHINE), "kernels": [counted]}
     (tmp_path / "results" / "bank_conflicts.json").write_text(json.dumps(counts), encoding="utf-8")
     for run in set(run for run, _ in readme.TABLES.values()) - {"ladder", "bank_conflicts"}:
-        shutil.copy(readme.RESULTS / f"{run}.json", tmp_path / "results")
+        shutil.copy(FOLDER / f"{run}.json", tmp_path / "results")
     return tmp_path / "results"
 
 
@@ -806,25 +809,19 @@ def test_compare_has_cupy_take_tf32_too_and_only_meanwhile(comparing: Any, monke
     assert not comparing.compare(Size(40, 40, 70), dtype="tf32", rungs=rungs, seconds=0.001).ok
 
 
-# ---- what is left to the ceiling ----
+# ---- power under load ----
 
 
 def test_readings_of_power_are_those_of_the_second_half() -> None:
     text = "100.0, 345\n200.0, 1000\n600.0, 1900\n620.0, 1700\n"
-    assert ceiling.readings(text) == (610.0, 1800.0)
+    assert power.readings(text) == (610.0, 1800.0)
     for broken in ("", "No devices were found\n", "600.0, 1900\n"):
         with pytest.raises(ValueError, match="no readings"):
-            ceiling.readings(broken)
-
-
-def test_issue_slots_are_parts_of_a_schedulers_cycles() -> None:
-    counted = {"instructions": 900, "multiply_adds": 800 * 32, "cycles": 1000, "issued": 880, "shared_wavefronts": 100}
-    (row,) = ceiling.issue_table([{"symbol": "kernel", **counted}]).rows
-    assert row == ("kernel", "0.880", "0.889", "0.800", "0.400")
+            power.readings(broken)
 
 
 def test_power_stands_beside_speed() -> None:
-    (row,) = ceiling.ceiling_table([{"rival": "a", "product": "b", "tflops": 50.0, "watts": 625.0, "mhz": 1700.0}]).rows
+    (row,) = power.load_table([{"rival": "a", "product": "b", "tflops": 50.0, "watts": 625.0, "mhz": 1700.0}]).rows
     assert row[-1] == "0.0800"
 
 

@@ -1,6 +1,6 @@
-"""A pytest plugin for ``tools.mutation``: it records which lines each test runs, or runs the tests of a list only.
+"""A pytest plugin for ``tools.mutation``: it records the lines that each test runs, or runs only the tests of a list.
 
-Which of the two, the environment says: TILEDMM_RECORD names a folder, TILEDMM_SELECT a file with one test a line.
+The environment chooses: TILEDMM_RECORD names a folder for records, TILEDMM_SELECT a file with one test a line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# The static context of processes that a test starts, where coverage is on as well.
+# The static context of processes that a test starts, which coverage records as well.
 _TEST = "TILEDMM_RECORDED_TEST"
 _SETTINGS = f"""
 [run]
@@ -31,7 +31,7 @@ disable_warnings = no-data-collected, module-not-imported
 
 
 class Recorder:
-    """Writes two files a process: the lines, with tests as their contexts, and how long each test takes, in seconds."""
+    """Writes two files for each process: the lines, with tests as their contexts, and the seconds of each test."""
 
     def __init__(self, folder: Path) -> None:
         import coverage
@@ -48,7 +48,7 @@ class Recorder:
         self._coverage.start()
 
     def _clear_caches(self) -> None:
-        """Otherwise a cached function's lines would seem to be run by one test, whichever comes first."""
+        """Otherwise only the first test that calls a cached function would run its lines."""
         if self._modules != len(sys.modules):
             self._modules = len(sys.modules)
             self._caches = [
@@ -82,7 +82,7 @@ class Recorder:
 
 
 def spread(names: list[str], most: int) -> set[str]:
-    """Of each test function's cases, at most so many, from the first to the last in even steps."""
+    """At most ``most`` cases of each test function, in even steps."""
     cases = defaultdict(list)
     for name in names:
         cases[name.partition("[")[0]].append(name)
@@ -90,11 +90,11 @@ def spread(names: list[str], most: int) -> set[str]:
 
 
 class Selector:
-    """Runs the tests that are named. One that there is not, since a mutant makes other cases of it, is no failure."""
+    """Runs the named tests. One that is missing, since a mutant makes other cases of it, is no failure."""
 
     def __init__(self, names: set[str]) -> None:
         self._names = names
-        # One counterexample is enough: no time is spent on a simpler one.
+        # One counterexample is enough: it is not shrunk.
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
         hypothesis.settings.register_profile("mutants", hypothesis.settings(phases=phases))
         hypothesis.settings.load_profile("mutants")
@@ -104,7 +104,7 @@ class Selector:
 
 
 class Thinned:
-    """Runs at most so many cases of each test function."""
+    """Runs at most ``most`` cases of each test function."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -116,7 +116,7 @@ class Thinned:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers what the environment asks for."""
+    """Registers the plugin that the environment chooses."""
     if folder := os.environ.get("TILEDMM_RECORD"):
         if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
             return  # pytest-xdist's workers run the tests

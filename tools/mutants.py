@@ -1,9 +1,8 @@
 """Mutants of Python files: small edits that Cosmic Ray's operators make, and two more.
 
-Of Cosmic Ray's ninety operators (each arithmetic operator becomes each other one) those are taken that a slip of the
-hand could have made: most of the others raise a TypeError wherever they run, which any test sees. Left alone is what
-computes nothing: annotations, ``if TYPE_CHECKING``, decorators, ``__slots__``, and texts of errors. Strings are
-no operator's business.
+Of Cosmic Ray's ninety operators (each arithmetic operator becomes each other one), those are used that a slip of the
+hand could make: most others raise a TypeError wherever they run, which any test sees. Code that computes nothing is not
+edited: annotations, ``if TYPE_CHECKING``, decorators, ``__slots__``, and texts of errors. No operator edits strings.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class ReplaceIn(Operator):
 
 
 class RemoveCall(Operator):
-    """A call whose result nobody takes is left out."""
+    """A call whose result is not used is removed."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Position]:
         if node.type == "atom_expr" and node.parent.type == "simple_stmt" and node.children[-1].get_code()[-1] == ")":
@@ -92,12 +91,12 @@ class Mutant:
     """One edit.
 
     Attributes:
-        file: Which file, from the top of the tree.
-        operator, occurrence: What Cosmic Ray is told. Without an operator, nothing changes.
-        line: Where the edit is.
-        statement: Where its statement begins.
-        where: The function or class that it is in, ``"Class.function"``; empty at a module's level.
-        imported: Whether it is run when the module is imported, not when a function is called.
+        file: Its path from the top of the tree.
+        operator, occurrence: Cosmic Ray's operator, and which of its places. Without an operator, nothing changes.
+        line: The line of the edit.
+        statement: The line where its statement begins.
+        where: Its function or class, ``"Class.function"``; empty at module level.
+        imported: Whether it runs on import, not when a function is called.
         source: The file's text.
     """
 
@@ -115,7 +114,7 @@ class Mutant:
         """The file's text with the edit.
 
         Raises:
-            ValueError: If it is no Python.
+            ValueError: If the result is not Python.
         """
         if not self.operator:
             return self.source
@@ -123,7 +122,7 @@ class Mutant:
         try:
             compile(text, self.file, "exec")
         except SyntaxError as error:
-            raise ValueError(f"{self.file}:{self.line}: {self.operator} makes what is no Python") from error
+            raise ValueError(f"{self.file}:{self.line}: {self.operator} makes invalid Python") from error
         return str(text)
 
     @property
@@ -134,14 +133,14 @@ class Mutant:
 
     @property
     def change(self) -> tuple[str, str]:
-        """The lines before and after, each in one line, by which a mutant is known wherever its file goes."""
+        """The lines before and after, each joined to one: a mutant's identity, wherever its file moves."""
         sides = ([line[1:].strip() for line in self.hunk if line[0] == sign] for sign in "-+")
         before, after = (" ".join(side) for side in sides)
         return before, after
 
 
 def _ancestors(node: NodeOrLeaf) -> Iterator[tuple[NodeOrLeaf, NodeOrLeaf]]:
-    """Each node that a node is in, from the inside, and which child of that it is in."""
+    """The nodes around a node, the innermost first, each with the child that leads to it."""
     while node.parent is not None:
         yield node.parent, node
         node = node.parent
@@ -168,7 +167,7 @@ def _computes_nothing(node: NodeOrLeaf) -> bool:
 
 
 def _is_an_edit(name: str, node: NodeOrLeaf) -> bool:
-    """Whether an operator has an edit of its own here, and one that is Python."""
+    """Whether an operator makes an edit of its own here, and valid Python."""
     if name.startswith("ReplaceBinaryOperator"):  # not of `def f(*, x)`, nor of `{**x}`
         return node.parent.type in ("arith_expr", "term", "power", "shift_expr", "and_expr", "xor_expr", "expr")
     if name == "AddNot":  # a comparison has its opposite, `not` has none, and `:=` would need parentheses
@@ -177,7 +176,7 @@ def _is_an_edit(name: str, node: NodeOrLeaf) -> bool:
 
 
 def _scope(node: NodeOrLeaf) -> tuple[str, bool]:
-    """The name of what a node is in, and whether it is run on import."""
+    """The name of a node's function or class, and whether it runs on import."""
     names, called = [], False
     for parent, child in _ancestors(node):
         if parent.type in ("funcdef", "classdef"):
@@ -187,7 +186,7 @@ def _scope(node: NodeOrLeaf) -> tuple[str, bool]:
 
 
 def _statement(node: NodeOrLeaf) -> int:
-    """The line where the statement that a node is in begins."""
+    """The line where a node's statement begins."""
     for parent, child in _ancestors(node):
         if parent.type in ("suite", "file_input"):
             return child.start_pos[0]
@@ -195,7 +194,7 @@ def _statement(node: NodeOrLeaf) -> int:
 
 
 def mutants(root: Path, file: str) -> list[Mutant]:
-    """All of a file's, in the order of its lines."""
+    """All mutants of a file, in the order of its lines."""
     source = (root / file).read_text("utf-8")
     nodes = list(ast_nodes(get_ast(source)))
     found = []

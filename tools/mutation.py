@@ -1,19 +1,21 @@
-"""Do the tests see small edits of the host code? A sample of mutants, each run with the tests that run its line.
+"""Do the tests see small edits of the host code? A sample of mutants, each with the tests that run its line.
 
     python -m tools.mutation                            # 450 of all modules
-    python -m tools.mutation launch 'cli/*' --limit 50  # of modules whose paths have that
+    python -m tools.mutation launch 'cli/*' --limit 50  # of modules whose paths contain these
     python -m tools.mutation --seed 3 -j 4
 
+Edited is the host code, and the tests judge; ``tools.kernel_mutation`` edits kernels' text, and the simulator judges.
+
 Which modules, which tests, and which survivors are known and why: ``tools/mutation.toml``. ``tools.mutants`` makes the
-mutants. The tests run once as the tree is, which says which lines each runs; that is kept in a cache for as long as no
-file changes that they may read. Of a parametrized test at most ``--cases`` take part. Then each mutant is written to a
-scratch copy of the tree, and the tests that run its line run there until one fails, at first one case of each. A line
-that runs on import gets those that run anything of its module. Only as many run as take ``--budget`` seconds: a mutant
-that others would kill has survived.
+mutants. The tests run once without a mutant, to record the lines that each runs; a cache keeps the record until a file
+changes that tests may read. At most ``--cases`` cases of a parametrized test take part. Then each mutant is written to
+a scratch copy of the tree, where the tests that run its line run until one fails, first one case of each. A line that
+runs on import gets the tests that run anything of its module. They stop after ``--budget`` seconds of tests: a mutant
+that only later ones would kill has survived.
 
 A mutant is *killed* if a test fails, *timed out* if the tests do not end, *survived* if all pass, and *not covered* if
 no test runs its line. The score is the share of the first two. Among the mutants are five that change nothing: they
-must survive. The exit status is 1 if the score is below 92%, or if a mutant is left over that the list does not know.
+must survive. The exit status is 1 if the score is below 92%, or if a mutant is left that the list does not know.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ FATES = ("killed", "timed out", "survived", "not covered")
 
 
 def modules(patterns: Iterable[str], root: Path = ROOT) -> list[str]:
-    """The Python files that patterns name: files, and folders with all that is in them."""
+    """The Python files that patterns name: files, and all files in folders."""
     found = []
     for pattern in patterns:
         path = root / pattern
@@ -65,12 +67,12 @@ def modules(patterns: Iterable[str], root: Path = ROOT) -> list[str]:
 
 @dataclass
 class Recorded:
-    """What the tests run.
+    """The lines that the tests run.
 
     Attributes:
-        seconds: How long each takes.
-        lines: Which tests run each line of each file.
-        first: Beginnings of the names of tests that look at most: they are run before others.
+        seconds: Seconds that each test takes.
+        lines: Tests that run each line of each file.
+        first: Beginnings of the names of tests that check most, which run before others.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Recorded:
     first: tuple[str, ...] = ()
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Those to run with a mutant: ``first``, then fast ones, but one case of each test before the next of any."""
+        """Tests to run with a mutant: ``first``, then fast ones, one case of each test before a second of any."""
         lines = self.lines.get(mutant.file, {})
         names = set(lines.get(mutant.line) or lines.get(mutant.statement) or ())
         if mutant.imported:
@@ -91,7 +93,7 @@ class Recorded:
         return sorted(names, key=lambda name: (not name.startswith(self.first), ranks[name], self.seconds[name], name))
 
     def stages(self, names: Sequence[str], budget: float, first: float = 4.0) -> Iterator[list[str]]:
-        """The first few seconds of tests, then the rest: to look for tests of many modules takes time as well."""
+        """The first few seconds of tests, then the rest: collecting tests of many modules takes time as well."""
         parts: tuple[list[str], list[str]] = [], []
         spent = 0.0
         for name in names:
@@ -103,10 +105,10 @@ class Recorded:
 
 
 def record(copy: Path, words: Sequence[str], cases: int, workers: int) -> Recorded:
-    """Runs all tests, which have to pass."""
+    """Runs all tests, which must pass, and records them."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"TILEDMM_RECORD": folder, "TILEDMM_CASES": str(cases)}
-        print("Running the tests as the tree is, some minutes ...", flush=True)
+        print("Running the tests without a mutant, some minutes ...", flush=True)
         spread = [f"-n{workers}", "--dist=worksteal"] if workers > 1 else []
         status, printed = pytest(copy, ["-p", "tools.covering", "--tb=short", *spread, *words], None, environment)
         print(printed.rstrip().rpartition("\n")[2])
@@ -126,10 +128,11 @@ def record(copy: Path, words: Sequence[str], cases: int, workers: int) -> Record
 
 
 def recorded(copy: Path, words: Sequence[str], cases: int, workers: int) -> Recorded:
-    """The same, from the cache if no file has changed since."""
+    """The record, from the cache if no file has changed since."""
     digest = hashlib.sha256(repr((sys.version, words, cases)).encode())
     for name in listed(ROOT):
-        if not name.startswith(("tools/", "tests/tools/")) and not name.endswith((".md", "Makefile")):
+        ours = name.startswith(("tools/", "tests/tools/")) and name != "tools/kernel_bugs.py"  # which other tests read
+        if not ours and not name.endswith((".md", "Makefile")):
             digest.update(b"%s\0%s\0" % (name.encode(), (copy / name).read_bytes()))
     path = Path(platformdirs.user_cache_dir("tiledmm")) / "mutation" / f"{digest.hexdigest()[:20]}.json"
     if not path.exists():
@@ -149,7 +152,7 @@ def recorded(copy: Path, words: Sequence[str], cases: int, workers: int) -> Reco
     )
 
 
-# ---- what becomes of a mutant ----
+# ---- the fate of a mutant ----
 
 
 def fate_of(mutant: Mutant, copies: Copies, tests: Recorded, budget: float) -> str:
@@ -171,19 +174,19 @@ def fate_of(mutant: Mutant, copies: Copies, tests: Recorded, budget: float) -> s
 
 
 def reasons(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], str]:
-    """Why mutants survive, by what they are in and what changes."""
+    """Reasons why mutants survive, by where they are and what changes."""
     return {(row["where"], row["before"], after): row["reason"] for row in rows for after in row["after"]}
 
 
 def main() -> int:
-    """Prints the survivors, and a row a module. Returns the exit status."""
+    """Prints the survivors, and a row for each module. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", help="parts of modules' paths, such as launch or cli/*")
-    parser.add_argument("--limit", type=int, default=450, help="how many mutants (450); 0: all")
+    parser.add_argument("--limit", type=int, default=450, help="mutants (450); 0: all")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
-    parser.add_argument("--cases", type=int, default=24, help="how many cases of a test take part (24)")
-    parser.add_argument("--budget", type=float, default=60, help="how many seconds of tests a mutant is run with (60)")
-    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="how many at a time")
+    parser.add_argument("--cases", type=int, default=24, help="cases of a test that take part, at most (24)")
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant, at most (60)")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time")
     arguments = parser.parse_args()
     settings = tomllib.loads((ROOT / "tools" / "mutation.toml").read_text("utf-8"))
     known = reasons(settings.get("survivor", ()))
@@ -207,13 +210,13 @@ def main() -> int:
             fates.append(fate)
             print(f"{len(fates)} of {len(controls) + len(chosen)}: {mutant.file}:{mutant.line} {fate}", flush=True)
     if any(fate in ("killed", "timed out") for fate in fates[: len(controls)]):
-        print("Tests fail without a mutant, run as they are run with one: no fate means anything.")
+        print("Tests fail on copies without a mutant: no fate means anything.")
         return 1
     return report(list(zip(chosen, fates[len(controls) :], strict=True)), known)
 
 
 def report(fates: Sequence[tuple[Mutant, str]], known: dict[tuple[str, str, str], str]) -> int:
-    """Prints what became of mutants. Returns the exit status."""
+    """Prints the mutants' fates. Returns the exit status."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     unknown = 0
     for mutant, fate in sorted(fates, key=lambda each: (each[0].file, each[0].line)):
@@ -222,7 +225,7 @@ def report(fates: Sequence[tuple[Mutant, str]], known: dict[tuple[str, str, str]
             reason = known.get((mutant.where, *mutant.change))
             unknown += reason is None
             print(f"\n{mutant.file}:{mutant.line} {mutant.where}: {fate} ({mutant.operator})", *mutant.hunk, sep="\n")
-            print(f"known: {reason}" if reason else "NOT LOOKED AT")
+            print(f"known: {reason}" if reason else "NOT IN THE LIST")
     table = Table("module", "mutants", *FATES, title="Mutants of the host code")
     for file, row in rows.items():
         table.add_row(file, *map(str, (row.total(), *(row[fate] for fate in FATES))))
@@ -230,7 +233,7 @@ def report(fates: Sequence[tuple[Mutant, str]], known: dict[tuple[str, str, str]
     Console().print(table)
     score = (total["killed"] + total["timed out"]) / max(1, total.total())
     counts = ", ".join(f"{total[fate]} {fate}" for fate in FATES)
-    print(f"{total.total()} mutants: {counts}. {score:.1%} killed; {unknown} left over have not been looked at.")
+    print(f"{total.total()} mutants: {counts}. {score:.1%} killed; {unknown} others are not in the list.")
     return 0 if score >= LEAST and not unknown else 1
 
 

@@ -1,11 +1,12 @@
-"""Do the tests see a bug in the host code? Single bugs that some suite once missed, planted again, one at a time.
+"""Do the tests see a bug in the host code? Bugs that they once missed, planted one at a time.
 
     python -m tools.planted                  # all of them
-    python -m tools.planted results -k span  # those of tools/bugs/results.toml whose name has "span"
+    python -m tools.planted results -k span  # those of tools/bugs/results.toml with "span" in their names
 
-Each bug of ``tools/bugs/*.toml`` is an edit of one file, and the tests that have to fail with it. They run in a scratch
-copy of the tree, first as it is, which they have to pass, then with the bug: *killed* if a test fails, *survived* if
-none does. The exit status is 1 if a bug survived, or if the tests fail without one.
+Each bug of ``tools/bugs/*.toml`` is an edit of one file, and the tests that must fail with it. They run in a scratch
+copy of the tree, first without the bug, where they must pass, then with it: *killed* if a test fails, *survived* if
+none does. The exit status is 1 if a bug survived, or if the tests fail without one. Bugs in kernels are
+``tools/kernel_bugs.py``.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Bug:
 
     Attributes:
         name: What is wrong, in a few words.
-        file: Which file is edited, from the top of the tree.
-        old, new: Text that stands there exactly once, and what takes its place.
-        tests: What pytest is called with, to see it.
+        file: The path of the edited file from the top of the tree.
+        old, new: Text that occurs there exactly once, and its replacement.
+        tests: Arguments for pytest, which then sees it.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Bug:
         """The file's text with the bug.
 
         Raises:
-            ValueError: If the text is not what the bug was written for.
+            ValueError: If ``old`` does not occur exactly once.
         """
         if text.count(self.old) != 1:
             raise ValueError(f"{self.file} has {text.count(self.old)} times what {self.name!r} edits: {self.old!r}")
@@ -64,7 +65,7 @@ class Bug:
 
 
 def read(path: Path, root: Path = ROOT) -> list[Bug]:
-    """The bugs of a file, each of which fits the tree as it is."""
+    """The bugs of a file, each of which fits the tree."""
     bugs = [Bug(**{**row, "tests": tuple(row["tests"])}) for row in tomllib.loads(path.read_text("utf-8"))["bug"]]
     for bug in bugs:
         bug.planted((root / bug.file).read_text("utf-8"))
@@ -74,13 +75,13 @@ def read(path: Path, root: Path = ROOT) -> list[Bug]:
 def passes(copy: Path, tests: Sequence[str]) -> tuple[bool, str]:
     """Whether tests pass in a copy, and what pytest printed."""
     status, printed = pytest(copy, ["-x", *tests], _SECONDS)
-    if status not in (0, 1, None):  # such as a name that no test has: neither passed nor failed
+    if status not in (0, 1, None):  # such as an unknown test: neither passed nor failed
         raise RuntimeError(f"pytest {' '.join(tests)}: exit status {status}\n{printed[-3000:]}")
     return status == 0, printed if status is not None else f"no end after {_SECONDS} s"
 
 
 def passing(copies: Copies, tests: Sequence[str]) -> tuple[bool, str]:
-    """The same in any copy that is free."""
+    """Whether tests pass in any free copy."""
     with copies.one() as copy:
         return passes(copy, tests)
 
@@ -94,7 +95,7 @@ def killed(copies: Copies, bug: Bug) -> bool:
 
 
 def main() -> int:
-    """Prints a row a bug. Returns the exit status."""
+    """Prints a row for each bug. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", choices=[[], *sorted(path.stem for path in BUGS.glob("*.toml"))])
     parser.add_argument("-k", default="", help="bugs whose name has this in it")

@@ -1,10 +1,10 @@
-"""Do kernels compile to the machine code that they had at another commit? For changes that only move text.
+"""Do kernels compile to the same machine code as at another commit? For changes that only move text.
 
-    python -m tools.same_sass 8132d6d                    # every variant, tile and type, and what runs before and after
+    python -m tools.same_sass 8132d6d                    # every variant, tile and type, and auxiliary kernels
     python -m tools.same_sass HEAD~1 -k 'tiled*' --every 5
 
-Kernels of both trees are rendered. Those whose text changed are compiled for compute capability 9.0, and every few of
-them for 8.0 and 7.5 too. Compared are instructions, constants, parameters and shared memory, but no names.
+Renders the kernels of both trees, and compiles those whose text changed for compute capability 9.0, some of them for
+8.0 and 7.5 too. Compares instructions, constants, parameters and shared memory, but no names.
 The exit status is 1 if a kernel differs, or is in one tree only. Needs the extra ``inspect``; no GPU.
 """
 
@@ -29,10 +29,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 
-#: What every so many-th kernel is also compiled for.
+#: Targets that every N-th kernel is also compiled for.
 OTHER_TARGETS = {"sm_80": 4, "sm_75": 12}
 
-#: Types of A, B, the product and C that are not all the same.
+#: Mixed types of A, B, the computation and C.
 MIXED = (
     ("int8", "float32", "float32", "float32"),
     ("float64", "bool", "float16", "float64"),
@@ -44,11 +44,11 @@ MIXED = (
     ("uint64", "float32", "float64", "bfloat16"),
 )
 
-Kernel = tuple[str, str, str, list[str]]  # what it is, its name, its text, what it is compiled for
+Kernel = tuple[str, str, str, list[str]]  # identity, name, text, target architectures
 
 
 def kernels() -> Iterator[Kernel]:
-    """The kernels of the tree that is imported: of each tile and type in one layout at least."""
+    """The kernels of the imported tree: each tile and type in at least one layout."""
     from tiledmm.codegen.rendering import render, specialize
     from tiledmm.elements import ELEMENTS
     from tiledmm.registry.variants import general_variants, kernel_variants
@@ -82,7 +82,7 @@ def kernels() -> Iterator[Kernel]:
 
 
 def code_of(symbol: str, text: str, target: str) -> str:
-    """A digest of the machine code, kept from run to run."""
+    """A digest of the machine code, cached from run to run."""
     from elftools.elf.elffile import ELFFile
 
     from tiledmm.compile.inspection import compile_for
@@ -102,7 +102,7 @@ def code_of(symbol: str, text: str, target: str) -> str:
 
 
 def compare(before: tuple[str, str], after: tuple[str, str], target: str) -> str:
-    """What becomes of a kernel, by name and text: ``"same text"``, ``"same code"``, ``"differs"``, or an error."""
+    """How a kernel compares, by name and text: ``"same text"``, ``"same code"``, ``"differs"``, or an error."""
     if before == after:
         return "same text"
     try:
@@ -112,7 +112,7 @@ def compare(before: tuple[str, str], after: tuple[str, str], target: str) -> str
 
 
 def rendered(tree: Path) -> dict[str, Kernel]:
-    """The kernels of a tree, by what they are."""
+    """The kernels of a tree, by identity."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     command = [sys.executable, str(Path(__file__).resolve()), "--render"]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
@@ -122,7 +122,7 @@ def rendered(tree: Path) -> dict[str, Kernel]:
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
+    """Compares, prints what differs. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.same_sass", description=__doc__.split("\n")[0])
     parser.add_argument("revision", nargs="?", default="HEAD", help="the commit to compare with")
     parser.add_argument("-k", metavar="NAME", default="*", help="kernels whose name matches: * and ? allowed")

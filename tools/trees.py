@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def listed(root: Path) -> list[str]:
-    """The files of a checkout that git does not ignore, by their paths from its top."""
+    """Paths of a checkout's files that git does not ignore, from its top."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=root, check=True, capture_output=True)
     return [name for name in sorted(os.fsdecode(done.stdout).split("\0")) if (root / name).is_file()]
 
 
 class Copies:
-    """Copies of a checkout, one for each who works on it at a time."""
+    """Copies of a checkout, one for each thread that needs one."""
 
     def __init__(self, folder: Path, count: int, root: Path = ROOT) -> None:
         self._free: SimpleQueue[Path] = SimpleQueue()
@@ -36,7 +36,7 @@ class Copies:
 
     @contextmanager
     def one(self) -> Iterator[Path]:
-        """A copy that nobody else works on meanwhile."""
+        """A copy that no other thread uses meanwhile."""
         copy = self._free.get()
         try:
             yield copy
@@ -46,7 +46,7 @@ class Copies:
 
 @contextmanager
 def written(path: Path, text: str) -> Iterator[None]:
-    """A file with another text meanwhile."""
+    """Another text in a file, until the context ends."""
     before = path.read_text("utf-8")
     path.write_text(text, "utf-8")
     try:
@@ -62,12 +62,12 @@ def pytest(
 
     Args:
         copy: The copy.
-        arguments: What pytest is called with.
-        seconds: After which it is ended, with all that it started.
+        arguments: pytest's arguments.
+        seconds: Limit after which it is killed, with all that it started.
         environment: More variables.
 
     Returns:
-        The exit status, None if it was ended; and what it printed.
+        The exit status, None if it was killed; and what it printed.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider", *arguments]
     here = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "CI": "true", **(environment or {})}

@@ -2,8 +2,8 @@
 
     python tests/gpu/check.py --logs build/gpu
 
-Needs compute-sanitizer on PATH (it comes with the CUDA toolkit). Exits with 0 only if all of it ran and passed; a short
-table comes last, details are in the logs.
+Needs compute-sanitizer on PATH (it comes with the CUDA toolkit). Prints a short table at the end; details are in the
+logs. The exit status is 0 only if every step ran and passed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-SANITIZE = Path(__file__).with_name("sanitize.py")
-# The tools, and in how many times as many processes each has to run to end with the others.
+SANITIZE = [sys.executable, "-m", "tools.sanitize"]
+# The tools, and how many times as many processes each needs to end with the others.
 TOOLS = {"memcheck": 1, "racecheck": 1, "initcheck": 3, "synccheck": 1}
 
-# What a tool's log ends with when it has found nothing. Anything else, a crash of the tool included, is a failure.
+# The end of a tool's log if it found nothing. Anything else, such as a crash of the tool, is a failure.
 CLEAN = re.compile(r"=+ (ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards displayed \(0 errors, 0 warnings\))")
 FOUND = re.compile(r"=+ (ERROR SUMMARY: [1-9]\d* error|RACECHECK SUMMARY: [1-9]\d* hazard)")
 
@@ -68,7 +68,7 @@ def execute(command: list[str], limit: float, environment: dict[str, str] | None
     Returns:
         Its exit status (None if it ran longer than ``limit`` seconds and was killed) and what it printed.
     """
-    # In a session of its own, with what it starts: compute-sanitizer's program would outlive it and hold the pipe open.
+    # In a session of its own: compute-sanitizer's child would outlive it and hold the pipe open.
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -97,7 +97,7 @@ def timed(step: str, work: Callable[[], tuple[bool, str, str]]) -> Outcome:
 
 def tests(workers: int, limit: float, arguments: list[str]) -> Outcome:
     """The GPU tests."""
-    # -v: a run that is killed has said what failed.
+    # -v: a run that is killed has printed which tests failed.
     command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "gpu"), "-v", "--durations=15"]
     command += ["-p", "no:cacheprovider"]
     if find_spec("pytest_benchmark"):
@@ -118,12 +118,12 @@ def tests(workers: int, limit: float, arguments: list[str]) -> Outcome:
 
 
 def sanitizer(tool: str, limit: float, arguments: list[str]) -> tuple[int | None, str]:
-    """Runs tests/gpu/sanitize.py under a tool of compute-sanitizer."""
+    """Runs ``tools.sanitize`` under a tool of compute-sanitizer."""
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(REPORTED), "--print-limit", "20"]
     if tool == "memcheck":
         # CuPy asks the driver for what it may not have; only what kernels do counts here.
         command += ["--report-api-errors", "no"]
-    return execute([*command, sys.executable, str(SANITIZE), *arguments], limit)
+    return execute([*command, *SANITIZE, *arguments], limit)
 
 
 def planted(tool: str, limit: float) -> Outcome:
@@ -145,7 +145,7 @@ def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]]
         step: ``"uninstrumented"`` or the tool that watches.
         kernels: What the names of their variants begin with.
         shards: Processes.
-        run: Runs tests/gpu/sanitize.py with such arguments.
+        run: Runs ``tools.sanitize`` with such arguments.
     """
 
     def work() -> tuple[bool, str, str]:
@@ -169,7 +169,7 @@ def every_kernel(step: str, kernels: str, shards: int, run: Callable[[list[str]]
 
 
 def first_use(limit: float) -> Outcome:
-    """How long the first use of a kernel takes with an empty cache. For information: nothing here fails a check."""
+    """Seconds that the first use of a kernel takes with an empty cache, for information: no limit is checked."""
 
     def work() -> tuple[bool, str, str]:
         with tempfile.TemporaryDirectory() as folder:
@@ -192,8 +192,12 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=min(12, cores), help="processes that run tests")
     parser.add_argument("--shards", type=int, default=max(1, min(4, cores // 4)), help="processes a sanitizer tool")
     parser.add_argument("--only", choices=("tests", "sanitizer"), help="leave the other out")
-    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="the sanitizer's, if not all")
-    parser.add_argument("--kernels", default="", help="what the sanitizer watches: variants whose names begin so")
+    parser.add_argument(
+        "--tools", nargs="+", choices=TOOLS, default=list(TOOLS), help="compute-sanitizer's tools, if not all"
+    )
+    parser.add_argument(
+        "--kernels", default="", help="kernels for compute-sanitizer: variants whose names begin with this"
+    )
     parser.add_argument("--limit", type=float, default=420, help="seconds that a step may take")
     options, arguments = parser.parse_known_args()
     logs = options.logs or Path(tempfile.mkdtemp(prefix="tiledmm-gpu-"))
@@ -218,10 +222,9 @@ def main() -> int:
         if shutil.which("compute-sanitizer") is None:
             report(Outcome("sanitizer", False, 0.0, "compute-sanitizer is not on PATH"))
         else:
-            # Compiles what is not in CuPy's disk cache yet, on all cores: the tools would do so four times over.
-            plain = [sys.executable, str(SANITIZE)]
+            # Fills CuPy's disk cache on all cores: otherwise each of the four tools would compile every kernel.
             every = functools.partial(every_kernel, kernels=options.kernels)
-            report(every("uninstrumented", shards=cores, run=lambda part: execute([*plain, *part], options.limit)))
+            report(every("uninstrumented", shards=cores, run=lambda part: execute([*SANITIZE, *part], options.limit)))
             with ThreadPoolExecutor(2 * len(TOOLS) + 1) as pool:
                 steps = [pool.submit(planted, tool, options.limit) for tool in options.tools]
                 for tool in options.tools:

@@ -12,7 +12,7 @@ import cupy
 import pytest
 from tiledmm.profile.kernel_args import words
 
-from benchmarks.bank_conflicts import RESULTS
+from benchmarks.studies.bank_conflicts import RESULTS
 from tiledmm.bench.records import Rung, Size, expand, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import ProfilingError

@@ -8,11 +8,11 @@ from typing import Any
 import cupy
 import numpy as np
 import pytest
-from benchmarks.decomposes import splits
 
 import tiledmm
-from benchmarks.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT, operands
-from benchmarks.shapes import accuracy, keeps_promise
+from benchmarks.library.accuracy import accuracy, keeps_promise
+from benchmarks.library.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB, operands
+from benchmarks.splits import uses_tensor_cores
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
 from tiledmm.codegen.rendering import specialize
@@ -92,7 +92,7 @@ def test_every_layout_and_edge(variant: str, dtype: str, scheme: str, tile: int,
             what = f"{dtype} {scheme} {tile} {layout}, C {letter} {m}x{n}x{k}"
             out, keywords = matrix_layout(letter), {"variant": variant, "tile": tile, "precision": scheme}
             check_into(exact_product(left, right), out, x1, x2, what, **keywords)
-        assert splits(x1, x2, variant, scheme) == (k >= least)
+        assert uses_tensor_cores(x1, x2, variant, scheme) == (k >= least)
 
 
 @pytest.mark.parametrize("skipped", range(5))
@@ -139,8 +139,8 @@ def test_the_promise_is_kept(variant: str, dtype: str, scheme: str, kind: str, k
         a, b = (x if letter == "N" else cupy.asfortranarray(x) for x, letter in zip((a, b), layout, strict=True))
         errors = accuracy(a, b, variant=variant, precision=scheme)
         assert keeps_promise({"errors": errors}), f"{layout}: {errors}"
-        either = kind in EITHER or (kind in ONE_PIECE and k < LONG)
-        assert either or splits(a, b, variant, scheme) == (kind in SPLIT)
+        either = kind in EITHER or (kind in ONE_LIMB and k < LONG)
+        assert either or uses_tensor_cores(a, b, variant, scheme) == (kind in DECOMPOSED)
 
 
 @each_scheme
@@ -153,7 +153,7 @@ def test_numbers_that_have_no_pieces(variant: str, dtype: str, scheme: str) -> N
         x = a.copy()
         getattr(x, part)[123, 45] = value
         for left, right in ((x, b), (b.T, x.T)):
-            assert not splits(left, right, variant, scheme)
+            assert not uses_tensor_cores(left, right, variant, scheme)
             found, expected = tiledmm.matmul(left, right, **keywords), tiledmm.matmul(left, right, variant="warp_tiled")
             np.testing.assert_array_equal(parts(found), parts(expected))
     for scale in (1e30, 2.0**62, 2.0**55):  # float32's products overflow, its sums may, and they do not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.bank_conflicts import RESULTS
+from benchmarks.studies.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
 from tiledmm.codegen.rendering import specialize
 from tiledmm.profile.ncu import parse_raw, parse_source

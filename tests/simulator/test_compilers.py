@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tests.simulator.planted import BUGS, simulate
 from tests.strategies import small_integers
 from tiledmm import simulator
 from tiledmm.codegen.rendering import specialize
 from tiledmm.simulator import toolchain
+from tools.kernel_bugs import BUGS, simulate
 
 ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
 

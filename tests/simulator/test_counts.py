@@ -38,7 +38,7 @@ def test_the_counts_are_the_simulators(row):
     assert found.keys() == row.keys()
     for name, value in row.items():
         expected = pytest.approx(value) if isinstance(value, float) else value
-        assert found[name] == expected, f"{name}: python -m benchmarks.counts counts anew"
+        assert found[name] == expected, f"{name}: python -m benchmarks.counts counts again"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tests.simulator.planted import BUGS, Bug, simulate
 from tiledmm import simulator
 from tiledmm.errors import SimulationError
 from tiledmm.simulator import findings, machine
 from tiledmm.simulator.findings import Region, nearest
+from tools.kernel_bugs import BUGS, Bug, simulate
 
 
 @pytest.mark.parametrize("threads", ["forward", "reverse", "random"])

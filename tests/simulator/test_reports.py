@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiledmm
-from benchmarks import agreement
+from benchmarks.studies import agreement
 from tiledmm import errors, simulator
 from tiledmm.codegen.rendering import template_folder
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
@@ -110,7 +110,7 @@ def test_a_report_as_json_table_and_listing():
 
 
 def test_a_table_marks_lines_that_race(tmp_path):
-    from tests.simulator.planted import BUGS, operands, plant
+    from tools.kernel_bugs import BUGS, operands, plant
 
     bug = BUGS[0]
     _, report = simulator.run(*operands(bug), variant=bug.variant, tile=bug.tile, source=plant(bug, tmp_path))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.data import EITHER, KINDS, LONG, ONE_PIECE, SPLIT
+from benchmarks.library.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB
 from tests.conftest import full_unless
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
@@ -120,8 +120,8 @@ def test_the_promise_is_kept(kind: str, k: int) -> None:
         assert own[1] <= 1.25 * worst, scheme.name
         if scheme.limbs == 2:
             exact = not np.any(errors(of_cuda_cores, a, b))
-            either = kind in EITHER or (kind in ONE_PIECE and k < LONG)
-            assert either or np.array_equal(found, of_cuda_cores) == (kind not in SPLIT or exact)
+            either = kind in EITHER or (kind in ONE_LIMB and k < LONG)
+            assert either or np.array_equal(found, of_cuda_cores) == (kind not in DECOMPOSED or exact)
 
 
 @pytest.mark.parametrize("numbers", [{}, {"split_k": 3}])

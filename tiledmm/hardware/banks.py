@@ -1,7 +1,7 @@
 """What the memories answer one instruction of a warp in: wavefronts of shared memory, sectors of global memory.
 
 The rules are those by which Nsight Compute counts, found on an H100 by making one access at a time and counting it:
-``python -m benchmarks.wavefronts``. Every access counted there is a test of these functions.
+``python -m benchmarks.studies.wavefronts``. Every access counted there is a test of these functions.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ PACK = Variant(
 #: Packs narrow elements along K. Its tile is how many make one packed element.
 PACK_ELEMENTS = Variant(
     name="pack_elements",
-    template="pack_words.cu.j2",
+    template="pack_elements.cu.j2",
     summary="packs narrow elements along K",
     configure=lambda tile, element: Config(bm=32, bn=32, bk=tile, tm=4),
     block=cuda_cores.block_of_tiles,

@@ -1,17 +1,19 @@
 """Does the simulator notice? Small edits of every kernel, one at a time, each run on small products.
 
-    python -m tests.simulator.mutation                               # all of them, some minutes
-    python -m tests.simulator.mutation --kernels 'tiled*' --limit 100 --seed 1
-    python -m tests.simulator.mutation --json benchmarks/results/mutation.json
+    python -m tools.kernel_mutation                               # all of them, some minutes
+    python -m tools.kernel_mutation --kernels 'tiled*' --limit 100 --seed 1
+    python -m tools.kernel_mutation --json benchmarks/results/mutation.json
 
-A mutant is caught if it does not compile, if the simulator finds something, if the result is wrong, or if it does not
-end. One whose machine code is the original's, and one that is declared equivalent below with a reason, has nothing to
-be caught at. Any other that survives is listed, counts against the score and makes the command fail. NVRTC is asked
-about survivors: it refuses what C++ compilers let pass, such as arrays of no elements.
+Edited is the text of rendered kernels, and the simulator judges; ``tools.mutation`` edits the host code, and the tests
+judge.
 
-Edited are each kernel's own page and what all kernels share of ``matrices.cuh.j2`` and ``ptx.cuh``. Left alone are
-lines that compute nothing (static_assert, types, the tile's sizes), which tell the host's side or the compiler
-something.
+A mutant is caught if it does not compile, if the simulator has findings, if the result is wrong, or if it does not
+end. One with the original's machine code, and one that is declared equivalent below, with a reason, does not count. Any
+other survivor is listed, counts against the score and makes the command fail. Survivors are compiled by NVRTC as well,
+which rejects what C++ compilers accept, such as arrays of no elements.
+
+Edited are the kernel's own text and the parts of ``matrices.cuh.j2`` and ``ptx.cuh`` that it shares with others. Lines
+that compute nothing (static_assert, types, tile sizes) are not: they tell the host or the compiler something.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import argparse
 import fnmatch
 import functools
 import itertools
-import json
 import multiprocessing
 import os
 import random
@@ -41,12 +42,12 @@ from rich.console import Console
 from rich.table import Table
 
 import tiledmm
-from benchmarks.simulator import machine
-from tests.strategies import Layout, lay_out, small_integers
+from benchmarks.library.results import measured, save, simulating_machine
 from tiledmm.codegen.rendering import specialize
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.simulator import toolchain
 from tiledmm.simulator.kernel import Settings
 from tiledmm.simulator.simulate import simulate
@@ -60,8 +61,8 @@ class Kernel:
 
     Attributes:
         variant, tile, layout: What is rendered.
-        target: The GPU that it is simulated for.
-        shared: Of the edits of what kernels share, every so many-th is made in this one.
+        target: The target architecture.
+        shared: Every N-th edit of the shared parts is made in this kernel.
     """
 
     variant: str
@@ -72,18 +73,18 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """As the table has it and ``--kernels`` selects it."""
+        """The name in tables, and for ``--kernels``."""
         parts = [self.variant, *([] if self.tile is None else [str(self.tile)]), self.layout]
         return " ".join(parts if self.target == "sm_90" else [*parts, self.target])
 
     @functools.cached_property
     def text(self) -> str:
-        """The kernel as it is."""
+        """The kernel's text, unedited."""
         return tiledmm.source(self.variant, tile=self.tile, layout=self.layout, dtype="float32")
 
     @property
     def symbol(self) -> str:
-        """Its name in the text."""
+        """The kernel's symbol."""
         return specialize(self.variant, tile=self.tile, layout=self.layout, dtype="float32").symbol
 
 
@@ -100,7 +101,7 @@ KERNELS = (
     Kernel("double_buffered", 8, "NN", "sm_75"),
 )
 
-# First lines of what kernels share, as far as a kernel has it; each ends at the next brace in the first column.
+# First lines of the shared parts that a kernel may have; each ends at the next brace in the first column.
 _SHARED_PARTS = (
     "__device__ __forceinline__ void copy_async(",
     "__device__ __forceinline__ void wait_for_copies()",
@@ -114,7 +115,7 @@ _SHARED_PARTS = (
     "__device__ __forceinline__ ResultTile<T, Stored> result_tile(",
 )
 
-# Lines that compute nothing: types, what the compiler is told, and sizes that the host knows as well.
+# Lines that compute nothing: types, hints for the compiler, and sizes that the host knows as well.
 _LEFT_ALONE = re.compile(
     r"\s*(?:#|static_assert|using |template |constexpr (?:Order|int (?:B[MNK]|T[MN]|PAD|UNROLL|MIN_BLOCKS)|bool FITS) "
     r"|extern |KERNEL\(|struct |const Stored\* data;|Stored\* data;|(?:int|long long) [\w, ]+;)"
@@ -122,7 +123,7 @@ _LEFT_ALONE = re.compile(
 
 
 def code_of(line: str) -> str:
-    """A line without its comment, as long as it was."""
+    """A line with blanks in place of its comment."""
     at = line.find("//")
     return line if at < 0 else line[:at] + " " * (len(line) - at)
 
@@ -146,7 +147,7 @@ def editable_lines(text: str) -> Iterator[tuple[int, str]]:
 
 # ---- the edits ----
 
-Edit = tuple[int, int, str]  # of a line: from, to, and what stands there instead
+Edit = tuple[int, int, str]  # of a line: from, to, replacement
 
 _DECLARATION = re.compile(r"\s*(?:__shared__|Sum (?:frag|acc|next))")
 _COMPARISON = r"[\w.!]+ (?:<|<=|>|>=|==) [\w.]+"
@@ -193,7 +194,7 @@ def _subscripts(code: str) -> Iterator[Edit]:
     declared = _DECLARATION.match(code)
     for match in re.finditer(r"(?<=[\w\]])\[([^\[\]]+)\]", code):
         inner = match[1]
-        # One more than is needed does no harm in a declaration.
+        # One element too many does no harm in a declaration.
         for change in ("- 1",) if declared else ("+ 1", "- 1"):
             yield match.start(), match.end(), f"[{inner} {change}]"
 
@@ -215,7 +216,7 @@ def _dropped(code: str) -> Iterator[Edit]:
             yield match.start("it"), match.end("it"), ";"
 
 
-#: Name, and the edits of a line's code.
+#: Edits of a line's code, by the operator's name.
 OPERATORS: dict[str, Callable[[str], Iterable[Edit]]] = {
     "barrier removed": _replaced(r"__syncthreads\(\);", ";"),
     "wait removed": _replaced(r"(?:wait_for_copies|cp_async_wait_all)\(\);", ";"),
@@ -269,7 +270,7 @@ class Mutant:
 
 
 def mutants(kernel: Kernel) -> Iterator[Mutant]:
-    """Every mutant of a kernel. Where two operators make the same, it is the first's."""
+    """Every mutant of a kernel. One that two operators make is the first's."""
     lines = kernel.text.split("\n")
     page = next(i for i, line in enumerate(lines) if line.startswith("#define KERNEL"))
     turn = itertools.count(KERNELS.index(kernel) if kernel in KERNELS else 0)
@@ -288,12 +289,12 @@ def mutants(kernel: Kernel) -> Iterator[Mutant]:
                 yield Mutant(kernel, operator, number, code.strip(), after.strip(), text)
 
 
-# ---- mutants that do what the kernel does, or that nothing tells ----
+# ---- mutants that no product distinguishes from the kernel ----
 
 
 @dataclass(frozen=True)
 class Known:
-    """Edits that survive, for a reason.
+    """Edits that survive for a known reason.
 
     Attributes:
         kernels: Names, a regular expression.
@@ -317,7 +318,7 @@ _ONE_ELEMENT = r"(?:tiled|double_buffered) (?:8|16) .*"
 _COPIES = r"double_buffered \d+ \w\w"
 _REGISTERS = r"double_buffered .* sm_75"
 
-#: These change nothing that a product could show.
+#: Edits that change no product.
 EQUIVALENT = (
     Known(".*", r"if \(product > 0\) \{", r"if \((?:product >= 0|true)\) \{",
         "a shortcut: the first product's offsets come out as 0"),
@@ -351,7 +352,7 @@ EQUIVALENT = (
         "registers wait for what cp.async does not copy: nothing here (see the kernels for sm_75)"),
     Known(_REGISTERS, r"[ab]_view\.copy_or_zero\(.*|copy_async\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
         "there is no cp.async: nothing is copied to shared memory but by settle"),
-    Known(".*", r"if \(p\.slices > 1\) \{", r".*slices (?:>= 1|> 0).*", "one slice is all of K"),
+    Known(".*", r"if \(p\.slices > 1\) \{", r".*slices (?:>= 1|> 0).*", "one partition is all of K"),
     Known(_REGISTERS, r"fetch\(0, \S+\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
         "the tiles go to registers: to which buffer, settle says"),
     Known(r"tiled 8 .*", r"return \{address\(row, col\), .*", r".*\b(row|col)_stride, \1_stride\};",
@@ -370,9 +371,9 @@ def why(mutant: Mutant, known: Iterable[Known] = EQUIVALENT) -> str | None:
     return next((each.reason for each in known if each.covers(mutant)), None)
 
 
-# ---- what they are run on ----
+# ---- the products they run on ----
 
-#: Accesses of one thread, several times what the largest product takes.
+#: Most accesses of one thread: several times what the largest product takes.
 MAX_STEPS = 20_000
 
 
@@ -381,25 +382,35 @@ class _Case(NamedTuple):
     b: np.ndarray
     out: Callable[[], np.ndarray | None]
     expected: np.ndarray
-    slices: int
+    partitions: int  # of K
 
 
-def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: tuple[int, ...]) -> np.ndarray:
+def _among_nans(values: np.ndarray, margins: Sequence[int], step: int = 1) -> np.ndarray:
+    """float32 values in memory of their own, NaNs in the margins of each axis and between every ``step`` columns."""
+    steps = (*(1,) * (values.ndim - 1), step)
+    ends = [margin + (size - 1) * each + 1 for size, each, margin in zip(values.shape, steps, margins, strict=True)]
+    memory = np.full([end + margin for end, margin in zip(ends, margins, strict=True)], np.nan, np.float32)
+    view = memory[tuple(slice(*each) for each in zip(margins, ends, steps, strict=True))]
+    view[...] = values
+    return view
+
+
+def _matrices(rng: np.random.Generator, shape: tuple[int, ...], letter: str, margins: Sequence[int]) -> np.ndarray:
     """Small integers, none of them 0, in a layout, NaNs around them."""
-    values = np.where(rng.integers(0, 2, shape), 1, -1) * (1 + abs(small_integers(rng, shape, "float32", bound=2)))
-    ndim = len(shape)
-    order = tuple(range(ndim)) if letter == "N" else (*range(ndim - 2), ndim - 1, ndim - 2)
-    layout = Layout(order, (1,) * ndim, margins)
-    return lay_out(np, values.astype(np.float32), layout, poison=True)[0]
+    values = np.where(rng.integers(0, 2, shape), 1, -1) * (1 + abs(rng.integers(-2, 3, shape)))
+    if letter == "N":
+        return _among_nans(values, margins)
+    *outer, rows, cols = margins
+    return _among_nans(values.swapaxes(-1, -2), (*outer, cols, rows)).swapaxes(-1, -2)
 
 
 def cases(kernel: Kernel) -> list[_Case]:
-    """The products: ragged, a batch, whole tiles, less than a tile, K = 0, and K in slices. All are exact."""
+    """The products: partial tiles, a batch, whole tiles, less than a tile, K = 0, and split-K. All are exact."""
     config = specialize(kernel.variant, tile=kernel.tile, layout=kernel.layout, dtype="float32").config
     bm, bn, bk = config.bm, config.bn, max(config.bk, 8)
     rng = np.random.default_rng(0)
     found = []
-    for batch, (m, n, k), margin, step, slices in (
+    for batch, (m, n, k), margin, step, partitions in (
         ((), (bm + 3, 2 * bn + 5, 3 * bk + 1), 2, 2, 1),
         ((2, 3, 2), (2 * bm + 5, bn + 3, bk + 3), 1, 3, 1),
         ((), (2 * bm, bn, 2 * bk), 0, 1, 1),
@@ -410,14 +421,9 @@ def cases(kernel: Kernel) -> list[_Case]:
         around = (*(0, 1, 1)[: len(batch)], margin, margin)
         a = _matrices(rng, (*batch, m, max(k, 2)), kernel.layout[0], around)[..., :k]
         b = _matrices(rng, (*batch, max(k, 2), n), kernel.layout[1], around)[..., :k, :]
-        ndim = len(batch) + 2
-        layout = Layout(tuple(range(ndim)), (*(1,) * (ndim - 1), step), around)
         zeros = np.zeros((*batch, m, n), np.float32)
-
-        def out(zeros: np.ndarray = zeros, layout: Layout = layout, dense: bool = step == 1) -> np.ndarray | None:
-            return None if dense else lay_out(np, zeros, layout, poison=True)[0]
-
-        found.append(_Case(a, b, out, a @ b, slices))
+        out = functools.partial(_among_nans, zeros, around, step) if step > 1 else lambda: None
+        found.append(_Case(a, b, out, a @ b, partitions))
     return found
 
 
@@ -427,7 +433,7 @@ CAUGHT = ("found", "wrong result", "does not compile", "hangs", "crashes")
 
 
 class Verdict(NamedTuple):
-    """What became of a mutant: of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
+    """A mutant's end: one of CAUGHT, ``"same code"``, ``"equivalent"`` or ``"survived"``."""
 
     status: str
     kinds: tuple[str, ...] = ()
@@ -435,7 +441,7 @@ class Verdict(NamedTuple):
 
 
 def _code_of_library(path: Path) -> dict[str, bytes]:
-    """Instructions and constants of a library. Its data, where subscripts stand in the source, are left out."""
+    """Instructions and constants of a library, without its data, which hold positions in the source."""
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as file:
@@ -444,7 +450,7 @@ def _code_of_library(path: Path) -> dict[str, bytes]:
 
 
 class Judge:
-    """Runs mutants in this process. One that crashes takes the process along."""
+    """Runs mutants in this process, which one that crashes ends."""
 
     def __init__(self) -> None:
         self._cases = functools.cache(cases)
@@ -457,12 +463,12 @@ class Judge:
         return toolchain.build_kernel(text, kernel.symbol, arch=arch, instrumented=True)
 
     def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
-        """What becomes of a text.
+        """The end of a mutant.
 
         Args:
-            kernel: What it is a mutant of.
-            text: The mutant.
-            same_code: Whether one whose machine code is the original's is told by that, without a run.
+            kernel: The kernel.
+            text: The mutant's text.
+            same_code: Whether to compare machine code first, and not to run one that has the original's.
         """
         try:
             library = self._build(kernel, text)
@@ -495,11 +501,8 @@ class Judge:
             settings = Settings(
                 counts=False, order=order, seed=number, target=kernel.target, workers=1, max_steps=MAX_STEPS
             )
-            done = simulate(
-                case.a, case.b, case.out(), {},
-                variant=kernel.variant, tile=kernel.tile, config={"split_k": case.slices}, source=source,
-                settings=settings,
-            )  # fmt: skip
+            keywords = KernelKeywords(kernel.variant, kernel.tile, {"split_k": case.partitions})
+            done = simulate(case.a, case.b, case.out(), UfuncKeywords(), keywords, settings, source)
             if done.report.findings:
                 kinds = tuple(sorted({each.kind for each in done.report.findings}))
                 status = "hangs" if "runaway thread" in kinds else "found"
@@ -510,19 +513,19 @@ class Judge:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker: judges what it is sent until it is sent None."""
+    """A worker: judges the mutants that it receives until it receives None."""
     judge = Judge()
     with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)  # what a crash prints
+        os.dup2(nowhere.fileno(), 2)  # a crash prints there
     while (job := connection.recv()) is not None:
         try:
             connection.send(judge(*job))
-        except Exception as error:  # of this file's making
+        except Exception as error:  # a bug of this tool
             connection.send(error)
 
 
 class _Worker:
-    """A process that is replaced when it hangs or crashes, and now and then, for what it has loaded."""
+    """A process that is replaced when it hangs or crashes, and after 200 mutants, whose libraries stay loaded."""
 
     def __init__(self, limit: float) -> None:
         self._limit, self._process, self._jobs = limit, None, 0
@@ -536,7 +539,7 @@ class _Worker:
             self._process.start()
             theirs.close()
             self._jobs = 0
-        limit = self._limit + (30 if not self._jobs else 0)  # the first one waits for imports and the runtime
+        limit = self._limit + (30 if not self._jobs else 0)  # the first waits for imports and the runtime
         self._jobs += 1
         try:
             self._connection.send((mutant.kernel, mutant.text))
@@ -567,13 +570,13 @@ def run(
     limit: float = 20.0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Verdict]:
-    """What becomes of each.
+    """The end of each mutant.
 
     Args:
         chosen: The mutants.
         workers: Processes.
-        limit: Seconds that one may take.
-        progress: Called with the number of those done.
+        limit: Seconds that a mutant may take.
+        progress: Called with the number of mutants done.
     """
     verdicts: list[Verdict | None] = [None] * len(chosen)
     queue = iter(range(len(chosen)))
@@ -609,7 +612,7 @@ def run(
 
 
 def score(verdicts: Iterable[Verdict]) -> float:
-    """Those caught, of those that do something else."""
+    """The share of caught mutants, without equivalent ones and those of the same code."""
     counts = Counter(verdict.status for verdict in verdicts)
     caught = sum(counts[status] for status in CAUGHT)
     return caught / (caught + counts["survived"]) if caught + counts["survived"] else 1.0
@@ -634,14 +637,14 @@ def _table(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> Iterator[Ta
                 table.add_row(name, *cells, f"{score(rows):.1%}", style="bold" if name == "all" else None)
         yield table
     kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
-    table = Table("kind of finding", "mutants", title="what is found")
+    table = Table("kind of finding", "mutants", title="findings")
     for kind, count in kinds.most_common():
         table.add_row(kind, str(count))
     yield table
 
 
 def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Mutant]:
-    """All mutants of these kernels, or as many as ``limit``, drawn at random."""
+    """All mutants of these kernels, or ``limit`` of them, drawn at random."""
     every = [mutant for kernel in kernels for mutant in mutants(kernel)]
     if limit is None or limit >= len(every):
         return every
@@ -649,18 +652,18 @@ def sample(kernels: Sequence[Kernel], limit: int | None, seed: int) -> list[Muta
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs what the command line asks for; 1 if anything survives."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulator.mutation", description=__doc__.split("\n")[0])
+    """Runs the mutants that the command line names. Returns 1 if any survives."""
+    parser = argparse.ArgumentParser(prog="python -m tools.kernel_mutation", description=__doc__.split("\n")[0])
     parser.add_argument("--kernels", nargs="+", metavar="NAME", default=["*"], help="names, * and ? allowed")
     parser.add_argument("--operators", nargs="+", metavar="NAME", default=list(OPERATORS), choices=list(OPERATORS))
     parser.add_argument("--limit", type=int, help="no more mutants than this, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="for --limit")
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write how many of each operator met which end")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write each operator's number of mutants by end")
     options = parser.parse_args(arguments)
     kernels = [each for each in KERNELS if any(fnmatch.fnmatchcase(each.name, name) for name in options.kernels)]
     if not kernels:
-        parser.error(f"no such kernel; there are {', '.join(each.name for each in KERNELS)}")
+        parser.error(f"unknown kernel; kernels are {', '.join(each.name for each in KERNELS)}")
     chosen = [each for each in sample(kernels, None, 0) if each.operator in options.operators]
     if options.limit is not None and options.limit < len(chosen):
         chosen = random.Random(options.seed).sample(chosen, options.limit)
@@ -678,14 +681,12 @@ def main(arguments: list[str] | None = None) -> int:
     for wanted in ("crashes", "survived"):
         for mutant, verdict in pairs:
             if verdict.status == wanted:
-                words = f"{wanted}: {mutant.kernel.name}, line {mutant.line + 1}, {mutant.operator} {verdict.detail}"
-                console.print(f"{words}\n    {mutant.before}\n    {mutant.after}", markup=False, highlight=False)
+                head = f"{wanted}: {mutant.kernel.name}, line {mutant.line + 1}, {mutant.operator} {verdict.detail}"
+                console.print(f"{head}\n    {mutant.before}\n    {mutant.after}", markup=False, highlight=False)
     console.print(f"score {score(verdicts):.2%}, {len(chosen):,} mutants, {seconds:.0f} s", highlight=False)
     if options.json:
         ends = {name: Counter(v.status for m, v in pairs if m.operator == name) for name in options.operators}
-        options.json.write_text(
-            json.dumps({"machine": machine(), "operators": ends}, indent=1) + "\n", encoding="utf-8"
-        )
+        save(options.json, measured(simulating_machine(options.workers), {"operators": ends}))
     return int(any(verdict.status == "survived" for verdict in verdicts))
 
 

@@ -1,4 +1,4 @@
-"""The accesses that ``benchmarks/wavefronts.py`` counts: addresses and active lanes of one warp, all from one seed."""
+"""The accesses that ``benchmarks.studies.wavefronts`` counts: addresses and active lanes of a warp, from one seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARED_BYTES = 32 * 1024  # of the array in shared memory that is accessed
 GLOBAL_BYTES = 2 * 1024 * 1024  # of the one in global memory
 
 BLOCK_SHAPES = (8, 16, 32)
-PITCHES = (8, 9, 16, 17, 32, 33, 36, 64)  # words
+PITCHES = (8, 9, 16, 17, 32, 33, 36, 64)  # 4-byte words
 
 STRIDES = (*range(2, 13), 14, 15, 16, 17, 20, 24, 31, 32, 33)  # elements
 
@@ -44,13 +44,13 @@ class Access:
     """One instruction of one warp.
 
     Attributes:
-        name: What is special about it.
+        name: What tells it from others.
         kind: ``"shared_ld"``, ``"shared_st"``, ``"global_ld"``, ``"global_st"``, ``"async_ca"`` or ``"async_cg"``
             (``cp.async``, through L1 or past it).
         width: Bytes of a lane.
-        form: How lanes are kept from it: ``"branch"`` around it, ``"predicate"`` on it, or ``"zfill"`` (``cp.async``
+        form: How lanes are left out: ``"branch"`` around it, ``"predicate"`` on it, or ``"zfill"`` (``cp.async``
             for all lanes, that copies nothing for these and writes zeros).
-        addresses: Byte offset of each lane, also of those kept from it; that of the source in a ``cp.async``.
+        addresses: Byte offset of each lane, also of those left out; of the source in a ``cp.async``.
         active: Bit i is set if lane i takes part.
         to: Byte offset of each lane in shared memory, where a ``cp.async`` writes.
     """
@@ -76,7 +76,7 @@ class Access:
 
 @functools.cache
 def accesses() -> dict[str, list[Access]]:
-    """Every access, by group. Sorts of them take turns, so that the beginning of a list has something of each."""
+    """Every access, by group. Their sorts alternate, so that the beginning of a list has some of each."""
     found: dict[str, list[Access]] = {}
     for group, of_group in (("shared", _shared), ("global", _global), ("async", _async)):
         queues: dict[tuple[str, bool, bool], list[Access]] = {}
@@ -99,7 +99,7 @@ def _shared() -> Iterator[Access]:
         lists = _aligned(_shared_patterns(width), width)
         drawn = [(f"random {i}", *_random_pattern(rng, width, SHARED_BYTES)) for i in range(40)]
         for kind in ("shared_ld", "shared_st"):
-            # Enough stores, and narrow accesses, to show whether they differ from loads of a word or more.
+            # Enough stores, and narrow accesses, to show whether they differ from loads of 4 bytes or more.
             step = (1 if kind == "shared_ld" else 3) if width >= 4 else 4
             for name, addresses in lists[:3] + lists[3::step]:
                 yield Access(name, kind, width, addresses)
@@ -184,7 +184,7 @@ def _random_pattern(rng: random.Random, width: int, limit: int) -> tuple[tuple[i
     drawn = [rng.choice(pool) for _ in LANES]
     alike = rng.choice((0, 0, 1, 2, 4, 8, 3))  # lanes that differ in these bits only ask for the same
     addresses = [drawn[lane & ~alike] for lane in LANES]
-    if rng.random() < 0.25:  # but for one
+    if rng.random() < 0.25:  # except one
         addresses[rng.randrange(32)] = rng.choice(pool)
     active = ALL
     if rng.random() < 0.4:
@@ -194,7 +194,7 @@ def _random_pattern(rng: random.Random, width: int, limit: int) -> tuple[tuple[i
 
 
 def _bases(width: int, rng: random.Random) -> list[tuple[str, tuple[int, ...]]]:
-    """What lanes are taken away from."""
+    """Patterns that lanes are removed from."""
     return [
         ("contiguous", tuple(lane * width for lane in LANES)),
         ("8 vectors of a quarter in one bank", tuple(lane * 128 for lane in LANES)),
@@ -296,7 +296,7 @@ def _async() -> Iterator[Access]:
 
 
 def _aligned(patterns: Iterable[tuple[str, list[int]]], width: int) -> list[tuple[str, tuple[int, ...]]]:
-    """Those that an access of this width can have, each once, under the first of its names."""
+    """The patterns that an access of this width can have, each once, under the first of its names."""
     names: dict[tuple[int, ...], str] = {}
     for name, addresses in patterns:
         if not any(address % width for address in addresses):

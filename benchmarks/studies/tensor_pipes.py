@@ -1,4 +1,4 @@
-"""What limits the kernels of tensor cores, counted by Nsight Compute: ``python -m benchmarks.tensor_pipes``.
+"""What limits the tensor-core kernels, counted by Nsight Compute: ``python -m benchmarks.studies.tensor_pipes``.
 
 One product of each kind, 4096 x 4096 x 4096, by this package and by ``cupy.matmul``: in how many cycles of an SM its
 tensor cores work, in how many a scheduler issues, and what is read from the L2 cache and from memory. Needs a GPU,
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks import nsight
+from benchmarks.library import nsight
+from benchmarks.library.results import FOLDER
 from tiledmm.bench.records import Size
 from tiledmm.report.tables import Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "tensor_pipes.json"
+RESULTS = FOLDER / "tensor_pipes.json"
 SIZE = 4096
 
-#: Variant, type that the product is taken in, and layout; of ``cublas`` too, but for what has no tensor cores there.
+#: Variant, computation type and layout. ``cublas`` stands beside those that it runs on tensor cores.
 CASES = (
     ("tensor_core", "float64", "NN"),
     ("cublas", "float64", "NN"),
@@ -92,7 +92,7 @@ def pipes_table(counted: Sequence[dict[str, Any]]) -> Table:
 
 
 def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str, Any]]:
-    """One variant's kernels, each with those of cuBLAS that stand beside it."""
+    """One variant's kernels, each followed by cuBLAS's of the same product."""
     found, its = [], False
     for row in counted:
         symbol = str(row["symbol"])
@@ -103,7 +103,7 @@ def of_variant(counted: Sequence[dict[str, Any]], variant: str) -> list[dict[str
 
 def count_all() -> dict[str, Any]:
     """Counts, and shows the table."""
-    counted = nsight.counts("benchmarks.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
+    counted = nsight.counts("benchmarks.studies.tensor_pipes", METRICS, kernels="gemm|nvjet|cutlass|^tiledmm")
     nsight.show(pipes_table(counted))
     return {"kernels": counted}
 

@@ -1,7 +1,7 @@
-"""The planted bugs of tests/simulator/planted.py under compute-sanitizer: an independent opinion.
+"""The planted bugs of ``tools/kernel_bugs.py`` under compute-sanitizer: a second opinion beside the simulator's.
 
-python tests/gpu/bugs.py              # each broken kernel on a GPU, under each tool, into results/bugs.json
-python tests/gpu/bugs.py --simulate   # adds what the simulator finds; needs no GPU
+python -m tools.sanitize_bugs              # each broken kernel on a GPU, under each tool, into results/bugs.json
+python -m tools.sanitize_bugs --simulate   # adds what the simulator finds; needs no GPU
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tests.simulator.planted import BUGS, WRONG, Bug, operands, plant, simulate
+from benchmarks.library.results import FOLDER, ROOT, measured, save
 from tiledmm.codegen.rendering import specialize
 from tiledmm.problem.operands import describe, resolve
-from tiledmm.schedule import schedule as passes
+from tiledmm.schedule import schedule
+from tools.kernel_bugs import BUGS, WRONG, Bug, operands, plant, simulate
 
-ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")
 FOUND = re.compile(r"=+ (?:ERROR SUMMARY: ([1-9]\d*) error|RACECHECK SUMMARY: ([1-9]\d*) hazard)")
 
@@ -34,7 +31,7 @@ def run(number: int) -> None:
     import cupy
     import numpy as np
 
-    cupy.cuda.set_allocator(None)  # an allocation an array: the pool would hide what runs over
+    cupy.cuda.set_allocator(None)  # an allocation for each array: a pool would hide overruns
     bug = BUGS[number]
     a, b = operands(bug)
     spec = specialize(bug.variant, tile=bug.tile, dtype=bug.dtype, layout=bug.layout)
@@ -44,19 +41,19 @@ def run(number: int) -> None:
     kernel = cupy.RawKernel(text, spec.symbol, options=("-std=c++17", "-lineinfo"))
     left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
     out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
-    (launch,) = passes.schedule(spec, problem).launches
+    (launch,) = schedule.schedule(spec, problem).launches
     kernel((launch.blocks,), spec.block, (left, right, out, launch.kernel_args.view(f"V{launch.kernel_args.nbytes}")))
     cupy.cuda.runtime.deviceSynchronize()
 
 
 def judge(number: int, tool: str) -> int:
-    """How often a tool complains about a bug; -1 if it said nothing that can be read."""
+    """How many errors a tool reports for a bug; -1 if it printed no summary."""
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--print-limit", "3"]
     if tool == "racecheck":
         command = command[:3] + command[5:]
     try:
         done = subprocess.run(
-            [*command, sys.executable, __file__, "--run", str(number)],
+            [*command, sys.executable, "-m", "tools.sanitize_bugs", "--run", str(number)],
             capture_output=True, text=True, timeout=120, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -69,16 +66,16 @@ def judge(number: int, tool: str) -> int:
 
 
 def simulated(bug: Bug) -> list[str]:
-    """Kinds of findings of the simulator; that the result is wrong, if nothing else tells the bug."""
+    """Kinds of the simulator's findings; if it has none, that the result is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         right, report = simulate(bug, Path(folder))
     return sorted({found.kind for found in report.findings}) or ([] if right else [WRONG])
 
 
 def main() -> int:
-    """Asks every tool about every bug; writes the answers."""
+    """Runs every bug under every tool and writes what each reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "bugs.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "bugs.json")
     parser.add_argument("--simulate", action="store_true", help="add what the simulator finds to the results")
     parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=12)
@@ -91,11 +88,11 @@ def main() -> int:
         by_name = {bug.name: bug for bug in BUGS}
         for row in results["bugs"]:
             row["simulator"] = simulated(by_name[row["name"]])
-        options.out.write_text(json.dumps(results, indent=1) + "\n")
+        save(options.out, results)
         return 0
     from tiledmm.bench.machine import this_machine
 
-    # A kernel for a GPU without cp.async cannot be had on one with it.
+    # Kernels for GPUs without cp.async do not run on one with it.
     chosen = [number for number, bug in enumerate(BUGS) if bug.target == "sm_90"]
     with ThreadPoolExecutor(options.workers) as pool:
         answers = {number: {tool: pool.submit(judge, number, tool) for tool in TOOLS} for number in chosen}
@@ -103,7 +100,7 @@ def main() -> int:
             {"name": BUGS[number].name, **{tool: found.result() for tool, found in answers[number].items()}}
             for number in chosen
         ]
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "bugs": bugs}, indent=1) + "\n")
+    save(options.out, measured(this_machine(), {"bugs": bugs}))
     for bug in bugs:
         print(bug)
     return 0

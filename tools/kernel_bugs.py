@@ -1,4 +1,8 @@
-"""Kernels with a planted bug: edits of rendered text, and what is to be found in each."""
+"""Kernels with a planted bug: edits of rendered text, and what the simulator has to find in each.
+
+The simulator's tests find them; ``tools.sanitize_bugs`` asks compute-sanitizer. Bugs of the host code are
+``tools.planted``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tiledmm
-from tests.strategies import small_integers
 
 if TYPE_CHECKING:
     from tiledmm import simulator
@@ -21,10 +24,10 @@ class Bug:
 
     Attributes:
         name: What is wrong.
-        variant, tile, layout, dtype, target: Of the kernel that is broken.
+        variant, tile, layout, dtype, target: The kernel that is broken.
         old, new: The edit; ``old`` occurs in the text.
-        kinds: What the simulator is to find, any of it; none where only the result tells.
-        line: Text of a line that the finding is to name, or none.
+        kinds: Kinds of findings, one of which the simulator must report; none where only the result is wrong.
+        line: Text of a line that the finding must name, if any.
         sizes: m, n, k.
     """
 
@@ -41,7 +44,7 @@ class Bug:
     sizes: tuple[int, int, int] = (40, 50, 37)
 
 
-#: Where nothing but the result tells.
+#: The kind of bugs that only the result shows.
 WRONG = "wrong result"
 
 RACE, SHARED_OUT, GLOBAL_OUT = "race on shared memory", "shared access out of bounds", "global access out of bounds"
@@ -102,9 +105,14 @@ BUGS = (
 
 
 def plant(bug: Bug, folder: Path) -> Path:
-    """Writes the broken kernel to a file."""
+    """Writes the broken kernel to a file.
+
+    Raises:
+        ValueError: If the kernel is not what the bug was written for.
+    """
     text = tiledmm.source(bug.variant, tile=bug.tile, layout=bug.layout, dtype=bug.dtype)
-    assert bug.old in text, f"{bug.name}: the template no longer has {bug.old!r}"
+    if bug.old not in text:
+        raise ValueError(f"{bug.name}: the template no longer has {bug.old!r}")
     path = folder / "broken.cu"
     path.write_text(text.replace(bug.old, bug.new, 1))
     return path
@@ -114,14 +122,14 @@ def operands(bug: Bug) -> tuple[np.ndarray, np.ndarray]:
     """Small integers in the bug's layout."""
     m, n, k = bug.sizes
     rng = np.random.default_rng(0)
-    pair = small_integers(rng, (m, k), bug.dtype), small_integers(rng, (k, n), bug.dtype)
+    pair = (rng.integers(-4, 5, shape).astype(bug.dtype) for shape in ((m, k), (k, n)))
     left, right = (np.asfortranarray(x) if letter == "T" else x for x, letter in zip(pair, bug.layout, strict=True))
     return left, right
 
 
 def simulate(bug: Bug, folder: Path, **keywords: Any) -> tuple[bool, simulator.Report]:
-    """Whether the result is right all the same, and the report."""
-    from tiledmm import simulator  # the bugs also serve where there is nothing to simulate with
+    """Whether the result is right despite the bug, and the report."""
+    from tiledmm import simulator  # the bugs also serve without a C++ compiler
 
     a, b = operands(bug)
     source = plant(bug, folder)

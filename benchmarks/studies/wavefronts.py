@@ -1,8 +1,8 @@
-"""Counts what one access of a warp costs: ``python -m benchmarks.wavefronts --out FILE.json``.
+"""Counts wavefronts and sectors of single accesses: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
 
-Makes each access of ``benchmarks/access_patterns.py`` by itself, REPEATS times from one instruction, under Nsight
-Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts are
-what ``tiledmm/simulator/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
+Makes each access of ``benchmarks/library/access_patterns.py`` in a kernel of one warp, REPEATS times, under
+Nsight Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts
+are what ``tiledmm/hardware/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
 there is no time for (``--budget``), or no counter, is null in the results. Beside FILE.json goes FILE-metrics.txt:
 the names of ncu's metrics that concern memory, and what its own sections hold for a few accesses.
 """
@@ -26,13 +26,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.access_kernels import REPEATS, launch
-from benchmarks.access_patterns import accesses
+from benchmarks.library.access_kernels import REPEATS, launch
+from benchmarks.library.access_patterns import accesses
+from benchmarks.library.results import FOLDER, ROOT, measured
 from tiledmm.cli import missing_gpu
 from tiledmm.profile import ncu
 
-RESULTS = Path(__file__).parent / "results" / "wavefronts.json"
-ROOT = Path(__file__).resolve().parents[1]
+RESULTS = FOLDER / "wavefronts.json"
 
 BATCH = 200  # launches under one ncu
 START_S = 15.0  # taken for what one ncu needs besides its launches, until that is known
@@ -40,7 +40,7 @@ PROBED = 12
 
 _WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared"
 
-# What must be there, first.
+# Metrics that must be there, first.
 REQUIRED = {
     "shared": (
         "smsp__sass_inst_executed_op_shared_ld.sum",
@@ -66,7 +66,7 @@ REQUIRED = {
         "smsp__sass_inst_executed_op_global_ld.sum",
     ),
 }
-# What is counted too where ncu knows it. Names that begin with memory_ it may know without listing them.
+# Metrics that are counted where ncu knows them. It may know names that begin with memory_ without listing them.
 WANTED = {
     "shared": (
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
@@ -113,7 +113,7 @@ def parse(output: str, metrics: Sequence[str]) -> list[tuple[str, list[float | N
 
 
 class Profiler:
-    """Runs ncu on accesses, and knows what that takes."""
+    """Runs ncu on accesses within a budget of seconds."""
 
     def __init__(self, budget_s: float) -> None:
         self.ncu = ncu.find_ncu() or "ncu"
@@ -148,7 +148,7 @@ class Profiler:
         return output
 
     def list_metrics(self, path: Path) -> None:
-        """Writes down the names of the metrics that may matter, and remembers all."""
+        """Writes the names of the metrics that may matter to a file, and keeps all."""
         texts = [f"$ ncu --version\n{self.run(['--version'], 20)}"]
         lines = self.run(["--help"], 20).splitlines()
         at = [i for i, line in enumerate(lines) if "query-metrics" in line]
@@ -234,7 +234,7 @@ class Profiler:
 
     def _command(self, cases: Sequence[tuple[str, int]]) -> list[str]:
         text = ",".join(f"{group}:{number}" for group, number in cases)
-        return [sys.executable, "-m", "benchmarks.wavefronts", "--launch", text]
+        return [sys.executable, "-m", "benchmarks.studies.wavefronts", "--launch", text]
 
 
 def profile(profiler: Profiler, save: Any) -> dict[str, Any]:
@@ -342,19 +342,19 @@ def main() -> int:
         return 1
     from tiledmm.bench.machine import this_machine
 
-    machine = asdict(this_machine())
+    machine = this_machine()
     names = options.out.with_name(f"{options.out.stem}-metrics.txt")
     profiler = Profiler(options.budget)
     profiler.list_metrics(names)
     try:
-        results = profile(profiler, lambda results: write({"machine": machine} | results, options.out))
+        results = profile(profiler, lambda results: write(measured(machine, results), options.out))
     except PermissionError as error:
         print(error, file=sys.stderr)
         return 1
     if profiler.left_s > 15:
         few = {group: range(min(2, len(cases))) for group, cases in accesses().items()}
         profiler.list_sections(names, [(group, number) for group, numbers in few.items() for number in numbers])
-    write({"machine": machine} | results | {"notes": profiler.notes}, options.out)
+    write(measured(machine, results | {"notes": profiler.notes}), options.out)
     print(summary(results))
     return 0 if any(row["counts"] for row in results["accesses"]) else 1
 

@@ -1,11 +1,11 @@
-"""The kernels that make one access of ``benchmarks/access_patterns.py`` each, and their launch."""
+"""The kernels that make one access of ``benchmarks/library/access_patterns.py`` each, and their launch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.access_patterns import GLOBAL_BYTES, SHARED_BYTES, Access, accesses
+from benchmarks.library.access_patterns import GLOBAL_BYTES, SHARED_BYTES, Access, accesses
 
 REPEATS = 16  # of the access in a launch
 
@@ -103,6 +103,6 @@ def launch(cases: Sequence[tuple[str, int]]) -> None:
         access = every[group][number]
         if access.symbol not in kernels:
             kernels[access.symbol] = cupy.RawKernel(source(access), access.symbol, options=("-std=c++17",))
-        words = np.array([*access.addresses, *(access.to or [0] * 32), access.active, REPEATS, 0], np.uint32)
-        kernels[access.symbol]((1,), (32,), (words.view(f"V{words.nbytes}"), memory, sink))
+        pattern = np.array([*access.addresses, *(access.to or [0] * 32), access.active, REPEATS, 0], np.uint32)
+        kernels[access.symbol]((1,), (32,), (pattern.view(f"V{pattern.nbytes}"), memory, sink))
     cupy.cuda.runtime.deviceSynchronize()

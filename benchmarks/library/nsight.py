@@ -1,22 +1,19 @@
-"""What benchmarks under Nsight Compute have in common: ncu runs them again, to launch what it is to count."""
+"""Studies under Nsight Compute: ncu runs the study's module again, which then launches the kernels to count."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import ROOT, measured, save
 from tiledmm.cli import missing_gpu
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
 from tiledmm.report.tables import Table
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def counts(
@@ -25,10 +22,10 @@ def counts(
     """Counts of the kernels that ``python -m module --launch`` launches.
 
     Args:
-        module: A module of this folder.
-        metrics: Names of Nsight Compute's metrics, by names of one's own.
+        module: A study's module.
+        metrics: Nsight Compute's names of metrics, by ours.
         symbols: The kernels that it launches, in order; None if their names are not known.
-        kernels: What the names have that count, a regular expression.
+        kernels: A regular expression that the names of counted kernels match.
 
     Returns:
         For each kernel its name (``"symbol"``), and its counts by the names of ``metrics``.
@@ -58,7 +55,7 @@ def arguments(about: str | None, results: Path) -> argparse.ArgumentParser:
     """The command line of a benchmark.
 
     Args:
-        about: What it is, for ``--help``.
+        about: Its description, for ``--help``.
         results: Where the results go, if not elsewhere.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -73,7 +70,7 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
     Args:
         options: What ``arguments`` found.
         launch_all: Launches every kernel once.
-        count_all: Counts them, shows what there is to see, and returns what is to be written.
+        count_all: Counts them, shows tables, and returns the results to write.
     """
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -88,12 +85,12 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
     except ProfilingError as error:
         print(error, file=sys.stderr)
         return 1
-    options.out.write_text(json.dumps({"machine": asdict(this_machine())} | found, indent=1) + "\n")
+    save(options.out, measured(this_machine(), found))
     return 0
 
 
 def show(table: Table, width: int = 160) -> None:
-    """Prints a table, so wide where no terminal says how wide it is."""
+    """Prints a table, ``width`` columns wide where no terminal has a width."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else width).print(table.rich())

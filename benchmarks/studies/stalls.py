@@ -1,23 +1,22 @@
-"""What ``tiledmm profile`` shows of a few variants: ``python -m benchmarks.stalls``. Needs a GPU and Nsight Compute.
+"""What ``tiledmm profile`` shows of a few variants: ``python -m benchmarks.studies.stalls``.
 
-The documents show what was printed, as it was.
+Needs a GPU and Nsight Compute. The documents show what was printed, as it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.library.results import FOLDER, measured, origin, save
 from tiledmm.cli import missing_gpu
 
-RESULTS = Path(__file__).parent / "results" / "stalls.json"
+RESULTS = FOLDER / "stalls.json"
 
-#: What is profiled: the command's arguments.
+#: Arguments of the commands that are run.
 COMMANDS = (
     "tiled tiled_padded warp_tiled auto cublas --size 2048 --layout NT",
     "naive coalesced double_buffered --size 1024",
@@ -26,10 +25,8 @@ COMMANDS = (
 
 def printed(results: dict[str, Any], number: int) -> str:
     """A command and what it printed, as Markdown."""
-    from tiledmm.bench.records import Machine
-
     command, shown = COMMANDS[number], results["shown"][COMMANDS[number]]
-    return f"```text\n$ tiledmm profile {command}\n{shown.rstrip()}\n```\n\n{Machine(**results['machine'])}"
+    return f"```text\n$ tiledmm profile {command}\n{shown.rstrip()}\n```\n\n{origin(results)}"
 
 
 def main() -> int:
@@ -50,7 +47,7 @@ def main() -> int:
             return done.returncode
         print(done.stdout)
         shown[command] = "\n".join(text.rstrip() for text in done.stdout.replace(sys.executable, "python").splitlines())
-    options.out.write_text(json.dumps({"machine": asdict(this_machine()), "shown": shown}, indent=1) + "\n")
+    save(options.out, measured(this_machine(), {"shown": shown}))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""float32 products by Triton, whose ``tl.dot`` splits them into tf32 or bfloat16 pieces. Needs Triton and PyTorch."""
+"""float32 products by Triton, whose ``tl.dot`` uses tf32 or bfloat16 limbs. Needs Triton and PyTorch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import triton
 from tiledmm.bench.peers.torch_ import tensor
 from tiledmm.bench.peers.triton_ import multiply
 
-#: How Triton may take a product of float32 numbers.
+#: Triton's schemes for float32 products.
 SCHEMES = ("tf32x3", "bf16x6")
 
 
 def calls(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """What computes ``c = a @ b`` of CuPy arrays and returns it, by name; without what this Triton does not have."""
+    """Calls that compute ``c = a @ b`` of CuPy arrays and return it, by name, for the schemes that this Triton has."""
     tensors = [tensor(array) for array in (a, b, c)]
 
     def call(i: int, scheme: str) -> Any:

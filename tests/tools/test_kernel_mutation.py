@@ -1,10 +1,12 @@
-"""What the edits of ``mutation.py`` are, and that the simulator notices a sample of them, or all with ``--full``."""
+"""What the edits of ``tools.kernel_mutation`` are, and that the simulator notices a sample, or all with ``--full``."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.simulator.mutation import (
+from tests.conftest import missing_simulator
+from tiledmm.simulator import toolchain
+from tools.kernel_mutation import (
     CAUGHT,
     EQUIVALENT,
     KERNELS,
@@ -23,7 +25,8 @@ from tests.simulator.mutation import (
     score,
     why,
 )
-from tiledmm.simulator import toolchain
+
+pytestmark = pytest.mark.skipif(missing_simulator() is not None, reason=str(missing_simulator()))
 
 
 def results(operator: str, code: str) -> list[str]:

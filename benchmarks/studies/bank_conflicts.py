@@ -1,22 +1,22 @@
-"""What padding does, counted by Nsight Compute: ``python -m benchmarks.bank_conflicts --out FILE.json``.
+"""What padding does, counted by Nsight Compute: ``python -m benchmarks.studies.bank_conflicts --out FILE.json``.
 
 Profiles ``tiled`` and ``tiled_padded`` at tiles 8, 16 and 32, and ``double_buffered`` at 32, on all four layouts:
-instructions and wavefronts of shared memory, and the fewest wavefronts that those instructions could do with. These are
-the counters that Nsight Compute attributes to source lines; ``l1tex__data_bank_conflicts`` also count arbitration, and
-are not zero on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and permission for its counters.
+instructions and wavefronts of shared memory, and the ideal wavefronts of those instructions. These are the counters
+that Nsight Compute attributes to source lines; ``l1tex__data_bank_conflicts`` also count arbitration, and are not zero
+on kernels without a conflict. Needs a GPU, ``ncu`` on PATH and permission for its counters.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
-from benchmarks import nsight
+from benchmarks.library import nsight
+from benchmarks.library.results import FOLDER
 from tiledmm.codegen.rendering import specialize
 from tiledmm.report.tables import Table, significant
 
-RESULTS = Path(__file__).parent / "results" / "bank_conflicts.json"
+RESULTS = FOLDER / "bank_conflicts.json"
 
 SIZE = 512
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -54,7 +54,7 @@ def count_all() -> list[dict[str, Any]]:
         ProfilingError: As ``nsight.counts``.
     """
     symbols = [specialize(name, tile=tile, layout=layout).symbol for name, tile, layout in CASES]
-    counted = nsight.counts("benchmarks.bank_conflicts", METRICS, symbols)
+    counted = nsight.counts("benchmarks.studies.bank_conflicts", METRICS, symbols)
     keys = ("variant", "tile", "layout")
     return [dict(zip(keys, case, strict=True)) | row for case, row in zip(CASES, counted, strict=True)]
 
@@ -76,7 +76,7 @@ def conflicts_table(counted: list[dict[str, Any]]) -> Table:
                 significant(count["wavefronts"] / count["ideal_wavefronts"]),
             )
         )
-    headings = ("loads", "load wavefronts", "wavefronts a store", "all wavefronts", "x the fewest")
+    headings = ("loads", "load wavefronts", "wavefronts a store", "all wavefronts", "x ideal")
     title = f"Shared memory, {SIZE} x {SIZE} x {SIZE} float32, for each multiply-add of a warp"
     return Table(title, ("<variant", "tile", "<layout", *headings), tuple(rows))
 

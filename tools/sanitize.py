@@ -1,23 +1,20 @@
-"""Runs every kernel once or twice on awkward shapes, or one planted bug: what compute-sanitizer watches.
+"""Runs every kernel on awkward shapes, or one planted bug, for compute-sanitizer to watch.
 
-    compute-sanitizer --tool memcheck python tests/gpu/sanitize.py
-    compute-sanitizer --tool memcheck python tests/gpu/sanitize.py --planted memcheck
+    compute-sanitizer --tool memcheck python -m tools.sanitize
+    compute-sanitizer --tool memcheck python -m tools.sanitize --planted memcheck
 
-Each array is an allocation of its own, of exactly its size, and unused places between elements are never written: so an
-access behind an array, or to such a place, is one that a tool sees. Results are checked on the way.
+Each array is an allocation of its own, of exactly its size, and unused places between elements are never written: so
+the tools see an access behind an array, or to such a place. Results are checked, too. ``tests/gpu/check.py`` runs all
+tools over all kernels.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 import cupy
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tiledmm
 from tiledmm.elements import PACKED_ELEMENTS, compute_element
@@ -30,9 +27,9 @@ from tiledmm.selection.select import precision_of
 TYPES = ("int8", "float16", "float32", "tf32", "float64", "complex64", "complex128")
 LAYOUTS = ("NN", "NT", "TN", "TT", "GG")
 MIRRORED = ("NT", "TN", "GG")
-#: Of those that are split into bytes, one of each width.
+#: Of integers that are decomposed into bytes, one of each width.
 INTEGERS = ("int16", "int32", "int64")
-#: Variant, tile, and what is launched before and after the kernel, which is the same for all variants.
+#: Variant, tile, and config fields. Auxiliary kernels are the same for all variants, so a few cases have them.
 KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     *((row.name, tile, {}) for row in kernel_variants() for tile in row.tiles or (None,)),
     *((row.name, None, {"scheme": scheme}) for row in kernel_variants() for scheme, _ in row.schemes[1:]),
@@ -44,7 +41,7 @@ KERNELS: list[tuple[str, int | None, dict[str, Any]]] = [
     ("warp_tiled", 64, {"triangle": 1, "group": 2}),
 ]
 
-# Each is what its tool exists to find. If the tool does not, then its silence on our kernels means nothing.
+# The error that each tool exists to find. If it does not, its silence on our kernels means nothing.
 PLANTED = {
     "memcheck": """
 extern "C" __global__ void planted(const int* in, int* out) {
@@ -78,11 +75,11 @@ extern "C" __global__ void planted(const int* in, int* out) {
 
 
 def shapes(config: Config) -> list[tuple[int, int, int]]:
-    """(m, n, k) that leave tiles and steps partly filled, and take more than two steps along k."""
+    """(m, n, k) with partial tiles and partial steps along K, one of them with more than two steps."""
     if config.launch.split_k > 1 or config.launch.pack_a:
         return [(37, 30, 700), (37, 32, 700)]
     bk = max(config.bk, 8)
-    if config.scheme:  # shorter ones are not split; of a line's last vector of pieces one is in the matrix
+    if config.scheme:  # shorter K are not decomposed; only one element of a row's last vector of limbs is in the matrix
         return [
             (config.bm + 3, config.bn + 1, SHORTEST_DECOMPOSED + 9),
             (config.bm - 1, 7, SHORTEST_DECOMPOSED),
@@ -92,7 +89,7 @@ def shapes(config: Config) -> list[tuple[int, int, int]]:
 
 
 def exact_array(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> cupy.ndarray:
-    """A matrix without values, in an allocation that ends with its last element.
+    """An uninitialised matrix in an allocation that ends with its last element.
 
     N: rows contiguous. T: columns contiguous. G: columns reversed and every other place unused.
     """
@@ -110,7 +107,7 @@ def exact_array(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> cu
 
 
 def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
-    """Writes an array's own elements and no others."""
+    """Writes an array's elements, and nothing between them."""
     if not array.size:
         return array
     if array.flags.c_contiguous:
@@ -122,26 +119,26 @@ def put(array: cupy.ndarray, values: np.ndarray) -> cupy.ndarray:
     return array
 
 
-def run(variant: str, tile: int | None, numbers: dict[str, Any], dtype: str, layout: str) -> None:
+def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, layout: str) -> None:
     """Multiplies with one kernel and compares with NumPy."""
     kind = compute_element(dtype).dtype
     rng = np.random.default_rng(0)
-    for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), numbers)):
+    for m, n, k in shapes(VARIANTS[variant].config(tile, compute_element(dtype), overrides)):
         left, right = (rng.integers(-1, 2, shape).astype(kind) for shape in ((m, k), (k, n)))
         x1, x2 = (put(exact_array(x.shape, kind, letter), x) for x, letter in zip((left, right), layout, strict=True))
-        if "triangle" in numbers:
+        if "triangle" in overrides:
             right, x2 = left.T, x1.T
         out = exact_array((m, right.shape[1]), kind, "N")
         precision = precision_of(compute_element(dtype))
-        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=numbers, precision=precision)
+        tiledmm.matmul(x1, x2, out=out, variant=variant, tile=tile, config=overrides, precision=precision)
         wide = "D" if kind.kind == "c" else "d"
         expected = left.astype(wide) @ right.astype(wide)
         if not (out.get() == expected.astype(kind)).all():
-            raise SystemExit(f"wrong result: {variant} {tile} {numbers} {dtype} {layout} {m}x{n}x{k}")
+            raise SystemExit(f"wrong result: {variant} {tile} {overrides} {dtype} {layout} {m}x{n}x{k}")
 
 
 def run_planted(tool: str) -> None:
-    """Runs the bug that a tool has to report."""
+    """Runs the bug that a tool must report."""
     kernel = cupy.RawKernel(PLANTED[tool], "planted")
     count = 256
     source = cupy.ndarray((2 * count,), np.int32, cupy.cuda.alloc(2 * count * 4))
@@ -155,10 +152,10 @@ def run_planted(tool: str) -> None:
 
 
 def main() -> None:
-    """Runs what the command line asks for."""
+    """Runs the kernels or the planted bug that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planted", choices=PLANTED, help="run a bug that this tool must find, and nothing else")
-    parser.add_argument("--kernels", default="", help="only those of variants whose name begins so")
+    parser.add_argument("--kernels", default="", help="only variants whose names begin with this")
     parser.add_argument("--shard", default="1/1", help="which part of the kernels, such as 2/3")
     options = parser.parse_args()
     # No memory pool: it would hand out parts of larger allocations, whose ends no tool can see.

@@ -1,4 +1,4 @@
-"""float32 products by XLA, which splits them into tf32 or bfloat16 pieces. Needs JAX with CUDA."""
+"""float32 products by XLA, which uses tf32 or bfloat16 limbs. Needs JAX with CUDA."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 
 from tiledmm.bench.peers.jax_ import multiply
 
-#: How XLA may take a product of float32 numbers: what we call it, and what JAX calls it.
+#: XLA's schemes for float32 products: our name, and JAX's.
 SCHEMES = {
     "tf32x3": "TF32_TF32_F32_X3",
     "bf16x6": "BF16_BF16_F32_X6",
@@ -19,7 +19,7 @@ SCHEMES = {
 
 
 def calls(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
-    """What returns ``a @ b`` of CuPy arrays, by name; without the schemes that this JAX does not have for this device.
+    """Calls that return ``a @ b`` of CuPy arrays, by name, for the schemes that this JAX has for this device.
 
     JAX cannot write into ``c``.
     """

@@ -1,10 +1,10 @@
 """The simulator's counts beside Nsight Compute's.
 
-    python -m benchmarks.agreement              # counts on a GPU, into results/agreement.json
-    python -m benchmarks.agreement --simulate   # adds the simulator's counts; needs no GPU
+    python -m benchmarks.studies.agreement              # counts on a GPU, into results/agreement.json
+    python -m benchmarks.studies.agreement --simulate   # adds the simulator's counts; needs no GPU
 
-Kernels of every kind, on products that tiles fit and on one that they do not. The counters are those of instructions
-and of what they ask of L1 and shared memory: none of them depends on caches or on time.
+Kernels of every kind, on products of whole tiles and on one with partial tiles. The counters are of instructions and
+of their requests to L1 and shared memory: none depends on caches or on time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import nsight
+from benchmarks.library import nsight
+from benchmarks.library.results import FOLDER, save
 from tiledmm.codegen.rendering import specialize
 from tiledmm.report.tables import NONE, Table
 
-RESULTS = Path(__file__).parent / "results" / "agreement.json"
+RESULTS = FOLDER / "agreement.json"
 
 
 class Case(NamedTuple):
@@ -129,7 +130,7 @@ def simulated(case: Case) -> dict[str, int]:
 
 
 def agreement_table(kernels: list[dict[str, Any]]) -> Table:
-    """A row a case: each count, and the simulator's behind it where that is another."""
+    """A row a case: each count, and the simulator's in brackets where it differs."""
     rows = []
     for kernel in kernels:
         cells = []
@@ -141,7 +142,7 @@ def agreement_table(kernels: list[dict[str, Any]]) -> Table:
         tile = NONE if kernel["tile"] is None else str(kernel["tile"])
         rows.append((kernel["variant"], tile, kernel["dtype"], kernel["layout"], sizes, *cells))
     return Table(
-        "Counted by Nsight Compute on a GPU (and by the simulator, where it counts otherwise)",
+        "Counted by Nsight Compute on a GPU (in brackets by the simulator, where it differs)",
         ("<variant", "tile", "<type", "<layout", "<size", *METRICS),
         tuple(rows),
     )
@@ -149,7 +150,7 @@ def agreement_table(kernels: list[dict[str, Any]]) -> Table:
 
 def count_all() -> dict[str, Any]:
     """Nsight Compute's counts of every case."""
-    counted = nsight.counts("benchmarks.agreement", METRICS, [case.symbol for case in CASES])
+    counted = nsight.counts("benchmarks.studies.agreement", METRICS, [case.symbol for case in CASES])
     kernels = [
         case._asdict() | {"symbol": row["symbol"], "counted": {name: row[name] for name in METRICS}, "simulated": {}}
         for case, row in zip(CASES, counted, strict=True)
@@ -162,10 +163,10 @@ def simulate_all(path: Path) -> int:
     results = json.loads(path.read_text())
     for case, kernel in zip(CASES, results["kernels"], strict=True):
         if case.symbol != kernel["symbol"]:
-            print(f"the results are of {kernel['symbol']}, not {case.symbol}: count anew", file=sys.stderr)
+            print(f"the results are of {kernel['symbol']}, not {case.symbol}: count again", file=sys.stderr)
             return 1
         kernel["simulated"] = simulated(case)
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    save(path, results)
     nsight.show(agreement_table(results["kernels"]), 250)
     return 0
 

@@ -1,7 +1,7 @@
-"""Data that errors are measured on: made up, and real.
+"""Data that errors are measured on: synthetic, and real.
 
-Real data is what is at hand: the text of this repository, and two pictures that come with matplotlib, where that is
-installed. It has as many rows and steps of k as are asked for: no row is repeated but by chance.
+Real data is the text of this repository and, where matplotlib is installed, two pictures that come with it. It has as
+many rows and steps of k as are asked for; rows repeat only by chance.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.library.results import ROOT
+
 Pair = tuple[Any, Any]
 Kind = Callable[[Any, Any, int, int, int], Pair]
 
-#: Where text is read, and of which files.
-ROOT = Path(__file__).resolve().parents[1]
+#: Folders whose text is read, and their files' suffixes.
 FOLDERS, SUFFIXES = ("benchmarks", "cuda_src", "docs", "tests", "tiledmm"), (".cuh", ".h", ".j2", ".md", ".py")
 
-#: Where matplotlib keeps pictures for its examples. It is not imported: what it warns of is nothing to a test.
+#: Where matplotlib keeps pictures for its examples. It is not imported, as it may warn.
 MATPLOTLIB = importlib.util.find_spec("matplotlib")
 SAMPLES = Path(MATPLOTLIB.origin if MATPLOTLIB and MATPLOTLIB.origin else "").parent / "mpl-data" / "sample_data"
 
-#: Words of text that are a document.
+#: Words of a document.
 WORDS = 300
 
 
@@ -45,7 +46,7 @@ def _spread(xp: Any, rng: Any, shape: tuple[int, int], exponents: float) -> Any:
 
 
 def _cancelling(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
-    # The second half of each sum is the first, negated, but for a thousandth.
+    # The second half of each sum is the first, negated, up to a thousandth.
     half = (k + 1) // 2
     a, b = rng.standard_normal((m, half)), rng.standard_normal((half, n))
     left = xp.concatenate([a, -a * (1 + 1e-3 * rng.standard_normal((m, half)))], axis=1)[:, :k]
@@ -77,7 +78,7 @@ def _half_zero(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
 
 
 def _short_far_apart(xp: Any, rng: Any, shape: tuple[int, int]) -> Any:
-    # Positive numbers of 11 bits: what a sum of few loses where tensor cores cut off shows most.
+    # Positive numbers of 11 bits: they show most what tensor cores lose by truncating short sums.
     return xp.floor(rng.uniform(1024, 2048, shape)) * xp.exp2(xp.floor(rng.uniform(-11, 1, shape)))
 
 
@@ -190,16 +191,16 @@ PICTURES: dict[str, Kind] = {
     "photograph by filters": _photograph_by_filters,
     "terrain by terrain": _terrain_by_terrain,
 }
-#: Kinds that this environment has no data for.
+#: Kinds without data in this environment.
 LEFT_OUT = () if SAMPLES.is_dir() else tuple(PICTURES)
 
 REAL = {kind: draw for kind, draw in {**TEXT, **PICTURES}.items() if kind not in LEFT_OUT}
 
-#: Operands by what they are: ``(xp, rng, m, n, k)``, where ``xp`` is CuPy or NumPy and ``rng`` its ``RandomState``.
+#: Operands by kind: ``(xp, rng, m, n, k)``, where ``xp`` is CuPy or NumPy and ``rng`` its ``RandomState``.
 KINDS = {**MADE_UP, **REAL}
 
-#: What is multiplied by tensor cores: the rest is not for pieces, and the CUDA cores do it.
-SPLIT = {
+#: Kinds that tensor cores multiply; CUDA cores multiply the others, which limbs do not hold.
+DECOMPOSED = {
     "normal",
     "uniform from 0 to 1",
     "half of A zero",
@@ -210,9 +211,9 @@ SPLIT = {
     "text, counts of terms",
     "terrain by terrain",
 }
-#: Of these, what is one piece each, but far from alike: only long sums of it are.
-ONE_PIECE, LONG = {"integers to 64", "short, far apart", "text, counts of terms", "terrain by terrain"}, 1024
-#: What goes either way: as dense as the sparsest row.
+#: Kinds of one limb each whose rows differ: only their long sums go to tensor cores.
+ONE_LIMB, LONG = {"integers to 64", "short, far apart", "text, counts of terms", "terrain by terrain"}, 1024
+#: Kinds that go either way, by the density of their sparsest row.
 EITHER = {"text, tf-idf by weights", "photograph by filters"}
 
 

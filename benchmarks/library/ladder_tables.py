@@ -1,4 +1,4 @@
-"""Tables of single rungs, out of ``results/ladder.json``: what each reaches, and the bound of its loads beside it."""
+"""Tables of single variants from ``results/ladder.json``: what each reaches, and the bound of its loads."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tiledmm.report.roofline import roofline
 from tiledmm.report.tables import Table, count, percent, significant
 
 
-def rung_table(report: Report, variant: str) -> Table:
-    """The README's rows of one variant, and the baseline's."""
+def variant_table(report: Report, variant: str) -> Table:
+    """The rows of one variant, and the baseline's."""
     full = ladder_table(report, report.comparisons[0].size)
     rows = tuple(cells for cells in full.rows if cells[0] in (variant, BASELINE))
     return Table(full.title, full.columns, rows)
 
 
 def bounds_table(report: Report) -> Table:
-    """What loads bound each CUDA-core kernel to on an H100, beside what it reached."""
+    """The bound of each CUDA-core kernel's loads on an H100, beside what it reached."""
     comparison = report.comparisons[0]
     rows = []
     for row in comparison.rows:

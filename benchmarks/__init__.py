@@ -1,0 +1,13 @@
+"""Measurements, and the tables and charts that documents show of them.
+
+- This folder: runs that are repeated whenever kernels change, each a command (``python -m benchmarks.ladder``), and
+  what writes documents from their results (``readme``, ``charts``). ``pytest benchmarks/`` compares all variants in
+  pytest-benchmark's tables.
+- ``studies/``: experiments behind one page each, most of them counts by Nsight Compute
+  (``python -m benchmarks.studies.stalls``).
+- ``library/``: what runs and studies share: operands, accesses, timers, errors, power, other libraries' products,
+  result files, tables.
+- ``results/``: what the last run of each has written.
+
+Runs and studies import the library and ``tiledmm``, but not each other; ``readme`` and ``charts`` import their tables.
+"""

@@ -1,0 +1,1 @@
+"""What runs and studies share. Nothing in here is a command."""

@@ -1,0 +1,55 @@
+"""Errors of products against float64, and how large ``auto``'s may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+#: How many times the larger of cuBLAS's and a chain's error ``auto``'s may be: Frobenius norm, largest componentwise.
+PROMISE = (1.05, 1.25)
+
+
+def errors(result: Any, exact: Any, sizes: Any) -> tuple[float, float]:
+    """||C - R|| / ||R|| in the Frobenius norm, and the largest |C - R| / (|A||B|) of an element."""
+    import cupy
+
+    apart = result - exact
+    norm = float(cupy.linalg.norm(exact.ravel())) or 1.0
+    return float(cupy.linalg.norm(apart.ravel())) / norm, float((abs(apart) / cupy.where(sizes == 0, 1, sizes)).max())
+
+
+def accuracy(
+    a: Any, b: Any, others: Mapping[str, Callable[[], Any]] | None = None, **keywords: Any
+) -> dict[str, list[float]]:
+    """Errors of several products of the same operands; of a batch, the first 64.
+
+    Args:
+        a, b: The operands.
+        others: More products, by name.
+        **keywords: For ``tiledmm.matmul``, whose errors are named ``"auto"``.
+
+    Returns:
+        Errors as ``errors`` has them, by name: ``"auto"``, ``"cublas"``, ``"chain"`` (sequential FMAs) and others.
+    """
+    import cupy
+
+    import tiledmm
+
+    a, b = (x[:64] if x.ndim == 3 else x for x in (a, b))
+    wide = [x.astype(cupy.promote_types(x.dtype, cupy.float64)) for x in (a, b)]
+    exact = cupy.matmul(*wide)
+    sizes = cupy.matmul(abs(wide[0]), abs(wide[1]))
+    del wide
+    return {
+        "auto": [*errors(tiledmm.matmul(a, b, **keywords), exact, sizes)],
+        "cublas": [*errors(cupy.matmul(a, b), exact, sizes)],
+        "chain": [*errors(tiledmm.matmul(a, b, variant="coalesced"), exact, sizes)],
+        **{name: [*errors(product(), exact, sizes)] for name, product in (others or {}).items()},
+    }
+
+
+def keeps_promise(row: dict[str, Any], product: str = "auto") -> bool:
+    """Whether a product's errors are as small as ``auto``'s are promised to be."""
+    errors = row["errors"]
+    bounds = [max(pair) for pair in zip(errors["cublas"], errors["chain"], strict=True)]
+    return all(ours <= factor * bound for ours, factor, bound in zip(errors[product], PROMISE, bounds, strict=True))

@@ -1,0 +1,1 @@
+"""Experiments behind one page each: ``python -m benchmarks.studies.NAME``."""

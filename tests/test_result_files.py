@@ -1,0 +1,82 @@
+"""What result files say of where they come from."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.library import results
+from tiledmm.bench.records import Machine, Report, from_json
+
+MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
+REPORT = Report(MACHINE, ())
+
+
+def test_results_say_what_they_were_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "ladder.json"
+    results.save_report(path, REPORT)
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["sources"] == results.sources()
+    assert from_json(path.read_text(encoding="utf-8")) == REPORT, "readers need no sources, and mind none"
+    assert results.measured(MACHINE, {"rows": []}) == {
+        "machine": asdict(MACHINE), "sources": results.sources(), "rows": [],
+    }  # fmt: skip
+    assert re.fullmatch("[0-9a-f]{12}", results.sources()["kernels"])
+
+
+def test_older_results_that_stay_have_to_be_of_the_same_sources() -> None:
+    ours = results.measured(MACHINE, {"rows": [1]})
+    assert "sources" in results.measured(MACHINE, {"rows": [1, 2]}, beside=ours)
+    for others in ({}, {"sources": {"commit": "another", "kernels": results.sources()["kernels"]}}):
+        assert "sources" not in results.measured(MACHINE, {"rows": [1, 2]}, beside=others)
+
+
+def test_a_line_names_machine_and_sources_where_they_are_known() -> None:
+    found: dict[str, Any] = {"machine": asdict(MACHINE)}
+    assert results.origin(found) == str(MACHINE), "older files name no sources"
+    found["sources"] = {"kernels": "0123456789ab"}
+    assert results.origin(found) == f"{MACHINE}, kernel sources 0123456789ab"
+    found["sources"]["commit"] = "4279bd0"
+    assert results.origin(found) == f"{MACHINE}, commit 4279bd0"
+    assert results.origin({"machine": {"cpu": "a CPU", "date": "2026-11-22"}}) == "a CPU, 2026-11-22"
+
+
+def test_a_digest_is_of_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "a.cuh").write_text("1", encoding="utf-8")
+    found = [results.digest(tmp_path)]
+    (tmp_path / "a.cuh").write_text("2", encoding="utf-8")
+    found.append(results.digest(tmp_path))
+    (tmp_path / "a.cuh").rename(tmp_path / "b.cuh")
+    found.append(results.digest(tmp_path))
+    assert len(set(found)) == 3
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILEDMM_COMMIT", raising=False)
+
+    def git(*words: str) -> str:
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    assert results.commit(tmp_path) == ""
+    (tmp_path / "cuda_src").mkdir()
+    (tmp_path / "cuda_src" / "a.cuh").write_text("1", encoding="utf-8")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "a")
+    head = git("rev-parse", "HEAD")[:12]
+    (tmp_path / "results.json").write_text("{}", encoding="utf-8")
+    assert results.commit(tmp_path) == head, "only the code counts, no results"
+    (tmp_path / "cuda_src" / "a.cuh").write_text("2", encoding="utf-8")
+    assert results.commit(tmp_path) == f"{head}+changes"
+    assert results.commit(tmp_path / "cuda_src") == "", "a copy inside another repository"
+    monkeypatch.setenv("TILEDMM_COMMIT", "told")
+    assert results.commit(tmp_path) == "told"
