@@ -21,7 +21,7 @@ Layouts = Annotated[
 Target = Annotated[str, typer.Option(help="Without a GPU: the target shown in detail.")]
 NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Do what can be done without a GPU, even if there is one.")]
 
-Variant = Annotated[str, typer.Argument(help="A rung of the ladder: naive, coalesced, tiled, ...", show_default=False)]
+Variant = Annotated[str, typer.Argument(help="A variant: naive, coalesced, tiled, ...", show_default=False)]
 Tile = Annotated[int | None, typer.Option(help="Its tile size.", show_default="the variant's own")]
 Dtype = Annotated[str | None, typer.Option(help="Element type.", show_default="float32, or the variant's own")]
 Layout = Annotated[str, typer.Option(help="How A and B lie in memory: N rows contiguous, T columns, G neither.")]

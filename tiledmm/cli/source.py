@@ -37,7 +37,7 @@ def source(
 ) -> None:
     """Print the CUDA C of a kernel: complete in itself, as NVRTC gets it.
 
-    Needs no GPU. With --diff, what one rung changes of another; with --ptx or --sass, what the compiler makes of it.
+    Needs no GPU. With --diff, the difference from another variant; with --ptx or --sass, the compiler's output.
 
         tiledmm source tiled --tile 16 --page
         tiledmm source tiled_padded --diff tiled

@@ -17,7 +17,7 @@ def tune(
     layouts: Layouts = "NN",
     trials: Annotated[int, typer.Option(min=1, help="Kernels to time for a product, at most.")] = 32,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for each.")] = 0.03,
-    again: Annotated[bool, typer.Option("--again", help="Measure anew what was measured before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what was measured before.")] = False,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

@@ -34,7 +34,7 @@ def validate(
     ] = "",
     layouts: Layouts = "NN",
     no_gpu: NoGpu = False,
-    target: Annotated[str, typer.Option(help="On the simulator: the GPU to be.")] = "sm_90",
+    target: Annotated[str, typer.Option(help="Target architecture of the simulator.")] = "sm_90",
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

@@ -28,7 +28,7 @@ VARIANTS = Table(
         Variant(
             name="coalesced",
             template="coalesced.cu.j2",
-            summary="a warp walks along a row of C: neighbouring lanes read neighbouring addresses",
+            summary="a warp walks along a row of C: its lanes read contiguous elements",
             configure=lambda tile, element: Config(bm=16, bn=32, unroll=8),
             block=cuda_cores.block_of_tiles,
             shared_bytes=lambda config, element, layout: 0,
@@ -94,7 +94,7 @@ VARIANTS = Table(
         Variant(
             name="warp_tiled",
             template="warp_tiled.cu.j2",
-            summary="a tile a warp, fragments of it in registers; copies several steps ahead, 16 bytes at a time",
+            summary="a tile for each warp, fragments in registers; loads several stages ahead, 16 bytes at a time",
             configure=cuda_cores.warp_tiled,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_warp_tiles,
@@ -107,7 +107,7 @@ VARIANTS = Table(
         Variant(
             name="thin",
             template="warp_tiled.cu.j2",
-            summary="the same with tiles of few rows: a C of few rows or columns at the speed of memory",
+            summary="the same with tiles of 8 to 64 rows: for skinny products, at the speed of memory",
             configure=cuda_cores.thin,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_warp_tiles,
@@ -119,7 +119,7 @@ VARIANTS = Table(
         Variant(
             name="dot_products",
             template="dot_products.cu.j2",
-            summary="a warp for a few elements of C, its lanes share k: for a C of few rows or columns",
+            summary="a warp for a few elements of C, its lanes share K: for skinny products of K-major operands",
             configure=cuda_cores.dot_products,
             block=lambda config: (config.threads, 1),
             shared_bytes=lambda config, element, layout: 0,
@@ -132,7 +132,7 @@ VARIANTS = Table(
         Variant(
             name="axpy",
             template="axpy.cu.j2",
-            summary="a few columns a block and all of K: rows of B, each times an element of A, for a C of few rows",
+            summary="rows of B times elements of A, a few columns and all of K in a block: for skinny products",
             configure=cuda_cores.axpy,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_axpy,
@@ -145,7 +145,7 @@ VARIANTS = Table(
         Variant(
             name="tiny",
             template="tiny.cu.j2",
-            summary="a warp, or a part of one, for a tile of C, and many in a block: for batches of small products",
+            summary="a warp, or a part of one, for each tile of C: for batches of small products",
             configure=cuda_cores.tiny,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_tiny,
@@ -174,7 +174,7 @@ VARIANTS = Table(
         Variant(
             name="wgmma",
             template="wgmma.cu.j2",
-            summary="Hopper: one warpgroup sends for tiles, the others multiply them, 64 rows with one instruction",
+            summary="Hopper: a persistent kernel; one warpgroup issues TMA loads, the others multiply 64 rows each",
             configure=tensor_cores.wgmma,
             block=lambda config: (config.threads + 128, 1),
             shared_bytes=tensor_cores.shared_wgmma,
@@ -193,7 +193,7 @@ VARIANTS = Table(
         Variant(
             name="split_float32",
             template="split_float32.cu.j2",
-            summary="float32, complex64 from tensor cores: narrow pieces, multiplied and summed a few steps at a time",
+            summary="float32 and complex64 from 16-bit tensor cores: decomposed into limbs, promoted accumulation",
             configure=tensor_cores.split_float32,
             block=lambda config: (config.threads + 128, 1),
             shared_bytes=tensor_cores.shared_limbs,
@@ -214,7 +214,7 @@ VARIANTS = Table(
         Variant(
             name="split_tensor_core",
             template="split_tensor_core.cu.j2",
-            summary="the same with a warp's own instructions: on tensor cores that are not Hopper's",
+            summary="the same with instructions of a warp: on GPUs without wgmma",
             configure=tensor_cores.split_tensor_core,
             block=lambda config: (config.threads, 1),
             shared_bytes=tensor_cores.shared_swizzled_limbs,
@@ -229,7 +229,7 @@ VARIANTS = Table(
         Variant(
             name="split_integer",
             template="split_integer.cu.j2",
-            summary="integers from tensor cores: bytes, multiplied pair by pair and summed by their places",
+            summary="integers from 8-bit tensor cores: bytes, multiplied pair by pair and summed by their places",
             configure=tensor_cores.split_integer,
             block=lambda config: (config.threads + 128, 1),
             shared_bytes=tensor_cores.shared_byte_tiles,
