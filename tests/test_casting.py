@@ -127,3 +127,15 @@ def test_no_text_is_a_type_but_the_names_numpy_knows(text: str) -> None:
     except UnsupportedTypeError:
         return
     assert row in ELEMENTS.values()
+
+
+@pytest.mark.parametrize("char", ["l", "q", "L", "Q"])
+def test_types_of_one_size_keep_their_names(char: str) -> None:
+    """``longlong`` is equal to int64 and another type all the same: NumPy's results are of it."""
+    one, other = np.ones((1, 1), char), np.ones((1, 1), "q" if char.islower() else "Q")
+    for x1, x2 in ((one, one), (one, other), (other, one)):
+        assert loop_type(x1.dtype, x2.dtype).char == np.matmul(x1, x2).dtype.char
+    assert loop_type(one.dtype, one.dtype, dtype="q").char == "q"
+    assert loop_type(one.dtype, one.dtype, dtype=np.longlong).char == "q"
+    assert loop_type(one.dtype, one.dtype, signature="qq->q").char == "q"
+    assert loop_type(one.dtype, one.dtype, dtype="int64").char == np.dtype("int64").char

@@ -259,6 +259,14 @@ def test_types(
     check(x1, x2, out, **keywords)
 
 
+def test_complex_operands_of_a_product_in_float64_are_converted() -> None:
+    """NumPy takes None for float64 where it compares dtypes."""
+    x1, x2 = small_integers(np.random.default_rng(5), (3, 4), "float64"), np.full((4, 5), 2 + 3j, "complex64")
+    for left, right in ((x1, x2), (x2.T, x1.T), (x2.T[:3, :4] + x1, x2)):
+        with pytest.warns(np.exceptions.ComplexWarning):
+            check(left, right, dtype="float64", casting="unsafe")
+
+
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if np_dtype(name).kind in "iub"])
 def test_integers_wrap_in_their_own_width(name: str) -> None:
     rng = np.random.default_rng(4)

@@ -111,8 +111,8 @@ def plan_of(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[An
     casting, order, dtype, axes, axis, keepdims, signature = ufunc
     try:
         key = (
-            type(x1), x1.shape, x1.strides, x1.dtype, x1.data.device_id,
-            type(x2), x2.shape, x2.strides, x2.dtype, x2.data.device_id,
+            type(x1), x1.shape, x1.strides, x1.dtype, x1.dtype.num, x1.data.device_id,
+            type(x2), x2.shape, x2.strides, x2.dtype, x2.dtype.num, x2.data.device_id,
             None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
             casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
             variant, tile, None if config is None else _frozen(config), precision, devices.current_device(),
@@ -224,7 +224,7 @@ def _make_plan(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelK
     described = None if out is None else describe(out)
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
     choice = choose(call, kernel, devices.device_model)
-    return _Converted(call, choice, ufunc, kernel) if call.converts else device_module("launch").Plan(choice)
+    return _Converted(call, choice, ufunc, kernel) if call.product.converts else device_module("launch").Plan(choice)
 
 
 def _keep(key: Any, plan: Any) -> None:

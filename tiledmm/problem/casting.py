@@ -1,4 +1,4 @@
-"""Which type a product is taken in, and which conversions are allowed and where they happen."""
+"""The computation type of a product, and which conversions are allowed, in a kernel or before it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tiledmm.errors import KeywordError, UnsupportedTypeError
 
 
 def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature: Any = None) -> np.dtype[Any]:
-    """The type a product is taken in: the common type of the operands, unless ``dtype`` or ``signature`` names another.
+    """The computation type: the common type of the operands, unless ``dtype`` or ``signature`` names another.
 
-    As NumPy has it. (In CuPy ``dtype=`` sets only the type of the output buffer.)
+    As in NumPy. (In CuPy ``dtype=`` sets only the type of the output buffer.)
 
     Args:
         x1, x2: Types of the operands.
@@ -29,14 +29,20 @@ def loop_type(x1: np.dtype[Any], x2: np.dtype[Any], dtype: Any = None, signature
             raise KeywordError("cannot specify both signature and dtype")
         return _signature_type(signature, x1, x2)
     if dtype is not None:
-        return element(dtype).dtype
+        return _named(dtype)
     return _common_type(x1, x2)
+
+
+def _named(dtype: Any) -> np.dtype[Any]:
+    """A type by name. ``"q"`` stays NumPy's ``longlong``, though it is equal to int64."""
+    known = element(dtype).dtype
+    return known if isinstance(dtype, str) and dtype == known.name else np.dtype(dtype)
 
 
 def _common_type(x1: np.dtype[Any], x2: np.dtype[Any]) -> np.dtype[Any]:
     for x in (x1, x2):
         element(x)
-    if x1 == x2:
+    if x1.num == x2.num:
         return x1
     try:
         return np.promote_types(x1, x2)
@@ -60,7 +66,7 @@ def _signature_type(signature: Any, x1: np.dtype[Any], x2: np.dtype[Any]) -> np.
             )
     else:
         raise KeywordError(f"signature must be a string or a tuple; got {signature!r}")
-    left, right, result = (None if name is None else element(name).dtype for name in names)
+    left, right, result = (None if name is None else _named(name) for name in names)
     loop = result if result is not None else _common_type(left or x1, right or x2)
     if any(named is not None and named != loop for named in (left, right)):
         raise UnsupportedTypeError(f"matmul has no loop with signature {signature!r}: its three types are the same")
@@ -85,5 +91,5 @@ def check_cast(
 
 
 def converts_in_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether a kernel converts as it reads or writes: every same-kind conversion. CuPy does the others beforehand."""
+    """Whether kernels convert between these types as they read or write: same-kind conversions. CuPy does others."""
     return source == target or can_cast(source, target, "same_kind")

@@ -100,6 +100,11 @@ class Product:
     spans: tuple[Span, Span, Span]
     symmetric: bool = False
 
+    @property
+    def converts(self) -> bool:
+        """Whether arrays must be converted before or after the product."""
+        return self.via_temporary or any(each is not None for each in self.convert)
+
     def computed_in(self, compute: Element) -> Product:
         """The same product in another type."""
         return self if compute == self.compute else replace(self, compute=compute)
@@ -178,7 +183,7 @@ def resolve(
 
     convert = tuple(None if converts_in_kernel(x.dtype, compute_type) else compute_type for x in (x1, x2))
     a, b, c = (element(x) for x in (x1.dtype, x2.dtype, compute_type if via_temporary else result_type))
-    if via_temporary or convert != (None, None):
+    if via_temporary or any(each is not None for each in convert):  # `!=` will not do: dtype("float64") == None
         # The arrays that the kernel will see are not these; only checks and shapes count here.
         problem, transposed = _NO_PROBLEM, False
     else:

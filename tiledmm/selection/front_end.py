@@ -29,11 +29,6 @@ class Call:
     product: Product
     multiplied: Product
 
-    @property
-    def converts(self) -> bool:
-        """Whether arrays must be converted, before or after the product."""
-        return self.product.convert != (None, None) or self.product.via_temporary
-
 
 def resolve_call(
     x1: Array, x2: Array, out: Array | None, ufunc: UfuncKeywords, precision: str, same_memory: bool = False
@@ -45,7 +40,7 @@ def resolve_call(
     """
     product = multiplied = resolve(x1, x2, out, same_memory=same_memory, **ufunc._asdict())
     left, right = product.convert
-    if left is not None or right is not None or product.via_temporary:
+    if product.converts:
         x1 = x1 if left is None else x1.as_type(left)
         x2 = x2 if right is None else x2.as_type(right)
         if out is not None and product.via_temporary:
