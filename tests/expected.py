@@ -49,7 +49,7 @@ def expected() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     layouts = itertools.cycle(_LAYOUTS)
     for target in _TARGETS:
-        model, lines = Model(REFERENCE_GPUS[target], candidates(splits=target != "sm_80")), []
+        model, lines = Model(REFERENCE_GPUS[target], candidates(decomposes=target != "sm_80")), []
         for number, (dtype, sizes) in enumerate(itertools.product((*ELEMENTS, TF32.dtype_name), _SIZES)):
             layout, gap = next(layouts), (0, 0, 3)[number % 3]
             choice = model.best(product(dtype, layout, sizes, gap))

@@ -122,6 +122,15 @@ def test_once_a_device(machine: Machine, variant: str) -> None:
     assert [each[-1] for each in machine.done if each[0] != "machine code"] == [0, 1]
 
 
+def test_kernels_are_bounded_and_the_oldest_goes_first(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "MAX_KERNELS", 2)
+    kernels = [specialize("tiled", tile=tile).kernel for tile in (8, 16, 32)]
+    raws = [compilation.raw_kernel(each) for each in kernels]
+    assert [compilation.raw_kernel(each) for each in kernels[1:]] == raws[1:]
+    assert compilation.raw_kernel(kernels[0]) is not raws[0]
+    assert len(compilation._raw_kernels) == 2
+
+
 @pytest.mark.parametrize("variant", ["tiled", *FOR_ONE])
 def test_once_whatever_the_threads(machine: Machine, variant: str) -> None:
     spec = specialize(variant).kernel

@@ -191,7 +191,7 @@ def _expected(part: Choice) -> float:
 
 @pytest.mark.parametrize("gpu", REFERENCE_GPUS.values(), ids=lambda gpu: gpu.name)
 def test_every_gpu_has_a_model(gpu: Gpu) -> None:
-    of_cuda_cores = candidates(splits=False)
+    of_cuda_cores = candidates(decomposes=False)
     model = Model(gpu, of_cuda_cores)
     for sizes in ((64, 64, 64), (4096, 4096, 4096), (1, 8192, 8192)):
         expected, on_h100 = (each.best(product(*sizes)).microseconds or 0.0 for each in (model, H100_IEEE))
@@ -204,7 +204,7 @@ def test_every_gpu_has_a_model(gpu: Gpu) -> None:
 
 def test_c_is_cut_for_the_sms_that_there_are() -> None:
     wanted = product(3072, 3072, 3072)
-    fewer = Model(replace(H100.gpu, sms=72), candidates(splits=False))
+    fewer = Model(replace(H100.gpu, sms=72), candidates(decomposes=False))
     assert fewer.best(wanted).cut != H100_IEEE.best(wanted).cut
 
 

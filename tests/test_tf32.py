@@ -144,7 +144,7 @@ def test_a_variant_without_it_multiplies_float32(variant: str) -> None:
 def test_a_variant_that_has_it_has_to_be_told() -> None:
     assert chosen(300, 500, 700, variant="tensor_core", tile=64).specialization.compute == TF32
     for precision in ("float32", "ieee"):
-        with pytest.raises(UnsupportedTypeError, match=r"not float32; precision='tf32' has float32 .*'warp_tiled'"):
+        with pytest.raises(UnsupportedTypeError, match=r"not float32; precision='tf32' rounds float32 .*'warp_tiled'"):
             chosen(300, 500, 700, variant="tensor_core", precision=precision)
     with pytest.raises(UnsupportedTypeError, match="not int32; 'warp_tiled' multiplies every type"):
         chosen(30, 50, 70, variant="tensor_core", dtype="int32")

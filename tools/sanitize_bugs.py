@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.library.results import FOLDER, ROOT, measured, save
 from tiledmm.codegen.rendering import specialize
+from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.schedule import schedule
 from tools.kernel_bugs import BUGS, WRONG, Bug, operands, plant, simulate
@@ -38,7 +39,7 @@ def run(number: int) -> None:
     problem = resolve(describe(a), describe(b)).problem
     with tempfile.TemporaryDirectory() as folder:
         text = plant(bug, Path(folder)).read_text()
-    kernel = cupy.RawKernel(text, spec.symbol, options=("-std=c++17", "-lineinfo"))
+    kernel = cupy.RawKernel(text, spec.symbol, options=(*COMPILE_OPTIONS, "-lineinfo"))
     left, right = cupy.asarray(a, order="K"), cupy.asarray(b, order="K")
     out = cupy.ndarray(a.shape[:1] + b.shape[1:], np.dtype(bug.dtype))
     (launch,) = schedule.schedule(spec, problem).launches

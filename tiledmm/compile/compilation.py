@@ -1,4 +1,4 @@
-"""From CUDA C to a kernel that runs: compiled, kept on disk, and loaded by CuPy on each device that asks."""
+"""From CUDA C to a kernel that runs: compiled, cached on disk, and loaded by CuPy on each device that needs it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from cupy.cuda import driver
 
 from tiledmm.codegen.rendering import Specialization, render
 from tiledmm.compile.cubins import cubin_file
+from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.registry.variants import kernel_variants
-
-#: What NVRTC gets, besides the architecture and what CuPy adds itself: its include path and ``-ftz=true``.
-COMPILE_OPTIONS = ("-std=c++17",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class Kernel:
     """A compiled kernel on the device that was current when it was asked for.
 
     Attributes:
-        specialization: What it was rendered from: variant, numbers, types, layout.
+        specialization: What it was rendered from: variant, config, types, layout.
         source: Its CUDA C.
         raw: The ``cupy.RawKernel``. Its arguments are three pointers, or two tensor maps and a pointer, and one
             ``Problem`` (see ``tiledmm.launch``).
@@ -52,7 +50,10 @@ class Kernel:
         return self.specialization.symbol
 
 
-_raw_kernels: dict[tuple[Specialization, int], Any] = {}  # by device, too
+#: Most kernels that are kept loaded; the oldest goes first. A plan holds on to its own.
+MAX_KERNELS = 4096
+
+_raw_kernels: dict[tuple[Specialization, int], Any] = {}  # by kernel and device
 _lock = threading.Lock()
 
 
@@ -73,6 +74,8 @@ def raw_kernel(specialization: Specialization) -> Any:
             with _lock:  # one thread compiles; the others find it done
                 raw = _raw_kernels.get(key)
                 if raw is None:
+                    while len(_raw_kernels) >= MAX_KERNELS:
+                        del _raw_kernels[next(iter(_raw_kernels))]
                     raw = _raw_kernels[key] = _loaded(specialization)
     except cupy.cuda.compiler.CompileException as error:
         raise CompilationError(f"{specialization.symbol} does not compile:\n{error}") from error
@@ -97,7 +100,7 @@ def _loaded(specialization: Specialization) -> Any:
 
 def _check_capability(specialization: Specialization) -> None:
     variant, compute = specialization.variant, specialization.compute
-    if variant.decomposes:  # pieces, of numbers that have as many parts
+    if variant.decomposes:  # into limbs that have as many parts
         compute = next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
     has = str(cupy.cuda.Device().compute_capability)
     capability = int(has[:-1]), int(has[-1])

@@ -16,10 +16,8 @@ from pathlib import Path
 
 from cupy.cuda import nvrtc
 
+from tiledmm.compile.options import CUPYS_OPTIONS
 from tiledmm.errors import CompilationError
-
-# What CuPy adds for every kernel, besides its architecture and folders of headers.
-_CUPYS_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
 
 
 @contextlib.contextmanager
@@ -34,7 +32,7 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
     Raises:
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
     """
-    options = (*options, *_CUPYS_OPTIONS)
+    options = (*options, *CUPYS_OPTIONS)
     name = f"{symbol}-{_digest(repr((_compiler(), options, source)).encode())}"
     with _folder() as folder:
         yield _whole_file(folder, name) or _written(folder, name, _machine_code(source, symbol, options))
@@ -42,7 +40,7 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
 
 def machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
     """A kernel's machine code, kept nowhere. Arguments and errors are ``cubin_file``'s."""
-    return _machine_code(source, symbol, (*options, *_CUPYS_OPTIONS))
+    return _machine_code(source, symbol, (*options, *CUPYS_OPTIONS))
 
 
 def _whole_file(folder: str, name: str) -> Path | None:

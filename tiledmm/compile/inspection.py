@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiledmm.compile.options import CUPYS_OPTIONS, STANDARD
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 
 INSTALL = 'pip install "tiledmm[inspect]"'
@@ -74,11 +75,10 @@ class Resources:
         return tuple(found)
 
 
-def compile_for(source: str, symbol: str, target: str, *, std: str = "c++17", lineinfo: bool = False) -> Resources:
+def compile_for(source: str, symbol: str, target: str, *, std: str = STANDARD, lineinfo: bool = False) -> Resources:
     """Compiles CUDA C to machine code for a target, as CuPy does for a GPU that is there.
 
-    That is, with the options CuPy adds to every RawKernel: ``-ftz=true`` and
-    ``--device-as-default-execution-space``.
+    With the options that CuPy adds to every RawKernel (``tiledmm.compile.options``).
 
     Args:
         source: CUDA C, complete in itself.
@@ -102,7 +102,7 @@ def compile_for(source: str, symbol: str, target: str, *, std: str = "c++17", li
     return Resources(target, **_read_report(log, symbol), cubin=cubin, log=log)
 
 
-def ptx_of(source: str, symbol: str, target: str, *, std: str = "c++17") -> str:
+def ptx_of(source: str, symbol: str, target: str, *, std: str = STANDARD) -> str:
     """The PTX of CUDA C, as ptxas gets it. Arguments and errors are those of ``compile_for``."""
     program, _, _ = _compile(source, symbol, target, std)
     from cuda.bindings import nvrtc
@@ -123,8 +123,8 @@ def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool 
             name=f"{symbol}.cu",
             arch=target,
             std=std,
-            ftz=True,
-            device_as_default_execution_space=True,
+            ftz="-ftz=true" in CUPYS_OPTIONS,
+            device_as_default_execution_space="--device-as-default-execution-space" in CUPYS_OPTIONS,
             lineinfo=lineinfo,
             ptxas_options="-v",
             no_cache=True,  # a cubin out of NVRTC's own cache comes without ptxas' report

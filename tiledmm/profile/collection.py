@@ -145,8 +145,8 @@ def machine_code_with_lines(specialization: Specialization, target: str) -> tupl
         MissingDependencyError: If there is no nvdisasm.
         CompilationError: If it cannot read the code.
     """
-    from tiledmm.compile.compilation import COMPILE_OPTIONS
     from tiledmm.compile.cubins import machine_code
+    from tiledmm.compile.options import COMPILE_OPTIONS
 
     source = render(specialization)
     options = (*COMPILE_OPTIONS, f"-arch={target}", "-lineinfo")
