@@ -1,4 +1,4 @@
-"""What users call: ``matmul``, and what shows how it works."""
+"""``matmul``, ``explain`` and ``variants``: what users call first."""
 
 from __future__ import annotations
 
@@ -58,22 +58,21 @@ def matmul(
         casting: How freely operands become the product's type and the result becomes ``out``'s: ``"no"``, ``"equiv"``,
             ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
         order: Memory order of a new result: ``"C"``, ``"F"``, ``"A"`` or ``"K"``.
-        dtype: Type the product is taken in; the operands' common type if None. (CuPy only allocates the result in it.)
-        axes: List of three tuples: which axes are the matrices' in ``x1``, ``x2`` and the result.
-        axis, keepdims: For other ufuncs; given, they raise as NumPy and CuPy do.
-        signature: The type as a ufunc signature, such as ``"ff->f"``.
+        dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.)
+        axes: List of three tuples: the matrices' axes in ``x1``, ``x2`` and the result.
+        axis, keepdims: For other ufuncs; they raise as NumPy and CuPy do.
+        signature: The computation type as a ufunc signature, such as ``"ff->f"``.
         variant: A name out of ``variants()``, or ``"auto"`` for the fastest kernel of this package. ``"cublas"`` is
             ``cupy.matmul`` itself.
         tile: Tile size of the variant; None for its default.
-        config: Parameters of the variant's kernel in place of the tile's own, such as ``{"bk": 16, "split_k": 4}``: any
-            field of ``tiledmm.registry.variant.Config``. Only with a variant that is named. For one that splits,
-            ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
-        precision: What a product of float32 or complex64 may use: ``"float32"``, anything that keeps float32's
-            accuracy (large products go to ``split_float32`` on Hopper, to ``split_tensor_core`` elsewhere);
-            ``"ieee"``, float32 multiply-adds only; ``"tf32"``, of float32, that or tensor cores that round operands to
-            11 significant bits, whichever is faster; or the first of those two variants that runs on the device, by
-            the scheme of that name: so many products of pieces of that type, ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"``
-            or ``"tf32x3"``. Products of other types ignore it.
+        config: Fields that replace the tile's own, such as ``{"bk": 16, "split_k": 4}``: any of
+            ``tiledmm.registry.config.Config`` and ``LaunchConfig``. Only with a named variant. For one that decomposes
+            operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
+        precision: What float32 and complex64 products may use. ``"float32"``: anything that keeps float32's accuracy
+            (large products go to ``split_float32`` on Hopper, to ``split_tensor_core`` elsewhere). ``"ieee"``: float32
+            multiply-adds only. ``"tf32"``, for float32: these, or tensor cores that round operands to 11 significant
+            bits, whichever is faster. ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``: that many products of
+            limbs of that type, by the first of the two variants that runs on the device. Other types ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -133,14 +132,14 @@ def _frozen(config: Any) -> Any:
 
 
 def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", **keywords: Any) -> Explanation:
-    """Which kernel ``matmul(x1, x2)`` takes, and why: print it. Needs no GPU.
+    """The kernels that ``matmul(x1, x2)`` takes, and their rivals. Print it. Needs no GPU.
 
-    For CuPy arrays that is on the current device, for others on an H100.
+    CuPy arrays are explained for the current device, others for an H100.
 
     Args:
-        x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``; no data is read.
+        x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``. No data is read.
         precision: As for ``matmul``.
-        **keywords: ``matmul``'s, but for those that name a kernel.
+        **keywords: Those of ``matmul``, except those that name a kernel.
 
     Raises:
         TiledmmError: As ``matmul``, for the same mistakes.
@@ -164,7 +163,7 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
 
 
 def forget_plans() -> None:
-    """Drops what is kept of earlier calls, for a name that now means another kernel."""
+    """Drops all plans: a name may mean another kernel now."""
     with _plans_lock:
         _plans.clear()
 

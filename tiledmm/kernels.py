@@ -1,15 +1,15 @@
-"""Kernels by name: their source, compiled, and all that may be needed ahead of time."""
+"""Kernels by name: their source, compiled kernels, and compilation ahead of time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tiledmm.codegen import rendering as codegen
+from tiledmm.codegen.rendering import Specialization, render, specialize
 from tiledmm.elements import compute_element
 from tiledmm.lazy import device_module
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule import schedule as passes
+from tiledmm.schedule.schedule import required_kernels
 from tiledmm.selection.candidates import AUTO_KERNELS
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO
@@ -33,21 +33,22 @@ def source(
     Args:
         variant: A variant with a kernel of its own: any but ``"cublas"``.
         tile: Tile size, or None for the variant's default.
-        dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.
-        layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous (the transpose of a
-            row-major matrix), G neither.
+        dtype: Computation type, which may be ``"tf32"``; None for float32, or the first of the variant's own.
+        layout: A letter each for A and B: N rows contiguous, T columns contiguous (the transpose of a row-major
+            matrix), G neither.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
 
     Returns:
         Source that is complete in itself, with an ``extern "C"`` kernel.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If something is not one of what there is.
+        UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If there is no such variant, tile, type or
+            layout.
     """
-    specialization = codegen.specialize(
+    specialization = specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
-    return codegen.render(specialization.kernel)
+    return render(specialization.kernel)
 
 
 def kernel(
@@ -70,7 +71,7 @@ def kernel(
         DeviceError: If there is no GPU; ``tiledmm.compile.inspection`` tells what can be known without one.
         CompilationError: If it does not compile.
     """
-    specialization = codegen.specialize(
+    specialization = specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
     compiled: Kernel = device_module("compile.compilation").compiled(specialization.kernel)
@@ -88,7 +89,7 @@ def precompile(
     """Compiles kernels now, on the current device, so that no call has to later.
 
     Args:
-        variants: A name or several; ``"auto"`` stands for all that ``auto`` chooses from, in slices of K or not.
+        variants: A name or several; ``"auto"`` stands for all kernels of ``auto``, with and without split-K.
         tiles: Tile sizes; None for all that each variant has.
         dtypes: A type or several; None for float32, or the first of a variant's own.
         layouts: Layouts of A and B, see ``source``.
@@ -105,16 +106,16 @@ def precompile(
     sizes = None if tiles is None else list(tiles)
     pairs = list(layouts)
     named = {
-        (chosen, codegen.specialize(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
+        (chosen, specialize(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
         for chosen in names
         for dtype in types
         for name, tile in (_kernels_of_auto(sizes, dtype) if chosen == AUTO else _kernels_of(chosen, sizes))
         for layout in pairs
     }
-    specializations: set[codegen.Specialization] = set()
+    specializations: set[Specialization] = set()
     for chosen, spec in named:
         by_auto = chosen == AUTO
-        specializations |= passes.required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
+        specializations |= required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
     compilation = device_module("compile.compilation")
     for specialization in sorted(specializations, key=lambda each: each.symbol):
         if progress is not None:
@@ -124,7 +125,7 @@ def precompile(
 
 
 def _own_type(name: str, dtype: Any) -> Any:
-    """What a variant takes products in for which a type will do."""
+    """A variant's computation type for products of a type."""
     return None if dtype is None else find_variant(name).computes_in(compute_element(dtype)).dtype_name
 
 
@@ -137,7 +138,7 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 
 
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
-    """What ``auto`` chooses from for a type, on the current device."""
+    """The kernels of ``auto`` for a type, on the current device."""
     model: Model = device_module("devices").device_model()
     names = {each.name for each in model.kernels_for(compute_element("float32" if dtype is None else dtype))}
     return [(name, tile) for name, tile in AUTO_KERNELS if (name, tile) in names and (tiles is None or tile in tiles)]

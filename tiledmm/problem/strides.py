@@ -1,4 +1,4 @@
-"""The product as a kernel sees it: three sizes, at most three batch dimensions, strides in elements."""
+"""A product in a kernel's terms: three sizes, at most three batch dimensions, strides in elements."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-#: Batch dimensions that a kernel walks itself (``Problem`` in ``cuda_src/matrices.cuh.j2``).
+#: Batch dimensions that a kernel addresses itself (``Problem`` in ``cuda_src/matrices.cuh.j2``).
 KERNEL_BATCH_DIMENSIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes an array occupies, from ``start`` (0 or negative) up to ``stop``, relative to its first element."""
+    """The bytes that an array spans, from ``start`` (0 or negative) to ``stop``, relative to its first element."""
 
     start: int
     stop: int
@@ -29,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchDimension:
-    """One batch dimension: how many products, and the step in elements of A, B and C from one to the next."""
+    """A batch dimension: the number of products, and the strides of A, B and C in elements."""
 
     size: int
     a: int
@@ -37,7 +37,7 @@ class BatchDimension:
     c: int
 
 
-#: A layout's letters, of the transposed matrices.
+#: Maps a layout's letters to those of the transposed matrices.
 TRANSPOSED = str.maketrans("NT", "TN")
 
 
@@ -49,9 +49,9 @@ class Problem:
         m, n, k: Sizes.
         strides: Row and column strides in elements: ``(row_a, col_a, row_b, col_b, row_c, col_c)``.
         batch: At most three dimensions, slowest first.
-        layout: How A and B lie in memory: N rows contiguous, T columns contiguous, G neither.
-        outer: Batch dimensions beyond those three, for the host to walk. Rare: dimensions that cannot be merged.
-        begins: Elements from the first of A, of B and of C to this problem's: 0 but for a part of a product.
+        layout: A letter each for A and B: N rows contiguous, T columns contiguous, G neither.
+        outer: Further batch dimensions, for which the host launches again. Rare: dimensions that cannot be merged.
+        begins: Offsets of this problem in A, B and C, in elements: 0 unless it is a part of a product.
     """
 
     m: int
@@ -138,7 +138,7 @@ def arrange(
     b: tuple[int, ...],
     c: tuple[int, ...],
 ) -> tuple[Problem, bool]:
-    """The product in the form that suits a kernel best.
+    """The product in the form that kernels take.
 
     Args:
         sizes: m, n, k.
@@ -168,7 +168,7 @@ def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int, int, str]:
-    """How a matrix lies in memory. An axis with one element has whichever stride suits."""
+    """The layout letter of a matrix. An axis with one element may have any stride."""
     if col_stride == 1 and cols > 1:
         return row_stride, 1, "N"
     if row_stride == 1 and rows > 1:

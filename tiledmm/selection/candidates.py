@@ -1,4 +1,4 @@
-"""The kernels that ``auto`` chooses from, and how fast each is on an H100."""
+"""The kernels that ``auto`` chooses from, and their rates on an H100."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ class Candidate:
     """A kernel that ``auto`` may choose.
 
     Attributes:
-        variant, tile: Its name.
-        few: Of its rate, what an SM reaches that has one block of it, two and so on: all of it with one more.
-        start: Steps of k that as much time passes in as in the beginning and the end of a block.
-        rates: Where every SM is full, its trillions of floating-point operations a second on an H100, by type.
-        across_k: Terabytes a second at which it reads an operand whose neighbours in memory are not successive k.
-        along_k: The same where they are.
-        transposing: Of its rate, what it reaches where B's neighbours in memory are successive k.
+        variant, tile: The kernel.
+        rate_by_resident_blocks: Fraction of the full rate with 1, 2, ... resident blocks; with one more it is full.
+        overhead_k: Cost of a block's prologue and epilogue, in steps of k.
+        peak: TFLOP/s with every SM full, by computation type.
+        bandwidth_mn_major, bandwidth_k_major: TB/s at which it reads an MN-major and a K-major operand.
+        transposed_b_rate: Fraction of the full rate where B is K-major.
     """
 
     variant: str
@@ -43,7 +42,7 @@ _ONE_WARP = (0.11, 0.22, 0.32, 0.41, 0.49, 0.55, 0.61, 0.67, 0.72, 0.76, 0.8, 0.
 # Blocks of four warps, each with a tile of its own.
 _SMALL_BLOCKS = (0.3, 0.55, 0.75, 0.9)
 
-# Read off runs like `python -m benchmarks.selection`, on more products. Types that behave alike have one name.
+# Fitted to runs of `python -m benchmarks.selection` on more products. Types with equal rates share one name.
 CANDIDATES = (
     Candidate("double_buffered", 16, (0.7, 0.9, 1, 1, 1, 1, 1), 60, {
         "float32": 8.2, "int32": 8.2, "float16": 7.5, "int8": 7.4,

@@ -1,4 +1,4 @@
-"""A kernel chosen for a product: which way round it computes it, and with what packed."""
+"""A kernel chosen for a product: whether it computes C transposed, and which operands are packed first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiledmm.schedule.tensor_maps import can_be_mapped
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel for a product, and what the model makes of it.
+    """A kernel for a product, with its expected time.
 
     Attributes:
-        product: The product as the kernel computes it: as it is, or transposed; or a part of it.
+        product: The product as the kernel computes it: perhaps transposed, perhaps a part of C.
         specialization: The kernel.
-        microseconds: What the model expects, of all parts; None for a kernel that was asked for by name.
-        others: Of a product whose C is cut into parts, what computes the others.
+        microseconds: Expected time of all parts; None for a kernel that was asked for by name.
+        others: The kernels of the other parts, where C is cut into parts.
     """
 
     product: Product
@@ -31,7 +31,7 @@ class Choice:
 
     @property
     def parts(self) -> tuple[Choice, ...]:
-        """All that is computed, this first."""
+        """All parts of C, this one first."""
         return self, *self.others
 
     @property
@@ -41,14 +41,14 @@ class Choice:
 
     @property
     def needs_operands(self) -> bool:
-        """Whether operands are packed or mapped before they are multiplied."""
+        """Whether operands must have elements, because they are packed or have tensor maps."""
         specs = [part.specialization for part in self.parts]
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
         return packs or any(spec.variant.tma for spec in specs)
 
     def packed(self) -> Choice:
-        """The same kernels, with operands packed first where the copy engine would read them in place."""
+        """The same kernels with operands packed first where TMA would read them in place."""
         spec = self.specialization.packing_unless(False, False)
         return replace(self, specialization=spec, others=tuple(other.packed() for other in self.others))
 
@@ -64,7 +64,7 @@ def _part_of_c(product: Product) -> str:
 
 
 def transposed_if_preferred(variant: Variant, product: Product) -> Product:
-    """A product, or C^T = B^T A^T where its kernels are made for that: for few rows, or for operands that lie so."""
+    """The product as a variant prefers it, as C^T = B^T A^T for fewer rows of C or for faster layouts."""
     problem, compute = product.problem, variant.computes_in(product.compute)
     if variant.skinny:
         return product.transposed() if problem.n < problem.m else product

@@ -173,15 +173,11 @@ class Cost:
         time = operands.microseconds + LAUNCH
         time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
         if variant.decomposes:
-            time = max(
-                time, _DECOMPOSING_CALL + time / 100
-            )  # among kernels that wait for the host, the fastest is still first
+            # Kernels that wait for the host keep their order.
+            time = max(time, _DECOMPOSING_CALL + time / 100)
         if partitions > 1:
-            time += (
-                _REDUCTION_LAUNCH
-                + self._moving(c_bytes * (partitions + 1), _REDUCTION)
-                + partitions / 32 * _PARTITIONS_IN_TURN
-            )
+            time += _REDUCTION_LAUNCH + partitions / 32 * _PARTITIONS_IN_TURN
+            time += self._moving(c_bytes * (partitions + 1), _REDUCTION)
         return time
 
 

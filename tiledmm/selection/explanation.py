@@ -1,4 +1,4 @@
-"""Why ``auto`` takes the kernel it takes, in words."""
+"""What ``auto`` takes for a product, and why."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tiledmm.selection.model import Model
 from tiledmm.selection.select import measured
 from tiledmm.selection.tuned import Table
 
-# What else is shown.
+# Other kernels that are shown.
 _RUNNERS_UP = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What ``auto`` considers for a product, the best first.
+    """The kernels that ``auto`` considers for a product, fastest first.
 
     Attributes:
         product: The product; ``problem.is_empty`` if there is nothing to compute.
-        choices: Kernels with the microseconds that the model expects of each.
-        tuned: What the device's table has, which counts for more; None if it has nothing.
+        choices: Kernels with their expected microseconds.
+        tuned: The measured kernel of the device's tuned table, which comes before these; None if it has none.
         gpu: Name of the device.
     """
 
@@ -48,6 +48,6 @@ class Explanation:
 
 
 def explanation(product: Product, model: Model, table: Table) -> Explanation:
-    """What ``auto`` makes of a product on a device."""
+    """The explanation of a product on a device."""
     choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     return Explanation(product, tuple(choices), measured(product, table, model), model.gpu.name)

@@ -113,9 +113,7 @@ class Model:
         if product.symmetric and find_variant(candidate.variant).has_triangle(config):
             config = replace(config, triangle=1)
         ways = ((packs, split) for packs in _packings(candidate, product) for split in self._splits(config, product))
-        times = {
-            (packs, split): self._cost.microseconds(candidate, config, product, packs, split) for packs, split in ways
-        }
+        times = {way: self._cost.microseconds(candidate, config, product, *way) for way in ways}
         if not times:
             return None
         packs, split = best = min(times, key=times.__getitem__)

@@ -1,4 +1,4 @@
-"""From a name to the rung and the numbers that compute a product: what was asked for, or measured, or is expected."""
+"""From the name of a variant to the kernels of a product: asked for, measured on the device, or expected fastest."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tiledmm.selection.tuned import Table, describe_product
 
 AUTO = "auto"
 
+# ``variant="auto", tile=...`` takes the last variant in ladder order with square tiles.
+_VARIANT_OF_A_TILE = "double_buffered"
+
 #: What ``precision=`` takes.
 PRECISIONS = ("float32", "ieee", "tf32", *SCHEMES)
 
 
 def may_decompose(precision: str) -> bool:
-    """Whether float32 and complex64 products may be taken as products of pieces.
+    """Whether a precision allows float32 and complex64 operands to be decomposed into limbs.
 
     Raises:
         ConfigError: If there is no such precision.
@@ -32,12 +35,12 @@ def may_decompose(precision: str) -> bool:
 
 
 def with_precision(product: Product, precision: str) -> Product:
-    """The product: in tf32, if it is one of float32 and that was asked for. Kernels without tf32 take it in float32."""
+    """The product, in tf32 if it is a float32 product and tf32 was asked for. Variants without tf32 use float32."""
     return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
 
 
 def precision_of(compute: Element) -> str:
-    """What ``precision=`` has to be for products to be taken in a type."""
+    """The ``precision=`` for a computation type."""
     return "tf32" if compute == TF32 else "float32"
 
 
@@ -49,17 +52,17 @@ def kernel_of(
     precision: str,
     model: Model = H100,
 ) -> dict[str, Any]:
-    """What was asked for, as ``select`` takes it: a scheme stands for a variant that has it.
+    """The arguments of ``select`` for the keywords of a call: a scheme names a variant that has it.
 
-    Unless a variant is named, that is the first on the ladder that runs on the model's device.
+    That is the named variant, or the first in ladder order that runs on the model's device.
 
     Raises:
-        UnknownVariantError, ConfigError: If there is no such variant, or it does not go with that precision.
+        UnknownVariantError, ConfigError: If there is no such variant, or not with that precision.
         UnsupportedTypeError: If no variant that has the scheme runs there.
     """
-    splits = variant != AUTO and find_variant(variant).decomposes
-    if splits and not may_decompose(precision):
-        raise ConfigError(f"precision {precision!r} is float32 multiply-adds, and variant {variant!r} has none")
+    decomposes = variant != AUTO and find_variant(variant).decomposes
+    if decomposes and not may_decompose(precision):
+        raise ConfigError(f"precision {precision!r} is float32 multiply-adds, which variant {variant!r} does not use")
     compute = product.compute
     rows = (row for row in kernel_variants() if precision in dict(row.schemes))
     if having := [row.name for row in rows if row.multiplies(compute)]:
@@ -91,35 +94,35 @@ def select(
     Args:
         name: A variant, or ``"auto"``.
         tile: A tile of that variant. None: ``auto`` chooses by size, a named variant takes its default.
-        product: What is to be computed.
-        config: Fields to have instead of the tile's own, for a variant that is named.
-        table: What was measured on the device: ``auto`` takes what is in it, and else what the model says.
-        model: Of the device.
+        product: The product.
+        config: Fields that replace the tile's own, for a named variant.
+        table: The device's tuned table, which ``auto`` prefers to the model.
+        model: The device's model.
 
     Raises:
-        UnknownVariantError, ConfigError: If there is no such variant, tile or number.
+        UnknownVariantError, ConfigError: If there is no such variant, tile or field.
     """
     if name == AUTO and tile is None:
         if config is not None:
-            raise ConfigError('config= gives the numbers of one kernel: name it with variant=, which is "auto" here')
+            raise ConfigError('config= sets fields of one kernel: name it with variant=, which is "auto" here')
         return (measured(product, table, model) if table else None) or model.best(product)
-    variant = find_variant("double_buffered" if name == AUTO else name)
+    variant = find_variant(_VARIANT_OF_A_TILE if name == AUTO else name)
     product = transposed_if_preferred(variant, product)
-    numbers = variant.config(tile, variant.computes_in(product.compute), config)
-    if numbers.triangle and not product.symmetric:
+    chosen = variant.config(tile, variant.computes_in(product.compute), config)
+    if chosen.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
-    return Choice(product, specialization_of(variant.name, numbers, product))
+    return Choice(product, specialization_of(variant.name, chosen, product))
 
 
 def measured(product: Product, table: Table, model: Model) -> Choice | None:
-    """What a table has for a product."""
+    """The kernel of a tuned table for a product."""
     entry = table.get(describe_product(product))
     if entry is None:
         return None
     seen = product.transposed() if entry.transposed else product
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
     if not model.takes(entry.variant):
-        return None  # it may not be used here, or not any more
+        return None  # the precision rules it out, or it was unregistered
     variant = find_variant(entry.variant)
     config = variant.config(None, variant.computes_in(seen.compute), entry.numbers)
     return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)
