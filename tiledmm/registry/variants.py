@@ -6,7 +6,7 @@ import difflib
 
 from tiledmm.elements import compute_element
 from tiledmm.errors import UnknownVariantError
-from tiledmm.registry import cuda_cores, tensor_cores
+from tiledmm.registry import cuda_cores, rules, tensor_cores
 from tiledmm.registry.config import Config
 from tiledmm.registry.table import Table
 from tiledmm.registry.variant import Variant
@@ -22,7 +22,7 @@ VARIANTS = Table(
             configure=lambda tile, element: Config(bm=32, bn=16, unroll=8),
             block=lambda config: (config.bm, config.bn),
             shared_bytes=lambda config, element, layout: 0,
-            rules=cuda_cores.one_element_a_thread,
+            rules=rules.one_element_a_thread,
             down_columns=True,
         ),
         Variant(
@@ -32,7 +32,7 @@ VARIANTS = Table(
             configure=lambda tile, element: Config(bm=16, bn=32, unroll=8),
             block=cuda_cores.block_of_tiles,
             shared_bytes=lambda config, element, layout: 0,
-            rules=cuda_cores.one_element_a_thread,
+            rules=rules.one_element_a_thread,
         ),
         Variant(
             name="tiled",
@@ -41,7 +41,7 @@ VARIANTS = Table(
             configure=cuda_cores.tiled,
             block=cuda_cores.block_of_tiles,
             shared_bytes=cuda_cores.shared_tiled,
-            rules=cuda_cores.even_copies(1),
+            rules=rules.even_copies(1),
             tiles=SQUARE_TILES,
             default_tile=32,
         ),
@@ -52,7 +52,7 @@ VARIANTS = Table(
             configure=cuda_cores.tiled_padded,
             block=cuda_cores.block_of_tiles,
             shared_bytes=cuda_cores.shared_tiled,
-            rules=cuda_cores.even_copies(1),
+            rules=rules.even_copies(1),
             tiles=SQUARE_TILES,
             default_tile=32,
         ),
@@ -63,7 +63,7 @@ VARIANTS = Table(
             configure=cuda_cores.double_buffered,
             block=cuda_cores.block_of_tiles,
             shared_bytes=cuda_cores.shared_double_buffered,
-            rules=cuda_cores.buffers_of_vectors,
+            rules=rules.buffers_of_vectors,
             tiles=SQUARE_TILES,
             default_tile=32,
         ),
@@ -74,7 +74,7 @@ VARIANTS = Table(
             configure=cuda_cores.register_tiled,
             block=cuda_cores.block_of_tiles,
             shared_bytes=cuda_cores.shared_k_major,
-            rules=cuda_cores.even_copies(1),
+            rules=rules.even_copies(1),
             shared_reads="K-major",
             tiles=(64, 128),
             default_tile=128,
@@ -86,7 +86,7 @@ VARIANTS = Table(
             configure=cuda_cores.register_tiled,
             block=cuda_cores.block_of_tiles,
             shared_bytes=cuda_cores.shared_k_major,
-            rules=cuda_cores.square_vectors,
+            rules=rules.square_vectors,
             shared_reads="K-major vectors",
             tiles=(64, 128),
             default_tile=128,
@@ -98,7 +98,7 @@ VARIANTS = Table(
             configure=cuda_cores.warp_tiled,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_warp_tiles,
-            rules=cuda_cores.warp_tiles,
+            rules=rules.warp_tiles,
             global_reads="vectors",
             packs_elements=True,
             tiles=(32, 64, 128, 256),
@@ -111,7 +111,7 @@ VARIANTS = Table(
             configure=cuda_cores.thin,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_warp_tiles,
-            rules=cuda_cores.warp_tiles,
+            rules=rules.warp_tiles,
             skinny=True,
             tiles=(8, 16, 32, 64),
             default_tile=8,
@@ -123,7 +123,7 @@ VARIANTS = Table(
             configure=cuda_cores.dot_products,
             block=lambda config: (config.threads, 1),
             shared_bytes=lambda config, element, layout: 0,
-            rules=cuda_cores.lanes_share_k,
+            rules=rules.lanes_share_k,
             global_reads="K-major",
             skinny=True,
             tiles=(1, 2, 4, 8, 16),
@@ -136,7 +136,7 @@ VARIANTS = Table(
             configure=cuda_cores.axpy,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_axpy,
-            rules=cuda_cores.rows_of_vectors,
+            rules=rules.rows_of_vectors,
             global_reads="rows of B",
             skinny=True,
             tiles=(1, 2, 4),
@@ -149,7 +149,7 @@ VARIANTS = Table(
             configure=cuda_cores.tiny,
             block=lambda config: (config.threads, 1),
             shared_bytes=cuda_cores.shared_tiny,
-            rules=cuda_cores.groups_of_threads,
+            rules=rules.groups_of_threads,
             small_products=True,
             tiles=(4, 8, 16),
             default_tile=8,

@@ -253,8 +253,8 @@ def required_kernels(spec: Specialization, split_k: Iterable[int] = (), by_auto:
         half = replace(spec, config=replace(spec.config, triangle=1))
         found.update((half.kernel, *(with_split_k(half, count)[0] for count in split_k)))
     if by_auto and spec.compute.dtype_name in PACKED_ELEMENTS and spec.variant.packs_elements:
-        words = replace(spec, config=spec.config.changed({"pack_elements": 1}))
-        found.update((words.kernel, *(each for count in split_k for each in with_split_k(words, count))))
+        with_packed = replace(spec, config=spec.config.changed({"pack_elements": 1}))
+        found.update((with_packed.kernel, *(each for count in split_k for each in with_split_k(with_packed, count))))
         found.update(packing_elements(spec, operand) for operand in (0, 1))
     found.update(each for count in split_k for each in with_split_k(spec, count))
     return found

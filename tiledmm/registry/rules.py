@@ -1,0 +1,131 @@
+"""The rules of CUDA-core variants: what a template requires of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiledmm.elements import Element
+from tiledmm.hardware.architectures import WARP_SIZE
+from tiledmm.registry.config import VECTOR_BYTES, Config
+from tiledmm.registry.variant import Rule
+
+
+def one_element_a_thread(config: Config, element: Element) -> list[Rule]:
+    """Kernels without shared tiles."""
+    return [
+        (config.tm == config.tn == config.bk == config.lanes == 1, "tm, tn, bk and lanes are 1"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
+
+
+def _is_power_of_2(size: int) -> bool:
+    return size & (size - 1) == 0
+
+
+def even_copies(stages: int) -> Callable[[Config, Element], list[Rule]]:
+    """Kernels whose threads copy tiles element by element."""
+
+    def rules(config: Config, element: Element) -> list[Rule]:
+        threads, sizes = config.threads, (config.bm, config.bn, config.bk)
+        even = not any(config.bk * size % threads for size in (config.bm, config.bn))
+        return [
+            (even, "threads copy even shares of both tiles"),
+            (all(threads % size == 0 for size in sizes), "the number of threads is a multiple of bm, bn and bk"),
+            (config.bk % config.unroll == 0, "bk is a multiple of unroll"),
+            (config.stages == stages, f"stages is {stages}"),
+            (config.wm == config.wn == 0 and config.lanes == 1, "wm and wn are 0, lanes is 1"),
+        ]  # fmt: skip
+
+    return rules
+
+
+def _padded_to_vectors(config: Config, element: Element) -> Rule:
+    return config.pad * element.sum_bytes % VECTOR_BYTES == 0, f"pad is a multiple of {VECTOR_BYTES} bytes"
+
+
+def buffers_of_vectors(config: Config, element: Element) -> list[Rule]:
+    """``double_buffered``."""
+    return [*even_copies(2)(config, element), _padded_to_vectors(config, element)]
+
+
+def _vector_copies(config: Config, element: Element) -> list[Rule]:
+    """What ``tile_copies.cuh.j2`` requires: threads copy even shares, by vectors and by elements."""
+    vector = VECTOR_BYTES // element.sum_bytes
+    threads = config.threads
+    shares = [
+        (big % small == 0)
+        for width in (config.bm, config.bn)
+        for across in (config.bk // vector, width // vector, config.bk, width)
+        for small, big in [sorted((max(across, 1), threads))]
+    ] + [
+        (big % small == 0)
+        for width in (config.bm, config.bn)
+        for small, big in [sorted((width * config.bk, threads * vector))]
+    ]
+    return [
+        (config.tm % vector == 0 and config.tn % vector == 0, f"tm and tn are multiples of {vector}"),
+        (config.bk % vector == 0, f"bk is a multiple of {vector}"),
+        (all(shares), "threads copy even shares of both tiles"),
+        _padded_to_vectors(config, element),
+    ]
+
+
+def square_vectors(config: Config, element: Element) -> list[Rule]:
+    """``vectorized``."""
+    return [*_vector_copies(config, element), *even_copies(1)(config, element)[3:]]
+
+
+def warp_tiles(config: Config, element: Element) -> list[Rule]:
+    """Kernels with warp tiles."""
+    fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0
+    lanes = config.wm // config.tm * (config.wn // config.tn) if fits else 0
+    return [
+        (lanes == WARP_SIZE, f"wm / tm * (wn / tn) is {WARP_SIZE}"),
+        (fits and config.bm % config.wm == 0 and config.bn % config.wn == 0, "bm and bn are multiples of wm and wn"),
+        (config.bk % 2 == 0, "bk is even"),
+        (config.stages >= 2, "stages is at least 2"),
+        (config.lanes == 1, "lanes is 1"),
+        *_vector_copies(config, element),
+    ]
+
+
+def lanes_share_k(config: Config, element: Element) -> list[Rule]:
+    """``dot_products``."""
+    bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
+    return [
+        (config.lanes == WARP_SIZE, f"lanes is {WARP_SIZE}"),
+        (config.bk == bk, f"bk is {bk}"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
+
+
+def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
+    """``axpy``."""
+    return [
+        (config.tm == config.bm, "tm is bm"),
+        (config.lanes == config.bk > 1, "lanes is bk, at least 2"),
+        (_is_power_of_2(config.tn), "tn is a power of 2"),
+        (config.bn % config.tn == 0 and WARP_SIZE % (config.bn // config.tn) == 0, f"bn / tn divides {WARP_SIZE}"),
+        (config.threads % WARP_SIZE == 0, f"threads, bk * bn / tn, are a multiple of {WARP_SIZE}"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
+
+
+def groups_of_threads(config: Config, element: Element) -> list[Rule]:
+    """``tiny``."""
+    vector, group = VECTOR_BYTES // element.sum_bytes, config.tile_threads
+    sizes = (config.bm, config.bn, config.bk)
+    return [
+        (group > 0 and WARP_SIZE % group == 0, f"the threads of a tile, bm / tm * (bn / tn), divide {WARP_SIZE}"),
+        (config.threads % WARP_SIZE == 0, f"those of a block are a multiple of {WARP_SIZE}"),
+        (all(_is_power_of_2(size) and size >= vector for size in sizes),
+         f"bm, bn and bk are powers of 2, at least {vector}"),
+        (config.tn % vector == 0, f"tn is a multiple of {vector}"),
+        (config.bk % config.unroll == 0 and config.unroll % vector == 0,
+         f"bk is a multiple of unroll, and that of {vector}"),
+        (group > 0 and not any(config.bk * size % (group * vector) for size in sizes[:2]),
+         f"threads copy even shares of both tiles, in {vector} at a time"),
+        _padded_to_vectors(config, element),
+        (config.stages == 1, "stages is 1"),
+        (config.wm == config.wn == 0 and config.lanes == 1, "wm and wn are 0, lanes is 1"),
+    ]  # fmt: skip
