@@ -15,8 +15,8 @@ from tiledmm.codegen.rendering import specialize
 from tiledmm.problem.operands import Array, describe, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
 from tiledmm.registry.variants import general_variants
-from tiledmm.schedule import launches as geometry
-from tiledmm.schedule import schedule as passes
+from tiledmm.schedule.launches import split_k_partitions
+from tiledmm.schedule.schedule import schedule
 
 
 def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:
@@ -218,8 +218,8 @@ def blocks(shape: tuple[int, int], batch: tuple[int, ...] = (), tile: int = 8) -
     x1 = Array((*batch, m, 1), (*(m,) * len(batch), 1, 1), dtype)
     x2 = Array((*batch, 1, n), (*(n,) * len(batch), n, 1), dtype)
     product = resolve(x1, x2)
-    schedule = passes.schedule(specialize("tiled", tile=tile, dtype="int8"), product.problem)
-    return [each.blocks for each in schedule.launches]
+    planned = schedule(specialize("tiled", tile=tile, dtype="int8"), product.problem)
+    return [each.blocks for each in planned.launches]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_too_many_tiles_are_an_error_that_says_so() -> None:
 def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     x1, x2 = np.zeros((2, 1, 5, 6), "f4"), np.zeros((2, 3, 7, 6), "f4").swapaxes(-1, -2)
     problem = problem_of(x1, x2)
-    (launch,) = passes.schedule(specialize("tiled", tile=8), problem).launches
+    (launch,) = schedule(specialize("tiled", tile=8), problem).launches
     m, n, k, tiles_m, tiles_n, tiles, group, slices, slice_k, slice_c, *rest = launch.kernel_args.tolist()
     assert (m, n, k, tiles_m, tiles_n, tiles, group) == (5, 7, 6, 1, 1, 2 * 3, 1)
     assert (slices, slice_k, slice_c) == (1, 6, 0)
@@ -282,7 +282,7 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     ],
 )
 def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, steps: int) -> None:
-    assert geometry.split_k_partitions(split, k) == (slices, steps)
+    assert split_k_partitions(split, k) == (slices, steps)
     assert (slices - 1) * steps < max(k, 1) <= max(slices * steps, 1)
 
 
@@ -290,7 +290,7 @@ def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
     x1, x2 = np.zeros((2, 1, 5, 96), "f2"), np.zeros((2, 3, 96, 7), "f2")
     spec = specialize("tiled", tile=8, dtype="float16", config={"split_k": 3})
     problem = problem_of(x1, x2)
-    planned = passes.schedule(spec, problem)
+    planned = schedule(spec, problem)
     (sums,) = planned.scratch
     assert (sums.name, sums.shape, sums.pitch, sums.element.dtype_name) == ("partial sums", (3, 6, 5, 7), 8, "float32")
     assert sums.bytes == 4 * 3 * 6 * 5 * 8
@@ -308,7 +308,7 @@ def test_a_product_in_slices_is_two_launches_and_a_workspace() -> None:
 def test_a_packed_operand_is_copied_once_for_all_of_a_batch() -> None:
     x1, x2 = np.zeros((4, 5, 33), "f4"), np.zeros((7, 33), "f4").T
     spec = specialize("tiled", tile=8, layout="NT", config={"pack_a": 1, "pack_b": 1})
-    planned = passes.schedule(spec, problem_of(x1, x2))
+    planned = schedule(spec, problem_of(x1, x2))
     assert [each.operands for each in planned.launches] == [
         ("A", "packed A"), ("B", "packed B"), ("packed A", "packed B", "C"),
     ]  # fmt: skip
@@ -338,14 +338,14 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
         for tile in variant.tiles or (None,):
             specialization = specialize(variant, tile=tile)
             config = specialization.config
-            (launch,) = passes.schedule(specialization, problem).launches
+            (launch,) = schedule(specialization, problem).launches
             assert launch.blocks == -(-(-(-100 // config.bm) * -(-200 // config.bn)) // config.tiles_per_block)
             assert math.prod(specialization.block) == specialization.threads <= 1024
 
 
 def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
-    assert geometry.split_k_partitions(1, 2**30) == (1, 2**30)
-    slices, steps = geometry.split_k_partitions(1, 2**30 + 1)
+    assert split_k_partitions(1, 2**30) == (1, 2**30)
+    slices, steps = split_k_partitions(1, 2**30 + 1)
     assert slices == 2 and steps < 2**30
 
 

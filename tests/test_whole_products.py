@@ -35,7 +35,7 @@ from tiledmm.elements import ELEMENTS, SCHEMES, element
 from tiledmm.errors import AlignmentError, OperandTypeError, TiledmmError
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule import launches as geometry
+from tiledmm.schedule import launches
 from tiledmm.selection import tuned
 
 pytestmark = pytest.mark.cupy
@@ -456,7 +456,7 @@ def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu,
 def test_more_tiles_than_one_launch_numbers_are_several_launches(
     h100: HostGpu, dtype: str, kernel: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(geometry, "MOST_TILES", most)
+    monkeypatch.setattr(launches, "MOST_TILES", most)
     rng = np.random.default_rng(16)
     for batch in ((), (2, 3)):
         a, b = random_values(rng, (*batch, 150, 70), dtype), random_values(rng, (*batch, 70, 160), dtype)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tiledmm.codegen.rendering import Specialization, render, specialize
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry import variants as ladder
+from tiledmm.registry import variants
 from tiledmm.registry.variants import find_variant
 from tiledmm.simulator.lines import page_of
 
@@ -38,15 +38,15 @@ def tabs(variant: str) -> str:
 
 def row(variant: str) -> str:
     """A variant's row of the registry, as it stands there."""
-    tree = ast.parse(inspect.getsource(ladder))
+    tree = ast.parse(inspect.getsource(variants))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and any(
             each.arg == "name" and isinstance(each.value, ast.Constant) and each.value.value == variant
             for each in node.keywords
         ):
-            lines = inspect.getsource(ladder).splitlines()[node.lineno - 1 : node.end_lineno]
+            lines = inspect.getsource(variants).splitlines()[node.lineno - 1 : node.end_lineno]
             return fenced(textwrap.dedent("\n".join(lines)), "python")
-    raise ValueError(f"ladder.py has no row {variant!r}")
+    raise ValueError(f"variants.py has no row {variant!r}")
 
 
 def page(spec: Specialization) -> str:

@@ -13,7 +13,7 @@ import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import any_bits, small_integers
 from tiledmm import api
-from tiledmm.schedule import launches as geometry
+from tiledmm.schedule import launches
 
 BILLIONS = 2**31
 
@@ -90,7 +90,7 @@ def test_more_tiles_than_a_launch_numbers(
     variant: str, tile: int | None, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tiles beyond 2^31 - 1 are another launch's; here already those beyond a few.
-    monkeypatch.setattr(geometry, "MOST_TILES", width)
+    monkeypatch.setattr(launches, "MOST_TILES", width)
     monkeypatch.setattr(api, "_plans", {})
     rng = np.random.default_rng(32)
     for batch, m, n in (((), 1, 1), ((), 70, 40), ((3,), 33, 65), ((2, 5, 3), 9, 9)):

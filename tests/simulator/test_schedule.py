@@ -15,7 +15,7 @@ from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
 from tiledmm.errors import ConfigError
 from tiledmm.problem.operands import Product
 from tiledmm.registry.variants import find_variant, general_variants
-from tiledmm.schedule import launches as geometry
+from tiledmm.schedule import launches
 from tiledmm.selection import model
 from tiledmm.selection.choice import Choice
 
@@ -100,7 +100,7 @@ def test_more_tiles_than_a_launch_numbers(
     for batch, m, n in (((), 70, 90), ((2, 3), 40, 50)):
         x1, x2 = small_integers(rng, (*batch, m, 37), kind), small_integers(rng, (*batch[1:], 37, n), kind)
         for most in (1, 5):
-            monkeypatch.setattr(geometry, "MOST_TILES", most)
+            monkeypatch.setattr(launches, "MOST_TILES", most)
             result = simulator.matmul(x1, x2, variant=variant, tile=tile, config=config)
             np.testing.assert_array_equal(result, expected(x1, x2))
 
