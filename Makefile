@@ -1,5 +1,5 @@
 # make compare    set up .venv, then compare the kernels (without a GPU: what is known without one)
-# make test       set up .venv, then run the tests
+# make test       set up .venv, then run the tests but the slow ones
 # make help       the rest
 #
 # PYTHON=... uses that interpreter as it is, on the source tree, and installs nothing.
@@ -42,12 +42,16 @@ compare: $(RUN_READY)  ## The main job: every variant beside cupy.matmul (ARGS="
 test: $(TEST_READY)  ## All tests that this machine can run (ARGS="-k tiled")
 	$(PYTEST) $(SELECT) $(ARGS)
 
+.PHONY: test-slow
+test-slow: $(TEST_READY)  ## Those that take long: kernels compiled and simulated type by type
+	$(PYTEST) $(SELECT) --slow -m slow $(ARGS)
+
 .PHONY: test-cupy
 test-cupy: $(TEST_READY) $(CUPY_READY)  ## Without a GPU: those that need CuPy all the same, which is installed for them
 	$(PYTEST) -m cupy $(ARGS)
 
 .PHONY: test-full
-test-full: $(TEST_READY)  ## The same, every kernel compiled for every type, layout, tile and target
+test-full: $(TEST_READY)  ## Both, every kernel compiled for every type, layout, tile and target
 	$(PYTEST) $(SELECT) --full $(ARGS)
 
 .PHONY: mutation

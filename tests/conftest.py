@@ -1,4 +1,4 @@
-"""What all tests share: ``--full``, and skipping what needs CuPy, or a GPU, where there is none."""
+"""What all tests share: the tiers ``--slow`` and ``--full``, and skipping tests that need CuPy or a GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,14 @@ def missing_simulator() -> str | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the tests marked full as well")
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption("--full", action="store_true", help="run those, and the tests marked full")
+
+
+def _left_out(config: pytest.Config) -> set[str]:
+    """The markers of tests that are not run."""
+    full = config.getoption("full")
+    return set() if full else {"full"} if config.getoption("slow") else {"full", "slow"}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -72,10 +79,9 @@ def full_unless(chosen: bool) -> list[pytest.MarkDecorator]:
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
-    """Without ``--full``, makes nothing of a test marked full: there would be ten times as many as of all others."""
-    if collector.config.getoption("full") or not name.startswith("test"):
-        return None
-    return [] if any(mark.name == "full" for mark in getattr(obj, "pytestmark", [])) else None
+    """Makes no items of a test that is left out: those marked full would be ten times as many as all others."""
+    marks = {mark.name for mark in getattr(obj, "pytestmark", [])} if name.startswith("test") else set()
+    return [] if marks & _left_out(collector.config) else None
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
@@ -95,7 +101,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs CuPy, which needs no GPU to be imported"))
         if item.get_closest_marker("gpu") and (reason := missing_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
-    if not config.getoption("full"):  # what is marked case by case
-        full = [item for item in items if item.get_closest_marker("full")]
-        config.hook.pytest_deselected(items=full)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+    left_out = [item for item in items if any(map(item.get_closest_marker, _left_out(config)))]
+    if left_out:  # by a mark of a case, or of a module
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]

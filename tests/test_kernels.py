@@ -102,6 +102,7 @@ def test_kernel_on_hopper(variant, tile, dtype, layout):
     check(variant, tile, dtype, layout, "sm_90")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "tile", "dtype"), SOME_TYPES)
 def test_kernel_of_some_types_on_hopper(variant, tile, dtype):
     for layout in half_of_layouts(variant, tile, dtype):
@@ -111,6 +112,7 @@ def test_kernel_of_some_types_on_hopper(variant, tile, dtype):
 OTHER_TARGETS = [name for name in TARGETS if name != "sm_90"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout", "target"),
     [
@@ -125,6 +127,7 @@ def test_kernel_of_some_types_elsewhere(variant, tile, dtype, layout, target):
     check(variant, tile, dtype, layout, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout", "target"),
     [(*case, target) for i, target in enumerate(OTHER_TARGETS) for case in smaller(i)],
@@ -133,6 +136,7 @@ def test_kernel_elsewhere(variant, tile, dtype, layout, target):
     check(variant, tile, dtype, layout, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_dtype", "b_dtype", "dtype", "out_dtype"),
     [
@@ -155,6 +159,7 @@ def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
 WITH_MMA = ("sm_80", "sm_86", "sm_90", "sm_120")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["NN", "TT", "GG"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
@@ -170,6 +175,7 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
             check_kernel(each, "sm_90")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "out_dtype"),
     [

@@ -78,6 +78,7 @@ def test_kernel_without_cp_async(variant, tile, dtype, layout):
     check(variant, tile, dtype, layout, edge=0, batch=1, target="sm_75")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout", "edge"),
     [

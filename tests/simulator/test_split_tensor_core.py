@@ -56,6 +56,7 @@ def test_every_layout_and_edge(dtype: str, layout: str, case: tuple[int, int, in
     np.testing.assert_array_equal(product(a, b, tile=tile), a @ b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [
@@ -74,6 +75,7 @@ def test_pieces_of_tf32_in_every_layout(dtype: str, layout: str) -> None:
     assert norm < 2.5e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch_a", "batch_b"), BATCHES)
 @pytest.mark.parametrize(
     ("dtype", "numbers"), [("float32", {}), ("float32", {"split_k": 3}), ("complex64", {"split_k": 3})]
@@ -96,6 +98,7 @@ def test_batches_that_cannot_be_merged() -> None:
     np.testing.assert_array_equal(product(a, b), a @ b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["reverse", "random"])
 @pytest.mark.parametrize(("target", "dtype"), [("sm_80", "float32"), ("sm_120", "float32"), ("sm_80", "complex64")])
 def test_other_targets_and_orders_of_threads(target: str, dtype: str, order: str) -> None:
@@ -107,6 +110,7 @@ def test_other_targets_and_orders_of_threads(target: str, dtype: str, order: str
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [SHORTEST, 1000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_promise_is_kept(kind: str, k: int) -> None:
@@ -160,6 +164,7 @@ def test_zeros_are_positive() -> None:
     assert not np.signbit(found).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "numbers"),
     [
@@ -195,6 +200,7 @@ def test_results_of_any_strides() -> None:
         np.testing.assert_array_equal(out, a @ b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "tiles"), [("fp16x3", (64, 128)), ("tf32x3", (64,))])
 def test_no_bank_conflicts(scheme: str, tiles: tuple[int, ...]) -> None:
     rng = np.random.default_rng(11)
