@@ -10,8 +10,8 @@ from tiledmm.codegen.rendering import Specialization
 from tiledmm.simulator import Event, Trace
 from tiledmm.simulator.requests import WARP
 
-# Matrices that the pieces of an operand lie in.
-_PIECES = "pieces of "
+# The names of scratch memory that holds an operand's limbs.
+_LIMBS = "limbs of "
 
 #: Row and column; before them, the number of the product in a batch, or of the piece of A or B.
 Element = tuple[int, ...]
@@ -38,7 +38,7 @@ class Iteration:
     Attributes:
         block: All that takes part in the block's products. Of C, what it writes in the end: so of the others.
         lanes: What each lane of the warp reads for its own. (``ldmatrix`` has a lane read what it passes on to others.)
-        first: What it reads first of each matrix, or of each of its pieces.
+        first: What it reads first of each matrix, or of each of its limbs.
         fetched: What the block meanwhile reads from global memory for a later iteration.
         lane: One of the warp's.
     """
@@ -141,15 +141,15 @@ def _lane(event: Event, recorded: Trace) -> tuple[int, int]:
 
 
 def _matrix(event: Event) -> str:
-    """``"A"``, ``"B"`` or ``"C"``, of which pieces are a part; empty of anything else."""
-    name = event.array.removeprefix(_PIECES)
+    """``"A"``, ``"B"`` or ``"C"``, of which limbs are a part; empty of anything else."""
+    name = event.array.removeprefix(_LIMBS)
     return name if name in ("A", "B", "C") else ""
 
 
 def _elements(event: Event, letter: str, itemsize: int) -> list[Element]:
     """The elements of one access, which are neighbours in memory."""
     count = event.bytes // itemsize
-    if event.array.startswith(_PIECES):  # of a piece, and of a batch of one: lines of it
+    if event.array.startswith(_LIMBS):  # of a piece, and of a batch of one: lines of it
         piece, _, line, first = event.element
         along = [(line, first + i) for i in range(count)]
         return [(piece, *(place[::-1] if letter == "T" else place)) for place in along]

@@ -155,8 +155,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
     monkeypatch.setattr(model, "_WORTH_CUTTING", 0.0)
     monkeypatch.setattr(model, "_LEFT_AFTER_CUTTING", 1000.0)
     module = sys.modules["tiledmm.simulator.simulate"]  # whose name in the package is that of its function
-    monkeypatch.setattr(module, "kernel_of", lambda product, variant, *rest: {"product": product, "variant": variant})
-    monkeypatch.setattr(module, "select", lambda product, variant, model: in_parts(product)[variant])
+    monkeypatch.setattr(module, "choose", lambda call, kernel, models, tuned: in_parts(call.multiplied)[kernel.variant])
     x1, x2 = operands(np.random.default_rng(5), dtype, layout, 50)
     x1, x2 = x1.repeat(5, axis=-2)[:, :133], x2.repeat(4, axis=-1)
     kernels = in_parts(tiledmm.explain(x1, x2, order=order).product)
