@@ -1,10 +1,10 @@
 #if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
 #else
 #define TILEDMM_CP_ASYNC 0
 #endif
 
-// Threads that an SM holds at a time: at least 1,024.
+// Maximum resident threads of an SM.
 #if __CUDA_ARCH__ == 750
 #define TILEDMM_SM_THREADS 1024
 #elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
@@ -13,31 +13,32 @@
 #define TILEDMM_SM_THREADS 2048
 #endif
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
@@ -53,17 +54,17 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int s
 
 __device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// What was copied since the last call is a group.
+// Commits this thread's copies since the last call to a group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until no more than PENDING groups are in flight.
+// Waits until at most PENDING groups are in flight.
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
-// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+// ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
+// to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
     float value;
@@ -119,7 +120,7 @@ __device__ __forceinline__ float negate(float x) {
     return negative;
 }
 
-// The sum and four products of bytes, modulo 2^32.
+// sum + the dot product of four unsigned bytes, modulo 2^32.
 __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
     asm("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
     return sum;
@@ -127,7 +128,7 @@ __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigne
 
 #endif
 
-// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+// Starts to copy an element of 4, 8 or 16 bytes; if not `valid`, nothing is read and zeros are written.
 template <class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
@@ -138,7 +139,7 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
 #endif
 }
 
-// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
     static_assert(N * sizeof(T) == 16, "a whole vector");
@@ -149,18 +150,18 @@ __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, in
 #endif
 }
 
-// The copies that this thread started since the last call are a group.
+// Commits the copies that this thread started since the last call to a group.
 __device__ __forceinline__ void commit_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
 }
 
-// Waits until no more than PENDING of this thread's groups of copies are in flight.
+// Waits until at most PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies_except() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
 }
 
-// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+// Waits until all copies of this thread have completed. Other threads see them after the next barrier.
 __device__ __forceinline__ void wait_for_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
 }

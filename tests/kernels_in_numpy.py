@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: An address, a tensor map and its address, or the members of ``Problem``.
 Argument: TypeAlias = "int | tuple[TensorMap, int] | np.ndarray"
 
-# More than an operand's usual elements can make up for (``NEVER`` in cuda_src/split.cu.j2).
+# A count that no count of the other operand makes up for (``TOO_FEW`` in cuda_src/decompose.cu.j2).
 _NEVER = -(1 << 30)
 
 
@@ -75,7 +75,7 @@ class Problem:
 
 
 class Findings:
-    """``Findings`` of cuda_src/findings.cuh: of one operand."""
+    """``OperandScan`` of cuda_src/operand_scan.cuh: of one operand."""
 
     def __init__(self, memory: Memory, address: int) -> None:
         self._memory, self._address = memory, address
@@ -87,7 +87,7 @@ class Findings:
 
 
 def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
-    """Whether products of pieces are as accurate as float32's (``splits`` of cuda_src/matrices.cuh.j2)."""
+    """Whether products of pieces are as accurate as float32's (``is_decomposed`` of cuda_src/matrices.cuh.j2)."""
     (usual, shorts, scale), (usual_b, shorts_b, scale_b) = (map(int, each.head) for each in (first, second))
     if scale + scale_b - (parts * k).bit_length() < 2 * 15 - 127:
         return False
@@ -107,14 +107,18 @@ def run_in_numpy(
     assert isinstance(words, np.ndarray)
     p, run = Problem(words), _Kernel(memory, spec, pointers)
     name = spec.variant.name
-    if name == "sum_slices":
+    if name == "split_k_reduction":
         assert blocks * spec.config.bn >= p.slice_c
         run.sum_slices(p)
         return
     _check_blocks(spec, p, blocks, gpu)
-    {"pack": run.pack, "pack_elements": run.pack_elements, "split": run.split, "split_bytes": run.split_bytes}.get(
-        name, run.multiply
-    )(p)
+    kernels = {
+        "pack": run.pack,
+        "pack_elements": run.pack_elements,
+        "decompose": run.split,
+        "decompose_bytes": run.split_bytes,
+    }
+    kernels.get(name, run.multiply)(p)
 
 
 def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None) -> None:
@@ -149,15 +153,15 @@ class _Kernel:
     def multiply(self, p: Problem) -> None:
         """Reads all of a product's operands before it writes, which no GPU does: so none may lie where C does."""
         spec, config = self.spec, self.spec.config
-        parts = spec.compute.parts if spec.condition == "splits" else 1
-        if spec.condition in ("splits", "does not split"):
+        parts = spec.compute.parts if spec.condition == "if decomposed" else 1
+        if spec.condition in ("if decomposed", "unless decomposed"):
             of_a, of_b = (Findings(self.memory, address) for address in p.others[-2:])
-            if splits(of_a, of_b, spec.compute.parts, p.k) != (spec.condition == "splits"):
+            if splits(of_a, of_b, spec.compute.parts, p.k) != (spec.condition == "if decomposed"):
                 return
         for at in p.products():
             for number, begin, k in p.parts():
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.slice_c)
-                if spec.condition == "splits":
+                if spec.condition == "if decomposed":
                     result = self._of_pieces(p, at, begin, k, parts, (of_a, of_b))
                 elif spec.variant.decomposes_to_bytes:
                     result = self._of_bytes(p, at, begin, k)

@@ -503,12 +503,12 @@ def test_precompile_takes_every_tile_and_plain_layout_of_a_variant(compiled: lis
 
 def test_precompile_for_auto(compiled: list[str]) -> None:
     assert tiledmm.precompile() > 0
-    names = {name for name, _ in AUTO_KERNELS} | {"sum_slices", "pack", "split"}
+    names = {name for name, _ in AUTO_KERNELS} | {"split_k_reduction", "pack", "decompose"}
     assert all(
         any(symbol.startswith((f"tiledmm_{name}_f32_", f"tiledmm_{name}_f16_")) for name in names)
         for symbol in compiled
     )
-    assert sum("sum_slices" in symbol for symbol in compiled) == 3, "for few slices and for many"
+    assert sum("split_k_reduction" in symbol for symbol in compiled) == 3, "for few slices and for many"
 
 
 def test_precompile_for_auto_and_tf32(compiled: list[str]) -> None:

@@ -86,23 +86,23 @@ def run(variant: str, dtype: str, times: int = 1, begins: tuple[int, int] = (0, 
 def test_a_split_product_is_sent_in_order_with_the_addresses_of_what_is_found(sent: list[tuple[Any, ...]]) -> None:
     plan = run("split_float32", "float32")
     names = [each[0] for each in sent]
-    assert names == ["fill", "encode", "encode", "split", "split", "split_float32", "warp_tiled"]
+    assert names == ["fill", "encode", "encode", "decompose", "decompose", "split_float32", "warp_tiled"]
     ((begin, size),) = plan.scans
     assert sent[0][1:] == (SCRATCH + begin, SCAN_INIT, size, 7), "before anything is found, on the same stream"
     of_a, of_b = sent[5][3][-1][-2:]
     assert SCRATCH + begin == of_a < of_b < SCRATCH + begin + size
-    assert [tuple(each[3][-1][-2:]) for each in sent if each[0] in ("split", "warp_tiled")] == [
+    assert [tuple(each[3][-1][-2:]) for each in sent if each[0] in ("decompose", "warp_tiled")] == [
         (of_a, of_a), (of_b, of_b), (of_a, of_b),
     ]  # fmt: skip
     maps = [int(each.view(np.uint64)[0]) for each in sent[5][3][:2]]
-    assert maps == [each[3][1] for each in sent if each[0] == "split"], "where the pieces of A and of B were written"
+    assert maps == [each[3][1] for each in sent if each[0] == "decompose"], "where the limbs of A and B were written"
     assert sent[-1][3][:3] == (1 << 24, 2 << 24, 3 << 24), "the CUDA cores read the operands themselves"
 
 
 def test_pieces_without_maps_are_sent_as_memory(sent: list[tuple[Any, ...]]) -> None:
     run("split_tensor_core", "float32")
-    assert [each[0] for each in sent] == ["fill", "split", "split", "split_tensor_core", "warp_tiled"]
-    pieces = [each[3][1] for each in sent if each[0] == "split"]
+    assert [each[0] for each in sent] == ["fill", "decompose", "decompose", "split_tensor_core", "warp_tiled"]
+    pieces = [each[3][1] for each in sent if each[0] == "decompose"]
     (multiplying,) = (each for each in sent if each[0] == "split_tensor_core")
     assert multiplying[3][:3] == (*pieces, 3 << 24)
     assert multiplying[1][0] == 16, "a block a tile"
@@ -138,7 +138,7 @@ def test_a_device_without_wgmma_is_told_what_it_has(
 
 def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:
     plan = run("wgmma", "float16", split_k=3)
-    multiplying, adding = (each for each in sent if each[0] in ("wgmma", "sum_slices"))
+    multiplying, adding = (each for each in sent if each[0] in ("wgmma", "split_k_reduction"))
     assert multiplying[3][2] == adding[3][0] == SCRATCH
     assert adding[3][1] == 3 << 24
     assert plan.scratch_bytes == 3 * 512 * 512 * 4

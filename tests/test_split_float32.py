@@ -46,8 +46,13 @@ def planned(a: Any, b: Any, variant: str = "split_float32", **keywords: Any) -> 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_both_operands_are_split_then_multiplied_or_not_split_and_multiplied(variant: str) -> None:
     launches = planned(matrix(1000, 700, "N"), matrix(700, 900, "T"), variant).launches
-    assert [each.specialization.variant.name for each in launches] == ["split", "split", variant, "warp_tiled"]
-    assert [each.specialization.condition for each in launches] == ["finds", "finds", "splits", "does not split"]
+    assert [each.specialization.variant.name for each in launches] == ["decompose", "decompose", variant, "warp_tiled"]
+    assert [each.specialization.condition for each in launches] == [
+        "scan",
+        "scan",
+        "if decomposed",
+        "unless decomposed",
+    ]
     assert [each.operands for each in launches] == [
         ("A", "limbs of A"), ("B", "limbs of B"), ("limbs of A", "limbs of B", "C"), ("A", "B", "C"),
     ]  # fmt: skip
@@ -96,10 +101,10 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
         plan = planned(a, b, tile=128, scheme="tf32x3", split_k=slices)
         packed = [name for name, letter, across in zip("AB", layout, "TN", strict=True) if letter == across]
         names = [each.specialization.variant.name for each in plan.launches]
-        assert names[: names.index("split")] == ["pack"] * len(packed)
+        assert names[: names.index("decompose")] == ["pack"] * len(packed)
         assert [each.name for each in plan.scratch[: len(packed)]] == [f"packed {name}" for name in packed]
         sources = [f"packed {name}" if name in packed else name for name in "AB"]
-        splits = [each for each in plan.launches if each.specialization.variant.name == "split"]
+        splits = [each for each in plan.launches if each.specialization.variant.name == "decompose"]
         assert [each.operands[0] for each in splits] == sources
         assert [each.specialization.layout[0] for each in splits] == [
             "G" if letter == "G" else "N" for letter in layout
@@ -115,7 +120,11 @@ def test_pieces_that_tensor_cores_do_not_transpose_lie_along_k(layout: str, dtyp
         otherwise = plan.launches[-1]
         assert (otherwise.operands, otherwise.specialization.layout) == (("A", "B", "C"), layout), "as they lie"
     only = planned(matrix(200, 300, layout[0]), matrix(300, 140, layout[1]), "split_tensor_core", scheme="tf32x3")
-    assert [each.specialization.variant.name for each in only.launches[:3]] == ["split", "split", "split_tensor_core"]
+    assert [each.specialization.variant.name for each in only.launches[:3]] == [
+        "decompose",
+        "decompose",
+        "split_tensor_core",
+    ]
 
 
 def test_what_precedes_a_product_is_compiled_ahead() -> None:
@@ -134,7 +143,7 @@ def test_complex_numbers_are_told_by_the_elements_and_multiplied_as_real_ones() 
     assert multiplying.blocks == 32
     text = render(multiplying.specialization)
     for line in ("constexpr int PARTS = 2;", "constexpr int BN = 256;", "constexpr int BK = 64;",
-                 "using Number = complex64;", "using T = float16;"):  # fmt: skip
+                 "using Output = complex64;", "using T = float16;"):  # fmt: skip
         assert line in text
     assert "constexpr int COPIES = 1;" in render(first.specialization)
     assert "constexpr int COPIES = 2;" in render(second.specialization)
@@ -184,18 +193,20 @@ def test_short_sums_are_not_split() -> None:
 def test_slices_are_added_up_before_the_cuda_cores_have_their_turn() -> None:
     launches = planned(matrix(100, 5000), matrix(5000, 100), split_k=4).launches
     names = [each.specialization.variant.name for each in launches]
-    assert names == ["split", "split", "split_float32", "sum_slices", "warp_tiled"], "which then write all of C"
+    assert names == ["decompose", "decompose", "split_float32", "split_k_reduction", "warp_tiled"], (
+        "which then write all of C"
+    )
 
 
 def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     spec = specialize("split_float32", layout="TN")
-    assert "splits(p) == true" in render(spec.kernel)
-    assert "splits(p) == false" in render(not_decomposed(spec))
-    assert "constexpr int PIECES = 2;" in render(decomposing(spec, 0))
-    assert "Findings" not in render(specialize("warp_tiled"))
+    assert "is_decomposed(p) == true" in render(spec.kernel)
+    assert "is_decomposed(p) == false" in render(not_decomposed(spec))
+    assert "constexpr int LIMBS = 2;" in render(decomposing(spec, 0))
+    assert "OperandScan" not in render(specialize("warp_tiled"))
     six = specialize("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
-    assert "constexpr int PIECES = 3;" in render(decomposing(six, 1))
+    assert "constexpr int LIMBS = 3;" in render(decomposing(six, 1))
     assert len({each.symbol for each in (spec.kernel, six.kernel, not_decomposed(spec), specialize("warp_tiled"))}) == 4
 
 

@@ -227,7 +227,9 @@ def test_c_in_parts_whose_k_is_in_slices(h100: HostGpu) -> None:
         x1, x2, out = h100.array(a), h100.array(b), h100.array(np.zeros((70, 72), "f4"), tight(letter))
         kept(h100, x1, x2, (64, 64), split_k=3)
         check(tiledmm.matmul(x1, x2, out=out).held, a, b, np.dtype("f4"))
-        assert sum(each.variant.name == "sum_slices" for each in h100.launched) > 1, "parts with slices of their own"
+        assert sum(each.variant.name == "split_k_reduction" for each in h100.launched) > 1, (
+            "parts with slices of their own"
+        )
         h100.memory.check()
 
 
@@ -363,7 +365,7 @@ def test_slices_of_narrow_floats_are_rounded_once(h100: HostGpu, dtype: str) -> 
     for variant in ("tiled", "wgmma"):
         result = tiledmm.matmul(h100.array(a), h100.array(b), variant=variant, config={"split_k": 8})
         check(result.held, a, b, np_dtype(dtype))
-        assert h100.launched[-1].variant.name == "sum_slices"
+        assert h100.launched[-1].variant.name == "split_k_reduction"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Cluster:
     @property
     def limbs(self) -> int:
         """That an element is the sum of, or bytes."""
-        return self.constants.get("PIECES", self.constants.get("BYTES", 1))
+        return self.constants.get("LIMBS", self.constants.get("BYTES", 1))
 
     @property
     def called(self) -> str:
@@ -151,7 +151,7 @@ def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
     """What lies in each block's shared memory; and where that ends."""
     its = cluster.constants
     pitch = (svg.WIDTH - _LEFT) / its["STAGES"]
-    pieces = [f" {piece}" for piece in range(cluster.limbs)] if "PIECES" in its else [""]
+    pieces = [f" {piece}" for piece in range(cluster.limbs)] if "LIMBS" in its else [""]
     multiply = " and ".join(map(str, range(its["CONSUMERS"])))
     drawn = []
     for stage in range(its["STAGES"]):

@@ -1,10 +1,10 @@
 // tiledmm_axpy_f32_4x32x32_nn
 // Rendered by tiledmm 0.1.0 from axpy.cu.j2: bm=4 bn=32 bk=32 tm=4 tn=4 pad=0 stages=0 unroll=8 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
-// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+// ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
+// to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
 __device__ __forceinline__ float add(float x, float y) {
     float sum;
@@ -16,20 +16,20 @@ __device__ __forceinline__ float add(float x, float y) {
 
 using float32 = float;
 
-// What products of two elements are summed in (declared to be looked up, never called).
+// The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float32);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
-// The sum of the lane whose index differs in the bits of `apart`. Every lane of the warp takes part.
-template <class Word>
-__device__ __forceinline__ Word shuffle_xor(Word x, int apart) {
-    return __shfl_xor_sync(0xffffffffu, x, apart);
+// The value of lane (lane ^ lane_mask). All lanes of the warp must call it.
+template <class Value>
+__device__ __forceinline__ Value shuffle_xor(Value x, int lane_mask) {
+    return __shfl_xor_sync(0xffffffffu, x, lane_mask);
 }
 
-// A stored element, ready to be multiplied, and a finished sum as it is stored: here they are the same.
+// A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
 __device__ __forceinline__ T to_accumulator(T x) { return x; }
 template <class T, class Stored>
@@ -42,20 +42,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -63,7 +63,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -74,56 +74,56 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The tile of a block. Rasterization: down C's columns, then along its rows; blocks that run together share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block. Rasterization: down a column of C's tiles, then the next column; concurrent blocks share columns of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
-    const unsigned product = number / tiles, index = number - product * tiles, col = index / rows;
+    const unsigned product = linear / tiles, index = linear - product * tiles, col = index / rows;
     return tile_at(p, product, index - col * rows, col, bm, bn);
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
 }
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -141,22 +141,22 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // Whether what is contiguous, each row or each column, begins at a multiple of so many bytes.
+    // Whether each contiguous row, or column, begins at a multiple of `bytes`.
     __device__ __forceinline__ bool is_aligned(int bytes) const {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // N contiguous elements from (row, col) on, at a multiple of their size: all are inside, or none.
+    // N contiguous elements from (row, col) on, aligned to their size: all are inside, or none.
     template <int N>
     __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
         Vector<Stored, N> vector = {};
@@ -175,7 +175,7 @@ __device__ __forceinline__ Matrix<T, Stored, ORDER> matrix(const Stored* data, l
     return {data, rows, cols, strides.row, strides.col};
 }
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -187,7 +187,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -200,38 +200,37 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 using TA = float32;   // an element of A in memory
 using TB = float32;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float32;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float32;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 4;   // rows of C a block computes
-constexpr int BN = 32;   // columns of C a block computes: of a row of B up to 128 bytes
-constexpr int BK = 32;   // step along K: rows of B that a block reads at a time, each by threads of its own
-constexpr int V = 4;   // neighbours in a row that a thread reads, and columns that it sums
+constexpr int BN = 32;   // columns of C a block computes: up to 128 bytes of a row of B
+constexpr int BK = 32;   // step along K: rows of B that a block reads at a time
+constexpr int V = 4;   // contiguous elements that a thread reads, and columns that it sums
 constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
-constexpr int LANES_N = BN / V;   // threads side by side along a row
+constexpr int LANES_N = BN / V;   // threads that share a row
 constexpr int THREADS = LANES_N * BK;
 constexpr int WARPS = THREADS / 32;
 // clang-format on
 
-// axpy: a row of C is a sum of B's rows, each times an element of A (BLAS: y = a x + y). For a C of few rows.
+// axpy: a row of C is a sum of B's rows, each times an element of A (BLAS: y = a x + y). For a C with few rows.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
-// Launch    one block of THREADS threads a (BM, BN) tile of C          Shared  WARPS * BM * BN * sizeof(Sum)          Barriers  1
+// Launch    one block of THREADS threads per (BM, BN) tile of C          Shared  WARPS * BM * BN * sizeof(Sum)          Barriers  1
 // Requires  nothing; fast where B's rows are contiguous
 // Source    Lawson et al., "Basic Linear Algebra Subprograms for Fortran Usage" (1979)
 //
-// A vector times a matrix reads each element of B once, so all that counts is to have enough loads in flight. A block has few
-// columns, so that there are blocks for all SMs, and all of K: it reads BK rows at a time, and each thread keeps sums of its own
-// columns over every BK-th row. What the threads of a column have is added up at the end, in the block: blocks that share K
-// would need a second launch for that.
+// A vector times a matrix reads each element of B once: all that matters is enough loads in flight. A block has few columns, so
+// that there are blocks for all SMs, and all of K, since blocks that share K would need a second launch. It reads BK rows at a
+// time. Each thread sums its columns over every BK-th row; at the end the block adds up the sums of a column's threads.
 static_assert(32 % LANES_N == 0 && THREADS % 32 == 0, "lanes of a warp read whole rows of the tile");
 
-// Adds rows of B, each times elements of A: `row`, row + BK, and so on, `steps` in all, in columns from `col` on. INSIDE: all is
-// inside the matrices but rows of A, of which the last one stands for those beyond; and V columns are read at once.
+// Accumulates `steps` rows of B, row, row + BK, ..., each times elements of A, in columns from `col` on. INSIDE: all rows and columns
+// are inside the matrices (rows of A beyond the last read the last), and V columns are read at once.
 template <bool INSIDE, class ViewA, class ViewB>
 __device__ __forceinline__ void add_rows(ViewA a_view, ViewB b_view, long long steps, int row, int col, Sum (&acc)[BM][V]) {
     const int last = a_view.rows - 1;
-    if (INSIDE) a_view.rows = a_view.cols = b_view.rows = b_view.cols = 1 << 30;   // nothing to compare
+    if (INSIDE) a_view.rows = a_view.cols = b_view.rows = b_view.cols = 1 << 30;   // the compiler drops the guards
 #pragma unroll INSIDE ? UNROLL : 1
     for (long long step = 0; step < steps; ++step) {
         Sum frag_a[BM], frag_b[V];
@@ -267,22 +266,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     a_view.cols = b_view.rows = BK;
     if (!wide) add_rows<false>(a_view, b_view, steps, row, col, acc);
     else if (col < b_view.cols) add_rows<true>(a_view, b_view, steps, row, col, acc);
-    if (steps * BK < block.k)   // what is left of k
+    if (steps * BK < block.k)   // the remainder of k
         add_rows<false>(A.tile(block.row0, steps * BK, BM, BK), B.tile(steps * BK, block.col0, BK, BN), 1, row, col, acc);
 
-    __shared__ Sum sums[WARPS][BM][BN];   // that each warp has
+    __shared__ Sum sums[WARPS][BM][BN];   // partial sums of each warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < BM; ++i)
 #pragma unroll
         for (int v = 0; v < V; ++v) {
 #pragma unroll
-            for (int apart = 16; apart >= LANES_N; apart /= 2) acc[i][v] = add(acc[i][v], shuffle_xor(acc[i][v], apart));
+            for (int offset = 16; offset >= LANES_N; offset /= 2) acc[i][v] = add(acc[i][v], shuffle_xor(acc[i][v], offset));
             if (lane < LANES_N) sums[warp][i][col + v] = acc[i][v];
         }
-    __syncthreads();   // every warp's sums are there before they are added
-    for (int number = threadIdx.x; number < BM * BN; number += THREADS) {
-        const int i = number / BN, j = number % BN;
+    __syncthreads();   // every warp's sums are written before they are added
+    for (int e = threadIdx.x; e < BM * BN; e += THREADS) {
+        const int i = e / BN, j = e % BN;
         Sum sum = sums[0][i][j];
 #pragma unroll
         for (int other = 1; other < WARPS; ++other) sum = add(sum, sums[other][i][j]);

@@ -2,12 +2,12 @@
 // Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=32 bn=32 bk=64 tm=1 tn=1 pad=4 stages=2 unroll=64 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 #if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
 #else
 #define TILEDMM_CP_ASYNC 0
 #endif
 
-// Threads that an SM holds at a time: at least 1,024.
+// Maximum resident threads of an SM.
 #if __CUDA_ARCH__ == 750
 #define TILEDMM_SM_THREADS 1024
 #elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
@@ -16,7 +16,7 @@
 #define TILEDMM_SM_THREADS 2048
 #endif
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
 // Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
 template <int BYTES>
@@ -32,7 +32,7 @@ __device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wai
 
 #endif
 
-// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+// Starts to copy an element of 4, 8 or 16 bytes; if not `valid`, nothing is read and zeros are written.
 template <class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
@@ -43,21 +43,21 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
 #endif
 }
 
-// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+// Waits until all copies of this thread have completed. Other threads see them after the next barrier.
 __device__ __forceinline__ void wait_for_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
 }
 
 using float32 = float;
 
-// What products of two elements are summed in (declared to be looked up, never called).
+// The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float32);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
-// A stored element, ready to be multiplied, and a finished sum as it is stored: here they are the same.
+// A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
 __device__ __forceinline__ T to_accumulator(T x) { return x; }
 template <class T, class Stored>
@@ -70,20 +70,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -91,7 +91,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -102,50 +102,50 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The tile of a block. Rasterization: down C's columns, then along its rows; blocks that run together share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block. Rasterization: down a column of C's tiles, then the next column; concurrent blocks share columns of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
-    const unsigned product = number / tiles, index = number - product * tiles, col = index / rows;
+    const unsigned product = linear / tiles, index = linear - product * tiles, col = index / rows;
     return tile_at(p, product, index - col * rows, col, bm, bn);
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
 }
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -163,20 +163,20 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // The same part, seen from (row, col).
+    // The same part; (row, col) becomes (0, 0).
     __device__ __forceinline__ View from(Index row, Index col) const {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // An element, copied to shared memory asynchronously: see wait_for_copies().
+    // Copies an element to shared memory asynchronously: see wait_for_copies().
     __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
@@ -185,7 +185,7 @@ struct View {
 template <class T, class Stored, Order ORDER>
 using Matrix = View<T, Stored, ORDER, long long>;   // of any size
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -197,7 +197,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -210,8 +210,8 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 using TA = float32;   // an element of A in memory
 using TB = float32;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float32;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float32;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 32;   // rows of C a block computes
@@ -219,32 +219,32 @@ constexpr int BN = 32;   // columns of C a block computes
 constexpr int BK = 64;   // step along K: how much of A's columns and B's rows is in shared memory at a time
 constexpr int TM = 1;   // rows of C a thread computes
 constexpr int TN = 1;   // columns of C a thread computes
-constexpr int UNROLL = 64;   // steps of the inner loop laid out in full: all of BK, or as many as compile fast
+constexpr int UNROLL = 64;   // steps of the inner loop that are unrolled: BK, or as many as compile fast
 constexpr int BLOCK_X = BN;
 constexpr int BLOCK_Y = BM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // others spill
-constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 constexpr int LOADS_A = BM * BK / THREADS;   // elements of an A tile that a thread copies
 constexpr int LOADS_B = BK * BN / THREADS;   // elements of a B tile that a thread copies
 constexpr int A_STEP_M = THREADS / BK, A_STEP_K = 0;   // from one of its elements of an A tile to the next
 constexpr int B_STEP_K = THREADS / BN, B_STEP_N = 0;   // from one of its elements of a B tile to the next
 // clang-format on
 
-// double_buffered: two buffers in shared memory; the next tiles are on their way into one while the other is multiplied.
+// double_buffered: two buffers in shared memory; the next tiles are loaded to one while those in the other are multiplied.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
-// Launch    one block of (BLOCK_X, BLOCK_Y) threads a (BM, BN) tile of C
-// Shared    2 * sizeof(Sum) * (BM * BK + BK * BN), and PAD a row of a B tile kept by columns          Barriers  1 per K step
-// Requires  whole rows or columns of both tiles for THREADS to copy at a time
+// Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
+// Shared    2 * sizeof(Sum) * (BM * BK + BK * BN), plus PAD per row of a B tile by columns          Barriers  1 per K step
+// Requires  THREADS threads copy whole rows or columns of both tiles at a time
 // Source    CUDA C++ Programming Guide, "Asynchronous data copies"
 //
-// Where an element can be copied byte for byte and cp.async exists (compute capability 8.0, 4 bytes or more), the copies
-// go straight to shared memory. Elsewhere they wait in registers, `next_a` and `next_b`, while the current tile is multiplied.
+// Elements that need no conversion, have 4 bytes or more, and are copied on compute capability 8.0 or newer go to shared memory
+// with cp.async. Others wait in registers, `next_a` and `next_b`, while the current tile is multiplied.
 //
-// Rows stay 16-byte aligned, so that four steps of k come in one 128-bit load. Only B kept by columns is read down a
-// column of its tile; its rows grow by 16 bytes, which spreads the 128-bit loads of eight neighbouring lanes over all banks.
+// Rows stay 16-byte aligned, so that one 128-bit load reads four steps of k. Only B by columns is read down a column of its tile.
+// Its rows are padded by 16 bytes, which spreads the 128-bit loads of eight consecutive lanes over all banks.
 static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread copies the same number of elements");
-static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "and they lie whole rows or columns apart");
+static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "a thread's elements lie whole rows or columns apart");
 constexpr bool ASYNC_A = TILEDMM_CP_ASYNC, ASYNC_B = TILEDMM_CP_ASYNC;
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -266,12 +266,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int b_n = thread % BN;
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
-    // Where its elements go.
+    // Where this thread's elements go.
     const auto slot_a = [&](int stage, int m, int k) { return &As[stage][a_m + m][a_k + k]; };
     const auto slot_b = [&](int stage, int k, int n) { return &Bs[stage][b_k + k][b_n + n]; };
     Sum next_a[LOADS_A], next_b[LOADS_B];
 
-    // Loads the next tiles, with so many steps of k left: to buffer `stage` or, without cp.async, to registers.
+    // Loads the next tiles, to buffer `stage` or, without cp.async, to registers; `left` steps of k remain.
     const auto fetch = [&](int stage, long long left) {
 #pragma unroll
         for (int load = 0; load < LOADS_A; ++load) {
@@ -285,15 +285,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             if constexpr (ASYNC_B) b_view.copy_or_zero(slot_b(stage, k, n), k, n);
             else next_b[load] = b_view.read_or_zero(k, n);
         }
-        a_view.move(0, BK);   // on to the next tiles, of which so many steps of k are inside
+        a_view.move(0, BK);   // on to the next tiles; k beyond the end is outside
         b_view.move(BK, 0);
         const int depth = inside(left - BK, 0, BK);
         a_view.cols = depth - a_k;
         b_view.rows = depth - b_k;
     };
 
-    // Makes this thread's share of what was loaded lie in buffer `stage`.
-    const auto settle = [&](int stage) {
+    // Completes the load of this thread's elements to buffer `stage`.
+    const auto store_shared = [&](int stage) {
         if constexpr (!ASYNC_A)
 #pragma unroll
             for (int load = 0; load < LOADS_A; ++load) *slot_a(stage, load * A_STEP_M, load * A_STEP_K) = next_a[load];
@@ -305,13 +305,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     // prologue
     fetch(0, block.k);
-    settle(0);
+    store_shared(0);
     __syncthreads();   // the first tiles are complete before anyone reads them
 
     // mainloop
     Sum acc[TM][TN] = {};   // (TM, TN)  rows ty, ty + BLOCK_Y, ...  columns tx, tx + BLOCK_X, ...
     int stage = 0;
-#pragma unroll 1   // laid out several times, it would only cost registers
+#pragma unroll 1   // unrolled it would only cost registers
     for (long long left = block.k; left > 0; left -= BK) {
         const bool more = left > BK;
         if (more) fetch(stage ^ 1, left - BK);
@@ -333,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 for (int j = 0; j < TN; ++j) acc[i][j] = multiply_add(frag_a[i], frag_b[j], acc[i][j]);
         }
 
-        if (more) settle(stage ^ 1);
+        if (more) store_shared(stage ^ 1);
         __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
         stage ^= 1;
     }

@@ -1,36 +1,37 @@
 // tiledmm_split_float32_f16_f16_f16_f32x3_256x256x64_nn
 // Rendered by tiledmm 0.1.0 from split_float32.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=2 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 scheme=fp16x3
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
-// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
-// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+// ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
+// to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
     float value;
@@ -60,14 +61,14 @@ struct float16 {
     uint16 bits;
 };
 
-// A stored element as the number it is.
+// A stored element's value, as a type with arithmetic.
 __device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
 template <class T>
 __device__ __forceinline__ T widen(T x) {
     return x;
 }
 
-// A number as an element of another type, rounded to nearest even.
+// Converts a value to another element type, rounded to nearest even.
 template <class To>
 struct Cast {
     template <class From>
@@ -91,8 +92,8 @@ struct Cast<float16> {
     }
 };
 
-// What products of two elements are summed in (declared to be looked up, never called).
-__device__ float32 sum_type(float16);    // rounded once, at the end
+// The type that products of two elements are accumulated in (for decltype; never defined).
+__device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
 __device__ uint32 sum_type(uint16);   // wraps
 __device__ uint32 sum_type(uint32);   // wraps
@@ -104,20 +105,20 @@ __device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
 
 __device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
 
-// A value as a type, for a function to be compiled for each.
+// A compile-time value as an argument, so that a generic lambda is compiled once for each.
 template <bool VALUE>
 struct Constant {
     static constexpr bool value = VALUE;
 };
 
-// A finished sum as a number of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C gets all
-// of a float32 sum.
+// A finished sum as a value of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C keeps the
+// float32 sum.
 template <class T, class Sum>
 __device__ __forceinline__ auto number_of(Sum sum) {
     return static_cast<decltype(widen(T{}))>(sum);
 }
 
-// It as it is stored in C.
+// A finished sum as it is stored in C.
 template <class T, class Stored>
 __device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
     return Cast<Stored>::from(number_of<T>(sum));
@@ -130,21 +131,23 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// What was found of an operand as its float32 numbers were split into pieces (split.cu.j2), its rows; of B, its columns.
-// A complex element is two such numbers.
-struct Findings {
-    int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // 0 if a number has more bits than its first piece, or is far too small beside its row's largest; 1 if none
-                       // has, but some are below a 2^5th of their row's largest
-    int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
-    int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
+// What decompose.cu.j2 learns of an operand while it decomposes float32 numbers into limbs (operand scan). Rows are A's rows, or
+// B's columns. A complex element is two numbers.
+struct OperandScan {
+    int near_max;   // least count of a row's numbers that lie within a factor of 2^7 of its maximum and have 14 bits or more
+    int one_limb;   // 0 if a number has more bits than its first limb, or is far below its row's maximum; 1 if no number has,
+                    // but some lie below 2^-5 of their row's maximum
+    int least_scale;   // least exponent that a row was scaled by; scaled, its maximum lies between 2^14 and 2^15
+    int exponent[1];   // of each row: its numbers are 2^exponent times the sum of their limbs
 };
 
-// A power of two as the product of two floats, for exponents to twice a float's.
+// A power of two as the product of two floats: the exponent may be twice as large as a float's.
 struct Power {
     float first, second;
 
-    __device__ __forceinline__ float times(float x) const { return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f); }
+    __device__ __forceinline__ float times(float x) const {
+        return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f);
+    }
 };
 
 __device__ __forceinline__ Power power_of_two(int exponent) {
@@ -153,37 +156,37 @@ __device__ __forceinline__ Power power_of_two(int exponent) {
             __uint_as_float(static_cast<unsigned>(exponent - half + 127) << 23)};
 }
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
-    long long piece_a, piece_b;   // elements from one limb of A to the next, and of B
-    Findings *of_a, *of_b;
+    long long limb_a, limb_b;   // stride between successive limbs of A, and of B, in elements
+    OperandScan *scan_a, *scan_b;
 };
 
 constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
 
-// Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
-// 2^-23 of it, or of float16 2^-39 of its row's largest. That is nothing beside a sum that has an eighth of its terms near the
-// largest, which float32 rounds as often; and terms of 28 bits are not exact in float32 either. Elements that are one piece, all
-// of them, lose nothing; but where they lie far apart, few products of a sum are large, and a chain of multiply-adds rounds that
-// less often than tensor cores cut it off: so they are alike, or sums are long.
-__device__ __forceinline__ bool splits(const Problem& p) {
-    const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
-    const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
+// Whether products of limbs are as accurate as float32's, and exact where float32's are. Two limbs lose 2^-23 of an element, or,
+// in float16, 2^-39 of its row's maximum. That is negligible in a sum of which an eighth of the terms lie near the maximum:
+// float32 rounds such a sum as often, and terms of 28 bits are not exact in float32 either. Elements of one limb each lose
+// nothing. But if their magnitudes differ widely, few products of a sum are large, and a chain of FMAs rounds less often than
+// tensor cores truncate: so their magnitudes must be alike, or sums must be long.
+__device__ __forceinline__ bool is_decomposed(const Problem& p) {
+    const long long near_max = static_cast<long long>(p.scan_a->near_max) + p.scan_b->near_max;
+    const long long scale = static_cast<long long>(p.scan_a->least_scale) + p.scan_b->least_scale;
     if (scale - (64 - __clzll(PARTS * p.k)) < 2 * 15 - 127) return false;   // float32's sums may overflow
-    const int apart = PARTS * p.k < 1024 ? 1 : 0;
-    return usual >= PARTS * p.k + PARTS * p.k / 8 || (p.of_a->short_ones > apart && p.of_b->short_ones > apart);
+    const int alike = PARTS * p.k < 1024 ? 1 : 0;
+    return near_max >= PARTS * p.k + PARTS * p.k / 8 || (p.scan_a->one_limb > alike && p.scan_b->one_limb > alike);
 }
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -191,7 +194,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -202,65 +205,65 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The same, rasterized in groups (a threadblock swizzle): along the rows of p.group columns, from row to row, then through the
-// next columns. Blocks share strips of A, too: they read least where they cover as many rows of C as columns.
-__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
+// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = number / tiles, index = number - product * tiles;
+    const unsigned product = linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
     const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
-// How many tiles a launch computes.
+// How many tiles the launch computes: none if the other kernel computes the product.
 __device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
-    return splits(p) == true ? p.tiles : 0;   // else another kernel does
+    return is_decomposed(p) == true ? p.tiles : 0;
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
 }
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -271,13 +274,13 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of so many bytes.
+    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&
                (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // N elements of a row: one access where they are contiguous, at a multiple of their size.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
@@ -288,7 +291,7 @@ struct ResultTile {
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 
-    // The same where it is known that all of them are inside, contiguous, at a multiple of their size.
+    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
         Vector<Stored, N> vector;
@@ -298,7 +301,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -306,25 +309,24 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
             inside(p.n, block.col0, width), p.c.row, p.c.col};
 }
 
-// Hopper's asynchronous units (compute capability 9.0): the copy engine for tiles (TMA), barriers in shared memory that count
-// bytes, and tensor cores that a warpgroup, four warps, starts and waits for. Inline PTX stands in this file,
-// wgmma_multiply.cuh.j2, ptx.cuh and tensor_cores.cuh only.
+// Hopper's asynchronous instructions (compute capability 9.0): TMA loads, mbarriers that count bytes, and warpgroup matrix
+// multiply-accumulate (wgmma), which a warpgroup issues and waits for.
 // Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier", "Asynchronous warpgroup level matrix instructions".
 
-constexpr int WARPGROUP = 128;    // threads that start a multiplication together
-constexpr int SWIZZLED = 128;     // bytes of a line of a swizzled tile; the 16-byte chunks of 8 lines change places
+constexpr int WARPGROUP = 128;       // threads that issue a wgmma together: four warps
+constexpr int SWIZZLE_BYTES = 128;   // a row of a swizzled tile, whose 16-byte chunks are permuted
 
-// How a matrix lies in memory, as the driver encodes it for the copy engine. A kernel's parameter, __grid_constant__: the
-// engine reads it from there.
+// A tensor map (CUtensorMap): a matrix's address, sizes and strides, encoded by the driver. TMA reads it from the kernel's
+// parameters, so it is __grid_constant__.
 struct alignas(64) TensorMap {
-    unsigned long long words[16];
+    unsigned long long opaque[16];
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// ---- barriers: a phase ends when so many have arrived and all bytes that were expected are there ----
+// ---- mbarriers: a phase completes when all pending arrivals and all expected bytes have arrived ----
 
 struct Barrier {
     unsigned long long state;
@@ -332,50 +334,55 @@ struct Barrier {
     __device__ __forceinline__ void init(int arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals));
     }
-    // At the barrier in this place of a block of the cluster. Without .release.cluster: that would be a full fence every step.
-    __device__ __forceinline__ void arrive_in(int block) {
+    // Arrives at the same barrier of another block of the cluster. No .release.cluster: it would be a full fence every step.
+    __device__ __forceinline__ void arrive_cluster(int block) {
         asm volatile(
-            "{\n .reg .b32 there;\n"
-            " mapa.shared::cluster.u32 there, %0, %1;\n"
-            " mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(this)),
+            "{\n .reg .b32 remote;\n"
+            " mapa.shared::cluster.u32 remote, %0, %1;\n"
+            " mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(this)),
             "r"(block)
             : "memory");
     }
-    __device__ __forceinline__ void arrive_and_expect(int bytes) {
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes) : "memory");
+    __device__ __forceinline__ void arrive_and_expect_tx(int bytes) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
+                     : "memory");
     }
-    // Waits for the end of the phase of this parity: 0 for the first, 1 for the second, and so on in turns.
+    // Waits until the phase of this parity completes: 0 for the first, 1 for the second, and so on alternately.
     __device__ __forceinline__ void wait(unsigned parity) {
-        unsigned over = 0;
-        while (!over)
+        unsigned complete = 0;
+        while (!complete)
             asm volatile(
-                "{\n .reg .pred over;\n"
-                " mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
-                " selp.u32 %0, 1, 0, over;\n}"
-                : "=r"(over)
+                "{\n .reg .pred complete;\n"
+                " mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+                " selp.u32 %0, 1, 0, complete;\n}"
+                : "=r"(complete)
                 : "r"(shared_address(this)), "r"(parity)
                 : "memory");
     }
 };
 
-// After the barriers were initialised, before the copy engine sees them.
-__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Makes initialised barriers visible to TMA and to other blocks of the cluster.
+__device__ __forceinline__ void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 // ---- tiles from global to shared memory ----
 
-// Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
-// counts its bytes.
-__device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+// Issues a TMA load of the box at these coordinates, fastest dimension first, with zeros outside the matrix. The barrier counts
+// its bytes.
+__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
     asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6, %7 }], [%2];"
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2];"
         :
         : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
           "r"(at[3]), "r"(at[4])
         : "memory");
 }
 
-// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
-__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+// The same, multicast to the same shared address of all blocks of the cluster in the mask `blocks`; each block's barrier counts.
+__device__ __forceinline__ void tma_load_multicast(int blocks, void* shared, const TensorMap& map, Barrier& barrier,
+                                                   const int (&at)[5]) {
     asm volatile(
         "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
         "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
@@ -385,58 +392,58 @@ __device__ __forceinline__ void copy_box_to(int blocks, void* shared, const Tens
         : "memory");
 }
 
-// ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+// ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
-// Every thread of every block of the cluster is here, and sees barriers that were fenced, no more: that takes no full fence.
-__device__ __forceinline__ void meet_after_fence() {
+// A cluster barrier without a full fence: afterwards only barriers that were fenced are visible.
+__device__ __forceinline__ void cluster_sync_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-// Every thread of every block of the cluster is here.
-__device__ __forceinline__ void meet_in_cluster() {
+// A cluster barrier: all threads of all blocks of the cluster.
+__device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-// ---- registers that warpgroups pass on to each other ----
+// ---- register reallocation between warpgroups: setmaxnreg ----
 
 template <int COUNT>
-__device__ __forceinline__ void give_registers() {   // keeps so many
+__device__ __forceinline__ void setmaxnreg_dec() {   // to COUNT registers per thread
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 template <int COUNT>
-__device__ __forceinline__ void take_registers() {   // has so many then
+__device__ __forceinline__ void setmaxnreg_inc() {   // to COUNT registers per thread
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// ---- multiplications by a warpgroup ----
+// ---- wgmma ----
 
-// Orders what the warpgroup did with registers and shared memory before what the tensor cores do with them.
+// Orders the warpgroup's accesses to registers and shared memory before those of subsequent wgmma.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// What was started since the last call is a group.
+// Commits the wgmma since the last call to a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// What the tensor cores have written: the compiler must not read it before this.
-__device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
-__device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+// Keeps the compiler from moving accesses to a register of a pending wgmma across this point.
+__device__ __forceinline__ void fence_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ __forceinline__ void fence_register(unsigned& value) { asm volatile("" : "+r"(value)::"memory"); }
 
-// Waits until no more than PENDING groups are on their way. `sums` are what they add to.
+// Waits until at most PENDING groups of wgmma are in flight. `sums`: their accumulators.
 template <int PENDING, class Sum, int N>
 __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) hold(sums[i]);
+        for (int i = 0; i < N; ++i) fence_register(sums[i]);
     }
 }
 
-// Where a tile lies, as a multiplication is told: lines of 128 bytes, swizzled. LEADING: bytes from 64 neighbours to the next
-// 64, where a line has so many along m or n; 8 lines further is 1,024 bytes further.
+// The matrix descriptor of a tile in shared memory: rows of 128 bytes, swizzled. LEADING: the leading-dimension byte offset, from
+// a slab of an MN-major tile to the next; the stride-dimension byte offset is that of 8 rows.
 template <int LEADING>
-__device__ __forceinline__ unsigned long long descriptor_of(const void* shared) {
-    constexpr unsigned long long LINES = 8 * SWIZZLED, MODE = 1;   // swizzled within 128 bytes
-    return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 | (LINES >> 4) << 32 |
-           MODE << 62;
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void* shared) {
+    constexpr unsigned long long STRIDE = 8 * SWIZZLE_BYTES, MODE = 1;   // 128-byte swizzling
+    return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 |
+           (STRIDE >> 4) << 32 | MODE << 62;
 }
 
 // clang-format off
@@ -444,199 +451,199 @@ __device__ __forceinline__ unsigned long long descriptor_of(const void* shared) 
 using TA = float16;   // an element of A in memory
 using TB = float16;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float16;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float16;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 256;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
-constexpr int BK = 64;   // step along K: a line of 128 bytes
-constexpr int STAGES = 2;   // tiles of A and of B in shared memory: one is multiplied while the others are on their way
-constexpr int CLUSTER = 2;   // blocks that share tiles of B, one below the other
-constexpr int ROWS = BM / CLUSTER;       // of C that a block computes
-constexpr int CONSUMERS = ROWS / 64;     // warpgroups that multiply, 64 rows each; one more sends for tiles
+constexpr int BK = 64;   // step along K: 128 bytes, a row of a swizzled tile
+constexpr int STAGES = 2;   // pipeline stages: tiles of A and B in shared memory
+constexpr int CLUSTER = 2;   // blocks of a cluster: they compute successive rows of C and share tiles of B
+constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
+constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
 constexpr int THREADS = (CONSUMERS + 1) * 128;
 // clang-format on
 
-// Tiles lie in shared memory as the matrices lie in memory, in lines of 128 bytes: where neighbours are successive k, ROWS or BN
-// lines; where they are successive m or n, BK lines for every 64 of them (a slab). The copy engine swizzles them on the way.
-constexpr bool A_ALONG_K = ORDER_A == Order::ROWS, B_ALONG_K = ORDER_B == Order::COLUMNS;
-constexpr int LINE = SWIZZLED / sizeof(TA);            // elements
-constexpr int SLAB = BK * LINE;                        // elements
-constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
-constexpr int DEPTH = 32 / sizeof(TA);                 // steps of k of an instruction
-constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
-static_assert(BK == LINE, "a step along K is a line");
-static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
+// Tiles have the order of their matrices, in rows of 128 bytes, which TMA swizzles. A K-major tile has ROWS or BN of these. An
+// MN-major tile has BK of them for every SWIZZLE_SPAN rows of A or columns of B (a slab).
+constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order::COLUMNS;
+constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
+constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
+constexpr int PART_B = BN / CLUSTER;                       // columns of B that a block loads, for all of the cluster
+constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
+constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
+static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
+static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
 
-// The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
-// every warp that multiplies, in every block, says so. A warp does this that has nothing else to do.
-__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+// Initialises the barriers of all stages. A stage is full when its tiles have arrived, and empty when one lane of every consumer
+// warp of the cluster has arrived. A warp that has nothing else to do initialises them.
+__device__ __forceinline__ void init_barriers(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
     if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
             empty[stage].init(CLUSTER * CONSUMERS * 4);
         }
-        fence_barriers();
+        fence_barrier_init();
     }
-    if (CLUSTER > 1) meet_after_fence();
-    else __syncthreads();   // the barriers are there
+    if (CLUSTER > 1) cluster_sync_relaxed();
+    else __syncthreads();   // the barriers are initialised before any thread uses them
 }
 
-// Nobody sends to a block that has left.
-__device__ __forceinline__ void leave_together() {
-    if (CLUSTER > 1) meet_in_cluster();
+// No block exits while others of the cluster access its shared memory.
+__device__ __forceinline__ void sync_before_exit() {
+    if (CLUSTER > 1) cluster_sync();
 }
 
-// What a block computes: ROWS rows of a tile of C, and then of the next one that no other cluster takes.
-struct Work {
+// Persistent tile scheduler: a cluster computes every (gridDim.x / CLUSTER)-th tile of C, a block ROWS rows of it.
+struct TileScheduler {
     const Problem& p;
-    int columns;   // of C in a tile
-    unsigned number, count;
+    int columns;      // of C in a tile
+    unsigned index;   // of the tile
+    unsigned count;   // tiles to compute
     BlockTile tile;
 
-    __device__ __forceinline__ Work(const Problem& p, int columns)
-        : p(p), columns(columns), number(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
+    __device__ __forceinline__ TileScheduler(const Problem& p, int columns)
+        : p(p), columns(columns), index(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
         locate();
     }
-    __device__ __forceinline__ bool is_left() const { return number < count; }
+    __device__ __forceinline__ bool has_tile() const { return index < count; }
     __device__ __forceinline__ void next() {
-        number += gridDim.x / CLUSTER;
-        if (is_left()) locate();
+        index += gridDim.x / CLUSTER;
+        if (has_tile()) locate();
     }
     __device__ __forceinline__ void locate() {
-        tile = locate_block_in_group(p, BM, columns, number);
+        tile = locate_block_in_group(p, BM, columns, index);
         tile.row0 += blockIdx.x % CLUSTER * ROWS;
     }
 };
 
-// A stage and how often it came round: the parity of its barriers' phases.
-struct Turn {
+// The current stage and the parity of its barriers' phase.
+struct PipelineState {
     int stage;
-    unsigned parity;
+    unsigned phase;
 
     __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
+        if (++stage == STAGES) stage = 0, phase ^= 1;
     }
 };
 
-// Sends for a part of a tile, WIDTH rows of A or columns of B from `across` on, for all of the cluster's blocks or for this one.
-// `batch`: the matrix's place among those of its map.
-template <bool ALONG_K, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void send_for(TA* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&batch)[3]) {
+// Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for BLOCKS blocks of the cluster: this one or
+// all. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+template <bool K_MAJOR, int WIDTH, int BLOCKS>
+__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3]) {
 #pragma unroll
-    for (int slab = 0; slab < (ALONG_K ? 1 : WIDTH / LINE); ++slab) {
-        const int line = static_cast<int>(across) + slab * LINE, step = static_cast<int>(k);
-        const int at[5] = {ALONG_K ? step : line, ALONG_K ? line : step, batch[2], batch[1], batch[0]};
-        if constexpr (BLOCKS == 1) copy_box(part + slab * SLAB, map, barrier, at);
-        else copy_box_to((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
+    for (int slab = 0; slab < (K_MAJOR ? 1 : WIDTH / SWIZZLE_SPAN); ++slab) {
+        const int row = static_cast<int>(mn) + slab * SWIZZLE_SPAN, step = static_cast<int>(k);
+        const int at[5] = {K_MAJOR ? step : row, K_MAJOR ? row : step, batch[2], batch[1], batch[0]};
+        if constexpr (BLOCKS == 1) tma_load(part + slab * SLAB, map, barrier, at);
+        else tma_load_multicast((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
     }
 }
 
-using Number = float32;   // what C's elements are: PARTS real numbers
-constexpr int PIECES = 2;       // that a real number is the sum of
-constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
+using Output = float32;   // an element of C: PARTS real numbers
+constexpr int LIMBS = 2;       // whose sum is a real number
+constexpr int PRODUCTS = 3;   // of limbs in a product of two numbers: those of the smallest limbs may be left out
 
-// Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
-constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;
+// The largest i + j of a product of limbs i and j that is computed. These are the smallest products, and summed first.
+constexpr int FIRST = PRODUCTS == LIMBS * LIMBS ? 2 * LIMBS - 2 : LIMBS - 1;
 
-// x times 2^exponent, rounded once; below this bound it is 0, whatever x is, and exponents of rows and columns reach no 2^254.
+// x * 2^exponent, rounded once. Below -252 it is 0 for every x; sums of a row's and a column's exponent stay below 254.
 __device__ __forceinline__ float times_power(float x, int exponent) {
     return power_of_two(exponent < -252 ? -252 : exponent).times(x);
 }
 
-// 2^exponent, of exponents so near 0 that the product of two such is a float's, too: most are.
+// 2^exponent for an exponent so near 0, as most are, that a product of two such powers is a float.
 constexpr int NEAR = 63;
 __device__ __forceinline__ bool is_near(int exponent) { return -NEAR <= exponent && exponent <= NEAR; }
 __device__ __forceinline__ float near_power(int exponent) { return __uint_as_float(static_cast<unsigned>(exponent + 127) << 23); }
 
-// The exponents of a warp's columns of C. Of every 8 columns of real numbers, from `first` on, a lane has sums of two, as 7 others
-// do (mma): each reads an eighth of theirs, all at once, and hands them on, two in a word.
+// The exponents of a warp's columns of C. After an mma eight lanes have sums of the same two columns of each 8 (columns of real
+// numbers, from `first` on). Each reads an eighth of these columns' exponents, packed two in a register, and shuffles pass them on.
 template <int COUNT>
 struct ColumnExponents {
     int own[(COUNT + 7) / 8];
     bool near = true;
 
-    __device__ __forceinline__ void read(const int* of_cols, int first, int cols, int lane) {
+    __device__ __forceinline__ void read(const int* col_exponents, int first, int cols, int lane) {
 #pragma unroll
         for (int i = 0; i < (COUNT + 7) / 8; ++i) {
             const int j = i * 8 + lane / 4, col = first + j * 8 + lane % 4 * 2, left = col / PARTS, right = (col + 1) / PARTS;
-            const int of_left = j < COUNT && left < cols ? of_cols[left] : 0, of_right = j < COUNT && right < cols ? of_cols[right] : 0;
-            own[i] = of_right * 0x10000 + (of_left & 0xffff);
-            near = near && is_near(of_left) && is_near(of_right);
+            const int left_exponent = j < COUNT && left < cols ? col_exponents[left] : 0, right_exponent = j < COUNT && right < cols ? col_exponents[right] : 0;
+            own[i] = right_exponent * 0x10000 + (left_exponent & 0xffff);
+            near = near && is_near(left_exponent) && is_near(right_exponent);
         }
     }
 
-    // Of this lane's columns of eight.
+    // The exponents of this lane's two columns of the `eight`-th 8.
     __device__ __forceinline__ void of(int eight, int (&two)[2], int lane) const {
-        const int word = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
-        two[0] = static_cast<short>(word);
-        two[1] = word >> 16;
+        const int packed = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
+        two[0] = static_cast<short>(packed);
+        two[1] = packed >> 16;
     }
 };
 
-// Writes the sums of rows `row` and `row` + 8 that mma left in a lane, from column `first` of real numbers on. Rows and columns
-// get back the powers of two that they were divided by. As a rule these are near, and neighbours are written together.
+// Writes a lane's accumulators of rows `row` and `row` + 8, from column `first` of real numbers on, scaled by the exponents of
+// rows and columns. Usually all exponents are near 0, and stores are vectorized.
 template <int COUNT>
-__device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile, int row, int first, const float* sums,
-                                             const int* of_rows, const ColumnExponents<COUNT>& of_cols, int lane) {
-    constexpr int TOGETHER = 2 / PARTS;   // elements of C
-    const int of_row[2] = {row < tile.rows ? of_rows[row] : 0, row + 8 < tile.rows ? of_rows[row + 8] : 0};
-    const auto write = [&](auto as_a_rule) {
+__device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row, int first, const float* sums,
+                                             const int* row_exponents, const ColumnExponents<COUNT>& col_exponents, int lane) {
+    constexpr int PER_STORE = 2 / PARTS;   // elements of C
+    const int row_exponent[2] = {row < tile.rows ? row_exponents[row] : 0, row + 8 < tile.rows ? row_exponents[row + 8] : 0};
+    const auto write = [&](auto fast) {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
             const int col = (first + j * 8 + lane % 4 * 2) / PARTS;
-            int of_col[2];
-            of_cols.of(j, of_col, lane);
+            int col_exponent[2];
+            col_exponents.of(j, col_exponent, lane);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const float* const pair = &sums[j * 4 + half * 2];
-                const int line = row + half * 8;
+                const int c_row = row + half * 8;
                 alignas(8) float scaled[2];
-                const auto* const numbers = reinterpret_cast<const Number*>(scaled);
-                if constexpr (decltype(as_a_rule)::value) {
+                const auto* const numbers = reinterpret_cast<const Output*>(scaled);
+                if constexpr (decltype(fast)::value) {
 #pragma unroll
                     for (int e = 0; e < 2; ++e)
-                        scaled[e] = multiply_add(pair[e], near_power(of_row[half]) * near_power(of_col[e]), -0.0f);
-                    if (line < tile.rows && col < tile.cols) tile.template write_vector<TOGETHER>(line, col, numbers);
+                        scaled[e] = multiply_add(pair[e], near_power(row_exponent[half]) * near_power(col_exponent[e]), -0.0f);
+                    if (c_row < tile.rows && col < tile.cols) tile.template write_vector<PER_STORE>(c_row, col, numbers);
                 } else {
 #pragma unroll
-                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], of_row[half] + of_col[e]);
-                    tile.template write_row<TOGETHER>(line, col, numbers);
+                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], row_exponent[half] + col_exponent[e]);
+                    tile.template write_row<PER_STORE>(c_row, col, numbers);
                 }
             }
         }
     };
-    const bool near = __all_sync(0xffffffffu, of_cols.near && is_near(of_row[0]) && is_near(of_row[1]));
-    if (near && tile.has_aligned_rows(TOGETHER * sizeof(TC)) && tile.cols % TOGETHER == 0) write(Constant<true>{});
+    const bool near = __all_sync(0xffffffffu, col_exponents.near && is_near(row_exponent[0]) && is_near(row_exponent[1]));
+    if (near && tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0) write(Constant<true>{});
     else write(Constant<false>{});
 }
 
-// split_float32: products in float32 from tensor cores of 16-bit floats, or of tf32 numbers.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of such (split.cu.j2); of complex numbers
-//                                as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which BN and BK count
-// Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
-// Shared    STAGES * BK * (ROWS + BN) * PIECES * sizeof(T), dynamic          Barriers  two a stage
-// Requires  compute capability 9.0; A's and B's pieces as tensor maps, along k where they are of tf32, and strides that count
-//           matrices of their batches
+// split_float32: emulates float32 products on tensor cores of 16-bit floats, or of tf32.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers decomposed into limbs (decompose.cu.j2). Complex products
+//                                are real ones, A (M,2K)  B (2K,2N)  C (M,2N): BN and BK count real numbers
+// Launch    persistent: one block of THREADS threads per SM; a cluster computes one (BM, BN) tile of C at a time
+// Shared    STAGES * BK * (ROWS + BN) * LIMBS * sizeof(T), dynamic          Barriers  2 per stage
+// Requires  compute capability 9.0; A's and B's limbs as tensor maps, K-major if tf32; batch strides that count matrices
 // Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); CUTLASS, "Warp specialization"
 //
-// Tiles come and go as in wgmma. Tensor cores add without rounding, they cut off: over a long sum that is a bias, and more than
-// float32 loses. So they sum BK steps of k at a time, small products first, from zero, and what comes of that is added to the
-// sum in float32, rounded: half of a tile's columns at a time, or a thread's registers would not do.
-static_assert(sizeof(T) == 2 || (A_ALONG_K && B_ALONG_K), "tensor cores transpose 16-bit elements only");
-constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are summed at a time
+// The pipeline is wgmma's. Tensor cores truncate where they add: over a long sum that is a bias, larger than float32's rounding
+// errors. So they accumulate BK steps of k from zero, the smallest products first, and FP32 additions, which round, promote the
+// partial sum to the accumulator. They do so for half of a tile's columns at a time, for lack of registers.
+static_assert(sizeof(T) == 2 || (K_MAJOR_A && K_MAJOR_B), "wgmma reads MN-major tiles of 16-bit elements only");
+constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are accumulated at a time
 
 struct Tiles {
-    T a[STAGES][PIECES][ROWS * BK];
-    T b[STAGES][PIECES][BN * BK];
-    Barrier full[STAGES];    // its tiles are there
-    Barrier empty[STAGES];   // they were multiplied
+    T a[STAGES][LIMBS][ROWS * BK];
+    T b[STAGES][LIMBS][BN * BK];
+    Barrier full[STAGES];    // the stage's tiles have arrived
+    Barrier empty[STAGES];   // the stage's tiles have been multiplied
 };
 
-// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
-// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in c[i].
-__device__ __forceinline__ void multiply(Accumulator<TA> (&c)[64], unsigned long long a, unsigned long long b) {
+// C += A @ B: 64 rows, from shared memory. A warp has 16 of the rows, a
+// lane, with row = lane / 4 and quad = lane % 4, the sum of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in c[i].
+__device__ __forceinline__ void mma(Accumulator<TA> (&c)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0, %1, %2, %3, %4, %5, %6, %7, "
@@ -658,12 +665,12 @@ __device__ __forceinline__ void multiply(Accumulator<TA> (&c)[64], unsigned long
         "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
         "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
         "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
-        : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
+        : "l"(a), "l"(b), "n"(K_MAJOR_A ? 0 : 1), "n"(K_MAJOR_B ? 0 : 1));
 }
 
-// C = A @ B (scale_d is 0) for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
-// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in c[i].
-__device__ __forceinline__ void multiply_zeroed(Accumulator<TA> (&c)[64], unsigned long long a, unsigned long long b) {
+// C = A @ B (scale_d is 0): 64 rows, from shared memory. A warp has 16 of the rows, a
+// lane, with row = lane / 4 and quad = lane % 4, the sum of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in c[i].
+__device__ __forceinline__ void mma_zero(Accumulator<TA> (&c)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { "
         "%0, %1, %2, %3, %4, %5, %6, %7, "
@@ -685,7 +692,7 @@ __device__ __forceinline__ void multiply_zeroed(Accumulator<TA> (&c)[64], unsign
         "=f"(c[40]), "=f"(c[41]), "=f"(c[42]), "=f"(c[43]), "=f"(c[44]), "=f"(c[45]), "=f"(c[46]), "=f"(c[47]),
         "=f"(c[48]), "=f"(c[49]), "=f"(c[50]), "=f"(c[51]), "=f"(c[52]), "=f"(c[53]), "=f"(c[54]), "=f"(c[55]),
         "=f"(c[56]), "=f"(c[57]), "=f"(c[58]), "=f"(c[59]), "=f"(c[60]), "=f"(c[61]), "=f"(c[62]), "=f"(c[63])
-        : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
+        : "l"(a), "l"(b), "n"(K_MAJOR_A ? 0 : 1), "n"(K_MAJOR_B ? 0 : 1));
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -694,37 +701,37 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
-    const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    Work work(p, BN / PARTS);   // the first tile is found while barriers are initialised
-    begin_stages(tiles.full, tiles.empty);
-    Turn turn = {0, 0};
-    if (warpgroup == CONSUMERS) {
-        give_registers<OTHERS>();
-        for (; thread == 0 && work.is_left(); work.next()) {
-            const BlockTile& tile = work.tile;
-            for (int k = 0; k < PARTS * tile.k; k += BK, turn.next()) {
-                Barrier& full = tiles.full[turn.stage];
-                tiles.empty[turn.stage].wait(turn.parity ^ 1);   // the first time round it is
-                full.arrive_and_expect(PIECES * (ROWS + BN) * BK * sizeof(T));
-                for (int piece = 0; piece < PIECES; ++piece) {
-                    const int in_a[3] = {0, piece, static_cast<int>(tile.a0)}, in_b[3] = {0, piece, static_cast<int>(tile.b0)};
-                    send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage][piece], a_map, full, tile.row0, PARTS * tile.k0 + k,
+    const int rank = blockIdx.x % CLUSTER;   // of this block in its cluster
+    TileScheduler scheduler(p, BN / PARTS);   // locates the first tile while barriers are initialised
+    init_barriers(tiles.full, tiles.empty);
+    PipelineState state = {0, 0};
+    if (warpgroup == CONSUMERS) {   // the producer
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        for (; thread == 0 && scheduler.has_tile(); scheduler.next()) {
+            const BlockTile& tile = scheduler.tile;
+            for (int k = 0; k < PARTS * tile.k; k += BK, state.next()) {
+                Barrier& full = tiles.full[state.stage];
+                tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once
+                full.arrive_and_expect_tx(LIMBS * (ROWS + BN) * BK * sizeof(T));
+                for (int limb = 0; limb < LIMBS; ++limb) {
+                    const int in_a[3] = {0, limb, static_cast<int>(tile.a0)}, in_b[3] = {0, limb, static_cast<int>(tile.b0)};
+                    load_tile<K_MAJOR_A, ROWS, 1>(tiles.a[state.stage][limb], a_map, full, tile.row0, PARTS * tile.k0 + k,
                                                 in_a);
-                    send_for<B_ALONG_K, PART_B, CLUSTER>(tiles.b[turn.stage][piece] + place * PART_B * BK, b_map, full,
-                                                         PARTS * tile.col0 + place * PART_B, PARTS * tile.k0 + k, in_b);
+                    load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage][limb] + rank * PART_B * BK, b_map, full,
+                                                         PARTS * tile.col0 + rank * PART_B, PARTS * tile.k0 + k, in_b);
                 }
             }
         }
     } else {
-        take_registers<REGISTERS>();
+        setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
-        for (; work.is_left(); work.next()) {
-            const BlockTile& tile = work.tile;
+        for (; scheduler.has_tile(); scheduler.next()) {
+            const BlockTile& tile = scheduler.tile;
 
             // mainloop
             float sums[BN / 2] = {};
-            for (int k = 0; k < PARTS * tile.k; k += BK, turn.next()) {
-                tiles.full[turn.stage].wait(turn.parity);
+            for (int k = 0; k < PARTS * tile.k; k += BK, state.next()) {
+                tiles.full[state.stage].wait(state.phase);
 #pragma unroll
                 for (int col = 0; col < BN; col += COLUMNS) {
                     float partial[COLUMNS / 2];
@@ -732,34 +739,34 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 #pragma unroll
                     for (int both = FIRST; both >= 0; --both)
 #pragma unroll
-                        for (int i = 0; i < PIECES; ++i) {
-                            if (both - i < 0 || both - i >= PIECES) continue;
-                            const T* const a = tiles.a[turn.stage][i] + warpgroup * (A_ALONG_K ? 64 * LINE : SLAB);
-                            const T* const b = tiles.b[turn.stage][both - i] + col * BK;   // lines of so many columns, or slabs
+                        for (int i = 0; i < LIMBS; ++i) {
+                            if (both - i < 0 || both - i >= LIMBS) continue;
+                            const T* const a = tiles.a[state.stage][i] + warpgroup * (K_MAJOR_A ? 64 * SWIZZLE_SPAN : SLAB);
+                            const T* const b = tiles.b[state.stage][both - i] + col * BK;   // rows of a K-major tile, or slabs
 #pragma unroll
                             for (int kk = 0; kk < BK; kk += DEPTH) {
-                                const auto in_a = descriptor_of<SLAB * sizeof(T)>(a + (A_ALONG_K ? kk : kk * LINE));
-                                const auto in_b = descriptor_of<SLAB * sizeof(T)>(b + (B_ALONG_K ? kk : kk * LINE));
-                                if (kk == 0 && both == FIRST && both - i == PIECES - 1) multiply_zeroed(partial, in_a, in_b);
-                                else multiply(partial, in_a, in_b);
+                                const auto in_a = matrix_descriptor<SLAB * sizeof(T)>(a + (K_MAJOR_A ? kk : kk * SWIZZLE_SPAN));
+                                const auto in_b = matrix_descriptor<SLAB * sizeof(T)>(b + (K_MAJOR_B ? kk : kk * SWIZZLE_SPAN));
+                                if (kk == 0 && both == FIRST && both - i == LIMBS - 1) mma_zero(partial, in_a, in_b);
+                                else mma(partial, in_a, in_b);
                             }
                         }
                     wgmma_commit();
                     wgmma_wait<0>(partial);
-                    if (col + COLUMNS == BN && lane < CLUSTER) tiles.empty[turn.stage].arrive_in(lane);
+                    if (col + COLUMNS == BN && lane < CLUSTER) tiles.empty[state.stage].arrive_cluster(lane);
 #pragma unroll
                     for (int i = 0; i < COLUMNS / 2; ++i) sums[col / 2 + i] = add(sums[col / 2 + i], partial[i]);
                 }
             }
 
-            // epilogue: rows and columns get back the powers of two that they were divided by
-            const auto c_tile = result_tile<Number>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
-            const int* const of_rows = p.of_a->exponent + tile.a0 * p.m + tile.row0;
-            const int* const of_cols = p.of_b->exponent + tile.b0 * p.n + tile.col0;
+            // epilogue: undoes the scaling of A's rows and B's columns
+            const auto c_tile = result_tile<Output>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
+            const int* const row_exponents = p.scan_a->exponent + tile.a0 * p.m + tile.row0;
+            const int* const col_exponents = p.scan_b->exponent + tile.b0 * p.n + tile.col0;
             ColumnExponents<BN / 8> exponents;
-            exponents.read(of_cols, 0, c_tile.cols, lane);
-            write_scaled(c_tile, warp * 16 + lane / 4, 0, sums, of_rows, exponents, lane);
+            exponents.read(col_exponents, 0, c_tile.cols, lane);
+            write_scaled(c_tile, warp * 16 + lane / 4, 0, sums, row_exponents, exponents, lane);
         }
     }
-    leave_together();
+    sync_before_exit();
 }

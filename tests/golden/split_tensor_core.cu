@@ -2,36 +2,37 @@
 // Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=128 bn=128 bk=16 tm=8 tn=8 pad=0 stages=3 unroll=16 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
 
 #if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
 #else
 #define TILEDMM_CP_ASYNC 0
 #endif
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
@@ -45,17 +46,17 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int s
                  : "memory");
 }
 
-// What was copied since the last call is a group.
+// Commits this thread's copies since the last call to a group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until no more than PENDING groups are in flight.
+// Waits until at most PENDING groups are in flight.
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
-// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+// ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
+// to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
     float value;
@@ -77,7 +78,7 @@ __device__ __forceinline__ float add(float x, float y) {
 
 #endif
 
-// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
     static_assert(N * sizeof(T) == 16, "a whole vector");
@@ -88,12 +89,12 @@ __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, in
 #endif
 }
 
-// The copies that this thread started since the last call are a group.
+// Commits the copies that this thread started since the last call to a group.
 __device__ __forceinline__ void commit_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
 }
 
-// Waits until no more than PENDING of this thread's groups of copies are in flight.
+// Waits until at most PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies_except() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
@@ -102,20 +103,20 @@ __device__ __forceinline__ void wait_for_copies_except() {
 using uint16 = unsigned short;
 using uint32 = unsigned int;
 using float32 = float;
-using tf32 = float32;   // multiplied by tensor cores, which ignore the last 13 bits of the significand
+using tf32 = float32;   // tensor cores ignore the last 13 bits of the significand
 
 struct float16 {
     uint16 bits;
 };
 
-// A stored element as the number it is.
+// A stored element's value, as a type with arithmetic.
 __device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
 template <class T>
 __device__ __forceinline__ T widen(T x) {
     return x;
 }
 
-// A number as an element of another type, rounded to nearest even.
+// Converts a value to another element type, rounded to nearest even.
 template <class To>
 struct Cast {
     template <class From>
@@ -139,15 +140,15 @@ struct Cast<float16> {
     }
 };
 
-// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
-// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+// Rounds float32 to tf32, 11 significant bits, ties away from zero; the 13 bits that tensor cores ignore are arbitrary. NaNs stay
+// NaNs. (As cvt.rna.tf32.f32, except for NaNs.)
 __device__ __forceinline__ unsigned rounded_to_tf32(float x) {
     const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
-    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // quiets a NaN: the bit that is set is not ignored
 }
 
-// What products of two elements are summed in (declared to be looked up, never called).
-__device__ float32 sum_type(float16);    // rounded once, at the end
+// The type that products of two elements are accumulated in (for decltype; never defined).
+__device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
 __device__ uint32 sum_type(uint16);   // wraps
 __device__ uint32 sum_type(uint32);   // wraps
@@ -164,27 +165,27 @@ constexpr bool SAME = false;
 template <class A>
 constexpr bool SAME<A, A> = true;
 
-// A value as a type, for a function to be compiled for each.
+// A compile-time value as an argument, so that a generic lambda is compiled once for each.
 template <bool VALUE>
 struct Constant {
     static constexpr bool value = VALUE;
 };
 
-// A stored element, taken as an element of type T, ready to be multiplied.
+// A stored element, converted to the computation type T, as it is multiplied.
 template <class T, class Stored>
 __device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
     if constexpr (SAME<T, Stored>) return Cast<Accumulator<T>>::from(widen(x));
     else return Cast<Accumulator<T>>::from(widen(Cast<T>::from(widen(x))));
 }
 
-// A finished sum as a number of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C gets all
-// of a float32 sum.
+// A finished sum as a value of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C keeps the
+// float32 sum.
 template <class T, class Sum>
 __device__ __forceinline__ auto number_of(Sum sum) {
     return static_cast<decltype(widen(T{}))>(sum);
 }
 
-// It as it is stored in C.
+// A finished sum as it is stored in C.
 template <class T, class Stored>
 __device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
     return Cast<Stored>::from(number_of<T>(sum));
@@ -197,21 +198,23 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// What was found of an operand as its float32 numbers were split into pieces (split.cu.j2), its rows; of B, its columns.
-// A complex element is two such numbers.
-struct Findings {
-    int usual;         // of the row that has fewest: numbers within a factor of 2^7 of its largest, with 14 bits or more
-    int short_ones;    // 0 if a number has more bits than its first piece, or is far too small beside its row's largest; 1 if none
-                       // has, but some are below a 2^5th of their row's largest
-    int scale;         // least power of two by which a row was multiplied, so that its largest lies between 2^14 and 2^15
-    int exponent[1];   // of each row: its numbers are 2 to this power times the sums of their pieces
+// What decompose.cu.j2 learns of an operand while it decomposes float32 numbers into limbs (operand scan). Rows are A's rows, or
+// B's columns. A complex element is two numbers.
+struct OperandScan {
+    int near_max;   // least count of a row's numbers that lie within a factor of 2^7 of its maximum and have 14 bits or more
+    int one_limb;   // 0 if a number has more bits than its first limb, or is far below its row's maximum; 1 if no number has,
+                    // but some lie below 2^-5 of their row's maximum
+    int least_scale;   // least exponent that a row was scaled by; scaled, its maximum lies between 2^14 and 2^15
+    int exponent[1];   // of each row: its numbers are 2^exponent times the sum of their limbs
 };
 
-// A power of two as the product of two floats, for exponents to twice a float's.
+// A power of two as the product of two floats: the exponent may be twice as large as a float's.
 struct Power {
     float first, second;
 
-    __device__ __forceinline__ float times(float x) const { return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f); }
+    __device__ __forceinline__ float times(float x) const {
+        return multiply_add(multiply_add(x, first, -0.0f), second, -0.0f);
+    }
 };
 
 __device__ __forceinline__ Power power_of_two(int exponent) {
@@ -220,36 +223,36 @@ __device__ __forceinline__ Power power_of_two(int exponent) {
             __uint_as_float(static_cast<unsigned>(exponent - half + 127) << 23)};
 }
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
-    long long piece_a, piece_b;   // elements from one limb of A to the next, and of B
-    Findings *of_a, *of_b;
+    long long limb_a, limb_b;   // stride between successive limbs of A, and of B, in elements
+    OperandScan *scan_a, *scan_b;
 };
 
 constexpr int PARTS = 1;   // real numbers of an element: 2 of a complex one
 
-// Whether products of pieces are as accurate as float32's, and exact where these are. What two pieces drop of an element is
-// 2^-23 of it, or of float16 2^-39 of its row's largest. That is nothing beside a sum that has an eighth of its terms near the
-// largest, which float32 rounds as often; and terms of 28 bits are not exact in float32 either. Elements that are one piece, all
-// of them, lose nothing; but where they lie far apart, few products of a sum are large, and a chain of multiply-adds rounds that
-// less often than tensor cores cut it off: so they are alike, or sums are long.
-__device__ __forceinline__ bool splits(const Problem& p) {
-    const long long usual = static_cast<long long>(p.of_a->usual) + p.of_b->usual;
-    const long long scale = static_cast<long long>(p.of_a->scale) + p.of_b->scale;
+// Whether products of limbs are as accurate as float32's, and exact where float32's are. Two limbs lose 2^-23 of an element, or,
+// in float16, 2^-39 of its row's maximum. That is negligible in a sum of which an eighth of the terms lie near the maximum:
+// float32 rounds such a sum as often, and terms of 28 bits are not exact in float32 either. Elements of one limb each lose
+// nothing. But if their magnitudes differ widely, few products of a sum are large, and a chain of FMAs rounds less often than
+// tensor cores truncate: so their magnitudes must be alike, or sums must be long.
+__device__ __forceinline__ bool is_decomposed(const Problem& p) {
+    const long long near_max = static_cast<long long>(p.scan_a->near_max) + p.scan_b->near_max;
+    const long long scale = static_cast<long long>(p.scan_a->least_scale) + p.scan_b->least_scale;
     if (scale - (64 - __clzll(PARTS * p.k)) < 2 * 15 - 127) return false;   // float32's sums may overflow
-    const int apart = PARTS * p.k < 1024 ? 1 : 0;
-    return usual >= PARTS * p.k + PARTS * p.k / 8 || (p.of_a->short_ones > apart && p.of_b->short_ones > apart);
+    const int alike = PARTS * p.k < 1024 ? 1 : 0;
+    return near_max >= PARTS * p.k + PARTS * p.k / 8 || (p.scan_a->one_limb > alike && p.scan_b->one_limb > alike);
 }
 
-// 64-bit division is a long routine on a GPU; most quotients here are plain to see, or fit 32 bits.
+// GPUs divide 64-bit integers in software, slowly. Most quotients here are trivial, or fit 32 bits.
 __device__ __forceinline__ long long divide(long long dividend, long long divisor) {
     if (divisor == 1) return dividend;
     if (dividend < divisor) return 0;
@@ -258,8 +261,8 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -267,7 +270,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -278,53 +281,53 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The same, rasterized in groups (a threadblock swizzle): along the rows of p.group columns, from row to row, then through the
-// next columns. Blocks share strips of A, too: they read least where they cover as many rows of C as columns.
-__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
+// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = number / tiles, index = number - product * tiles;
+    const unsigned product = linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
     const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
-// How many tiles a launch computes.
+// How many tiles the launch computes: none if the other kernel computes the product.
 __device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
-    return splits(p) == true ? p.tiles : 0;   // else another kernel does
+    return is_decomposed(p) == true ? p.tiles : 0;
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
@@ -334,13 +337,13 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 template <Order ORDER>
 constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -361,7 +364,7 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // The same part, seen from (row, col).
+    // The same part; (row, col) becomes (0, 0).
     __device__ __forceinline__ View from(Index row, Index col) const {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
@@ -371,22 +374,22 @@ struct View {
         return {data, cols, rows, col_stride, row_stride};
     }
 
-    // Whether what is contiguous, each row or each column, begins at a multiple of so many bytes.
+    // Whether each contiguous row, or column, begins at a multiple of `bytes`.
     __device__ __forceinline__ bool is_aligned(int bytes) const {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // N elements of a column, from (row, col) on.
+    // Copies N elements of a column from (row, col) on, zeros outside.
     template <int N>
     __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
         const int left = rows - row;
@@ -398,7 +401,7 @@ struct View {
 template <class T, class Stored, Order ORDER>
 using Matrix = View<T, Stored, ORDER, long long>;   // of any size
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -409,13 +412,13 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of so many bytes.
+    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&
                (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // N elements of a row: one access where they are contiguous, at a multiple of their size.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
@@ -426,7 +429,7 @@ struct ResultTile {
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 
-    // The same where it is known that all of them are inside, contiguous, at a multiple of their size.
+    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
         Vector<Stored, N> vector;
@@ -436,7 +439,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -446,37 +449,39 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 
 #ifndef TILEDMM_SIMULATOR
 
-#define TILEDMM_MMA(shape_and_types, sum)                                                                     \
-    asm("mma.sync.aligned." shape_and_types " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "           \
-        "{ %0, %1, %2, %3 };"                                                                                 \
-        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3])                                          \
+#define TILEDMM_MMA(shape_and_types, sum)                            \
+    asm("mma.sync.aligned." shape_and_types                          \
+        " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "      \
+        "{ %0, %1, %2, %3 };"                                        \
+        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3]) \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
-// C += A @ B, of float16, summed in float32.
+// C += A @ B, float16 accumulated in float32.
 __device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
     TILEDMM_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f");
 #else   // half of k at a time
     for (int i = 0; i < 2; ++i)
-        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 "
+            "};"
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
             : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
 #endif
 }
 
-// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 bytes at
-// a multiple of 16. words[i] is then word quad of row `row` of matrix i, or of the matrix transposed.
+// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 aligned bytes.
+// registers[i] becomes word quad of row `row` of matrix i, or of its transpose.
 template <bool TRANSPOSED>
-__device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
+__device__ __forceinline__ void load_matrices(unsigned (&registers)[4], const void* shared) {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (TRANSPOSED)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3 }, [%4];"
-                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
                      : "r"(from)
                      : "memory");
     else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3 }, [%4];"
-                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
                      : "r"(from)
                      : "memory");
 }
@@ -488,8 +493,8 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 using TA = float16;   // an element of A in memory
 using TB = float16;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float16;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float16;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 128;   // rows of C a block computes
@@ -499,142 +504,140 @@ constexpr int WM = 64;   // rows of C a warp computes
 constexpr int WN = 32;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 8;   // columns of C a thread computes
-constexpr int STAGES = 3;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+constexpr int STAGES = 3;   // pipeline stages: shared tiles of A and B
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // others spill
-constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 // clang-format on
 
-constexpr bool SPILLS = SAME<T, tf32> && ORDER_B == Order::ROWS;   // with so few registers: words of B come one by one
-constexpr int BLOCKS = SPILLS ? 1 : __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 has registers for this, too
+constexpr bool SPILLS = SAME<T, tf32> && ORDER_B == Order::ROWS;   // if registers are bounded: B is read one element at a time
+constexpr int BLOCKS = SPILLS ? 1 : __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 does not spill here
 
-constexpr bool ROUNDS = false;   // pieces are tf32 numbers already
-// Tiles in shared memory from which tensor cores' operands are read. Needs BK, THREADS, and ROUNDS: whether float32 numbers are
-// rounded to tf32 then.
+constexpr bool ROUNDS = false;   // limbs are tf32 numbers already
+// Swizzled tiles in shared memory, from which mma's fragments are read. Needs BK, THREADS, and ROUNDS: whether float32 is rounded to
+// tf32 when it is read.
 
-// What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
-// called).
+// The type of a fragment's registers: 32 bits of packed narrow elements, or one wide element (for decltype; never defined).
 template <class Narrow>
-__device__ unsigned word_type(Narrow);
+__device__ unsigned register_type(Narrow);
 
-using Word = decltype(word_type(T{}));
-constexpr bool NARROW = !SAME<Word, T>;
+using Register = decltype(register_type(T{}));
+constexpr bool NARROW = !SAME<Register, T>;
 
-// An element that is a word, as it is multiplied.
+// An element as mma takes it.
 template <class Wide>
-__device__ __forceinline__ Wide as_word(Wide x) {
+__device__ __forceinline__ Wide as_register(Wide x) {
     return x;
 }
-__device__ __forceinline__ unsigned as_word(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
+__device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
-constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
+constexpr int DEPTH = 8 * sizeof(Register) / sizeof(T);   // steps of k of an mma: 8 registers
 
-// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
-// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
+// A (WIDTH, BK) tile of a matrix: rows of LENGTH contiguous elements, in chunks of 16 bytes. It has its matrix's order, except that
+// bytes are K-major, since ldmatrix transposes 16-bit elements only.
 //
-// Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
-// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words that come one by one, of 4, 8 or 16 bytes, they are
-// what 32, 16 or 8 lanes ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
+// Chunks are permuted within a row, differently from row to row, so that the 128 bytes of a wavefront lie in 32 different banks.
+// ldmatrix reads one chunk of each of 8 rows. If elements of 4, 8 or 16 bytes are read one at a time, 32, 16 or 8 lanes share a
+// wavefront, four of them along k: they read GROUP chunks, which stay adjacent, of each of 2 or 4 rows.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
-    static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
-    static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
-    static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
-    static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
-    static constexpr bool BY_MATRICES = NARROW && (ALONG_K || sizeof(T) == 2);   // ldmatrix brings fragments
-    static constexpr int TOGETHER = BY_MATRICES ? 1 : ALONG_K ? 4 * sizeof(T) / 16 : 2;
-    static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0 && TURN % TOGETHER == 0, "whole turns");
+    static constexpr bool K_MAJOR = ORDER != Order::COLUMNS || sizeof(T) == 1;
+    static constexpr int ROWS = K_MAJOR ? WIDTH : BK, LENGTH = K_MAJOR ? BK : WIDTH;
+    static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of a chunk, chunks of a row
+    static constexpr int PERIOD = CHUNKS < 8 ? CHUNKS : 8;                  // chunks that are permuted among themselves
+    static constexpr bool BY_MATRICES = NARROW && (K_MAJOR || sizeof(T) == 2);   // ldmatrix reads fragments
+    static constexpr int GROUP = BY_MATRICES ? 1 : K_MAJOR ? 4 * sizeof(T) / 16 : 2;
+    static_assert(CHUNKS % PERIOD == 0 && 8 % PERIOD == 0 && PERIOD % GROUP == 0, "whole permutations");
 
-    T element[LINES * LENGTH];
+    T element[ROWS * LENGTH];
 
-    // What the numbers of a line's chunks change by: the same again 8 lines on, or 4 where chunks stay TOGETHER and lines are
-    // successive k.
-    static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
+    // What a chunk's index in a row is XORed with. The pattern repeats after 8 rows; in MN-major tiles that ldmatrix does not read,
+    // after 4.
+    static __device__ __forceinline__ int swizzle(int row) { return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP; }
 
-    __device__ __forceinline__ T* chunk(int line, int number) {
-        return &element[line * LENGTH + (number ^ turn(line)) * CHUNK];
+    __device__ __forceinline__ T* chunk(int row, int index) {
+        return &element[row * LENGTH + (index ^ swizzle(row)) * CHUNK];
     }
 
-    // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
-    // instructions, of 8 rows each: B's columns. i is a multiple of 16, and of 8 chunks where words come one by one.
-    //
-    // By ldmatrix come four matrices of 8 by 16 bytes at a time: each lane points into one of them.
+    // Reads A's fragment of an mma: 16 rows from (i + down, k) on. read_b reads B's fragments of COUNT mma, 8 columns of B each.
+    // i is a multiple of 16, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each
+    // lane points to a row of one of them.
     template <class W>
-    __device__ __forceinline__ void read_a(W (&words)[4], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(W (&registers)[4], int i, int down, int k, int lane) {
         if constexpr (BY_MATRICES) {
-            read_matrices(words, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+            read_matrices(registers, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
         } else {
 #pragma unroll
-            for (int w = 0; w < 4; ++w) words[w] = as_word(word(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+            for (int w = 0; w < 4; ++w) registers[w] = as_register(read(i, down + w % 2 * 8, k + w / 2 * 4, lane));
         }
     }
     template <class W, int COUNT>
-    __device__ __forceinline__ void read_b(W (&words)[COUNT][2], int i, int k, int lane) {
+    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], int i, int k, int lane) {
         if constexpr (BY_MATRICES) {
 #pragma unroll
             for (int n = 0; n < COUNT; n += 2) {
                 W both[4];
                 read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
 #pragma unroll
-                for (int w = 0; w < 4; ++w) words[n + w / 2][w % 2] = both[w];
+                for (int w = 0; w < 4; ++w) registers[n + w / 2][w % 2] = both[w];
             }
         } else {
 #pragma unroll
             for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) registers[n][w] = as_register(read(i, n * 8, k + w * 4, lane));
         }
     }
 
     private:
     template <class W>
-    __device__ __forceinline__ void read_matrices(W (&words)[4], int i, int k, int lane) {
-        load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    __device__ __forceinline__ void read_matrices(W (&registers)[4], int i, int k, int lane) {
+        load_matrices<!K_MAJOR>(registers, K_MAJOR ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
         if constexpr (SAME<T, tf32>)
 #pragma unroll
-            for (int w = 0; w < 4; ++w) words[w] = as_word(__uint_as_float(words[w]));
+            for (int w = 0; w < 4; ++w) registers[w] = as_register(__uint_as_float(registers[w]));
     }
 
-    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
-    // where it begins, and then adds a constant for each word.
-    __device__ __forceinline__ T word(int i, int down, int k, int lane) {
-        const int line = ALONG_K ? lane / 4 : lane % 4, place = ALONG_K ? lane % 4 : lane / 4;
-        const int first = (ALONG_K ? k : down) / CHUNK, own = place / CHUNK ^ turn(line);
+    // The element at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: a lane computes one or two
+    // addresses, and reads at constant offsets from these.
+    __device__ __forceinline__ T read(int i, int down, int k, int lane) {
+        const int row = K_MAJOR ? lane / 4 : lane % 4, col = K_MAJOR ? lane % 4 : lane / 4;
+        const int first = (K_MAJOR ? k : down) / CHUNK, own = col / CHUNK ^ swizzle(row);
         const T* const begin =
-            &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
-        return begin[(ALONG_K ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
+            &element[K_MAJOR ? (i + row) * LENGTH : row * LENGTH + i] + (first % 8 ^ own) * CHUNK + col % CHUNK;
+        return begin[(K_MAJOR ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as
-// they are kept, and lines begin at multiples of that; else element by element.
+// Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
+// and rows are 16-byte aligned; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
-    static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
+    static constexpr bool SAME_ORDER = SAME<T, Stored> && ORDER == (Tile::K_MAJOR ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
-    static constexpr int STEP = THREADS / Tile::CHUNKS;   // lines from one of a thread's chunks to its next
+    static constexpr int STEP = THREADS / Tile::CHUNKS;   // rows from one of a thread's chunks to its next
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
-                  "even shares, in whole chunks and lines");
+                  "even shares, in whole chunks and rows");
 
-    View<T, Stored, ORDER> view;   // seen from this thread's first element
-    bool wide;                     // 16 bytes are copied at once
+    View<T, Stored, ORDER> view;   // begins at this thread's first element
+    bool wide;                     // 16 bytes are copied at a time
     bool whole;                    // and all of the tile's WIDTH is inside
-    int line, number;              // this thread's first chunk
+    int row, index;                // of this thread's first chunk
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
-        : view(tile), line(thread / Tile::CHUNKS), number(thread % Tile::CHUNKS) {
-        wide = AS_IT_LIES && tile.is_aligned(16);
+        : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
+        wide = SAME_ORDER && tile.is_aligned(16);
         whole = wide && tile.rows >= WIDTH;
-        view = tile.from(Tile::ALONG_K ? line : number * CHUNK, first_k());
+        view = tile.from(Tile::K_MAJOR ? row : index * CHUNK, first_k());
     }
 
-    __device__ __forceinline__ int first_k() const { return Tile::ALONG_K ? number * CHUNK : line; }
+    __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
-    // Sends for the next tile, with `left` steps of k still to come.
+    // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
@@ -644,12 +647,12 @@ struct SwizzledCopies {
         } else if (wide) {
             copy(tile, part);
         } else {
-#pragma unroll 1   // laid out, it would take the registers of the sums
+#pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(line + load * STEP, number);
+                T* const to = tile.chunk(row + load * STEP, index);
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e)
+                    to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
                                                         : part.read_or_zero(e, load * STEP));
             }
         }
@@ -658,11 +661,11 @@ struct SwizzledCopies {
 
     private:
     __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
-        if constexpr (AS_IT_LIES) {
+        if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(line + load * STEP, number);
-                if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
+                T* const to = tile.chunk(row + load * STEP, index);
+                if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
                     part.transposed().template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
                 else
                     part.template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
@@ -677,101 +680,101 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
     return {tile, thread};
 }
 
-using Number = float32;   // what C's elements are: PARTS real numbers
-constexpr int PIECES = 2;       // that a real number is the sum of
-constexpr int PRODUCTS = 3;   // of pieces, in one of elements: those of the smallest pieces may be left out
+using Output = float32;   // an element of C: PARTS real numbers
+constexpr int LIMBS = 2;       // whose sum is a real number
+constexpr int PRODUCTS = 3;   // of limbs in a product of two numbers: those of the smallest limbs may be left out
 
-// Sum of the numbers of the smallest pieces that are multiplied: small products are summed first.
-constexpr int FIRST = PRODUCTS == PIECES * PIECES ? 2 * PIECES - 2 : PIECES - 1;
+// The largest i + j of a product of limbs i and j that is computed. These are the smallest products, and summed first.
+constexpr int FIRST = PRODUCTS == LIMBS * LIMBS ? 2 * LIMBS - 2 : LIMBS - 1;
 
-// x times 2^exponent, rounded once; below this bound it is 0, whatever x is, and exponents of rows and columns reach no 2^254.
+// x * 2^exponent, rounded once. Below -252 it is 0 for every x; sums of a row's and a column's exponent stay below 254.
 __device__ __forceinline__ float times_power(float x, int exponent) {
     return power_of_two(exponent < -252 ? -252 : exponent).times(x);
 }
 
-// 2^exponent, of exponents so near 0 that the product of two such is a float's, too: most are.
+// 2^exponent for an exponent so near 0, as most are, that a product of two such powers is a float.
 constexpr int NEAR = 63;
 __device__ __forceinline__ bool is_near(int exponent) { return -NEAR <= exponent && exponent <= NEAR; }
 __device__ __forceinline__ float near_power(int exponent) { return __uint_as_float(static_cast<unsigned>(exponent + 127) << 23); }
 
-// The exponents of a warp's columns of C. Of every 8 columns of real numbers, from `first` on, a lane has sums of two, as 7 others
-// do (mma): each reads an eighth of theirs, all at once, and hands them on, two in a word.
+// The exponents of a warp's columns of C. After an mma eight lanes have sums of the same two columns of each 8 (columns of real
+// numbers, from `first` on). Each reads an eighth of these columns' exponents, packed two in a register, and shuffles pass them on.
 template <int COUNT>
 struct ColumnExponents {
     int own[(COUNT + 7) / 8];
     bool near = true;
 
-    __device__ __forceinline__ void read(const int* of_cols, int first, int cols, int lane) {
+    __device__ __forceinline__ void read(const int* col_exponents, int first, int cols, int lane) {
 #pragma unroll
         for (int i = 0; i < (COUNT + 7) / 8; ++i) {
             const int j = i * 8 + lane / 4, col = first + j * 8 + lane % 4 * 2, left = col / PARTS, right = (col + 1) / PARTS;
-            const int of_left = j < COUNT && left < cols ? of_cols[left] : 0, of_right = j < COUNT && right < cols ? of_cols[right] : 0;
-            own[i] = of_right * 0x10000 + (of_left & 0xffff);
-            near = near && is_near(of_left) && is_near(of_right);
+            const int left_exponent = j < COUNT && left < cols ? col_exponents[left] : 0, right_exponent = j < COUNT && right < cols ? col_exponents[right] : 0;
+            own[i] = right_exponent * 0x10000 + (left_exponent & 0xffff);
+            near = near && is_near(left_exponent) && is_near(right_exponent);
         }
     }
 
-    // Of this lane's columns of eight.
+    // The exponents of this lane's two columns of the `eight`-th 8.
     __device__ __forceinline__ void of(int eight, int (&two)[2], int lane) const {
-        const int word = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
-        two[0] = static_cast<short>(word);
-        two[1] = word >> 16;
+        const int packed = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
+        two[0] = static_cast<short>(packed);
+        two[1] = packed >> 16;
     }
 };
 
-// Writes the sums of rows `row` and `row` + 8 that mma left in a lane, from column `first` of real numbers on. Rows and columns
-// get back the powers of two that they were divided by. As a rule these are near, and neighbours are written together.
+// Writes a lane's accumulators of rows `row` and `row` + 8, from column `first` of real numbers on, scaled by the exponents of
+// rows and columns. Usually all exponents are near 0, and stores are vectorized.
 template <int COUNT>
-__device__ __forceinline__ void write_scaled(const ResultTile<Number, TC>& tile, int row, int first, const float* sums,
-                                             const int* of_rows, const ColumnExponents<COUNT>& of_cols, int lane) {
-    constexpr int TOGETHER = 2 / PARTS;   // elements of C
-    const int of_row[2] = {row < tile.rows ? of_rows[row] : 0, row + 8 < tile.rows ? of_rows[row + 8] : 0};
-    const auto write = [&](auto as_a_rule) {
+__device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row, int first, const float* sums,
+                                             const int* row_exponents, const ColumnExponents<COUNT>& col_exponents, int lane) {
+    constexpr int PER_STORE = 2 / PARTS;   // elements of C
+    const int row_exponent[2] = {row < tile.rows ? row_exponents[row] : 0, row + 8 < tile.rows ? row_exponents[row + 8] : 0};
+    const auto write = [&](auto fast) {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
             const int col = (first + j * 8 + lane % 4 * 2) / PARTS;
-            int of_col[2];
-            of_cols.of(j, of_col, lane);
+            int col_exponent[2];
+            col_exponents.of(j, col_exponent, lane);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const float* const pair = &sums[j * 4 + half * 2];
-                const int line = row + half * 8;
+                const int c_row = row + half * 8;
                 alignas(8) float scaled[2];
-                const auto* const numbers = reinterpret_cast<const Number*>(scaled);
-                if constexpr (decltype(as_a_rule)::value) {
+                const auto* const numbers = reinterpret_cast<const Output*>(scaled);
+                if constexpr (decltype(fast)::value) {
 #pragma unroll
                     for (int e = 0; e < 2; ++e)
-                        scaled[e] = multiply_add(pair[e], near_power(of_row[half]) * near_power(of_col[e]), -0.0f);
-                    if (line < tile.rows && col < tile.cols) tile.template write_vector<TOGETHER>(line, col, numbers);
+                        scaled[e] = multiply_add(pair[e], near_power(row_exponent[half]) * near_power(col_exponent[e]), -0.0f);
+                    if (c_row < tile.rows && col < tile.cols) tile.template write_vector<PER_STORE>(c_row, col, numbers);
                 } else {
 #pragma unroll
-                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], of_row[half] + of_col[e]);
-                    tile.template write_row<TOGETHER>(line, col, numbers);
+                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], row_exponent[half] + col_exponent[e]);
+                    tile.template write_row<PER_STORE>(c_row, col, numbers);
                 }
             }
         }
     };
-    const bool near = __all_sync(0xffffffffu, of_cols.near && is_near(of_row[0]) && is_near(of_row[1]));
-    if (near && tile.has_aligned_rows(TOGETHER * sizeof(TC)) && tile.cols % TOGETHER == 0) write(Constant<true>{});
+    const bool near = __all_sync(0xffffffffu, col_exponents.near && is_near(row_exponent[0]) && is_near(row_exponent[1]));
+    if (near && tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0) write(Constant<true>{});
     else write(Constant<false>{});
 }
 
-// split_tensor_core: split_float32 by a warp's own instructions, which tensor cores since compute capability 8.0 have.
-// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers as sums of 16-bit floats, or of tf32's (split.cu.j2);
-//                                of complex numbers as real ones, A (M,2K)  B (2K,2N)  C (M,2N), by which all but BM and WM count
-// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
-// Shared    STAGES * BK * (BM + BN) * PIECES * sizeof(T)          Barriers  1 per K step
-// Requires  WM and WN multiples of 16 (of tf32, 32), BK one of DEPTH; each thread as many vectors of a tile as another
+// split_tensor_core: split_float32 with mma.sync, for compute capability 8.0 and newer.
+// Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers decomposed into 16-bit floats or tf32 (decompose.cu.j2).
+//                                Complex products are real ones, A (M,2K)  B (2K,2N)  C (M,2N): sizes but BM and WM count real
+//                                numbers
+// Launch    one block of THREADS threads per (BM, BN) tile of C, one warp per (WM, WN)
+// Shared    STAGES * BK * (BM + BN) * LIMBS * sizeof(T)          Barriers  1 per K step
+// Requires  WM and WN multiples of 16 (tf32: 32), BK a multiple of DEPTH; every thread copies the same number of vectors
 // Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); PTX ISA, "Matrix instructions"
 //
-// Tiles of all pieces come, and are read, as in tensor_core. Tensor cores cut off where an FMA rounds: so they sum DEPTH steps of
-// k at a time, small products first, from zero, and what comes of that is added to the sum in float32, rounded. A warp does so
-// with 16 of its rows at a time. Partial sums of all of them would take the registers of a second block, which multiplies while
-// this one waits at its barrier.
-static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
-static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
+// Tiles of all limbs are copied and read as in tensor_core. Tensor cores truncate where FMAs round: so they accumulate DEPTH steps
+// of k from zero, the smallest products first, and FP32 additions promote the partial sum to the accumulator. A warp does so for 16
+// of its rows at a time: partial sums of all rows would take the registers of a second resident block, which hides barriers.
+static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
+static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
 
-// Elements of one of A's matrices, and of B's: one lies after the other, as wide as their lines are apart.
+// Elements of one of A's matrices, and of B's: matrices are contiguous, their rows padded.
 __device__ __forceinline__ long long size_of_a(const Problem& p) {
     return ORDER_A == Order::ROWS ? p.m * p.a.row : PARTS * p.k * p.a.col;
 }
@@ -779,80 +782,80 @@ __device__ __forceinline__ long long size_of_b(const Problem& p) {
     return PARTS * (ORDER_B == Order::ROWS ? p.k * p.b.row : p.n * p.b.col);
 }
 
-// Sends for the next tile of each piece, with `left` steps of k still to come.
+// Starts to copy the next tile of each limb; `left` steps of k remain.
 template <class Copies, class Tile>
-__device__ __forceinline__ void fetch(Copies& copies, Tile (&tiles)[PIECES], long long apart, int left) {
+__device__ __forceinline__ void fetch(Copies& copies, Tile (&tiles)[LIMBS], long long limb_stride, int left) {
 #pragma unroll
-    for (int piece = 0; piece < PIECES; ++piece) {
-        Copies of_piece = copies;
-        of_piece.view.data += piece * apart;
-        of_piece.fetch(tiles[piece], left);
+    for (int limb = 0; limb < LIMBS; ++limb) {
+        Copies limb_copies = copies;
+        limb_copies.view.data += limb * limb_stride;
+        limb_copies.fetch(tiles[limb], left);
     }
     copies.view.move(0, BK);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ SwizzledTile<BM, ORDER_A> As[STAGES][PIECES];               // (STAGES, PIECES, BM, BK), or (..., BK, BM)
-    __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES][PIECES];   // (STAGES, PIECES, BN, BK), or (..., BK, BN)
+    __shared__ SwizzledTile<BM, ORDER_A> As[STAGES][LIMBS];               // (STAGES, LIMBS, BM, BK), or (..., BK, BM)
+    __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES][LIMBS];   // (STAGES, LIMBS, BN, BK), or (..., BK, BN)
 
     const BlockTile block = locate_block_in_group(p, BM, BN / PARTS);
-    if (blockIdx.x >= tiles_to_compute(p)) return;   // all of its threads leave: no barrier is left waiting
-    const long long others = (PARTS - 1) * block.k0;   // steps of k before its slice, but for those that a0 and b0 count
+    if (blockIdx.x >= tiles_to_compute(p)) return;   // all of its threads exit: none waits at a barrier
+    const long long others = (PARTS - 1) * block.k0;   // steps of k before its partition that a0 and b0 do not count
     const Matrix<T, TA, ORDER_A> A = {a + block.a0 + others * p.a.col, p.m, PARTS * block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0 + others * p.b.row, PARTS * block.k, PARTS * p.n, p.b.row, p.b.col};
 
-    const int thread = threadIdx.x % THREADS;   // no other number, but now the compiler knows that it is small
+    const int thread = threadIdx.x % THREADS;   // a no-op that tells the compiler the range
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
 
     auto a_copies = swizzled_copies<BM>(A.tile(block.row0, 0, BM, BK), thread);
     auto b_copies = swizzled_copies<BN>(B.tile(0, PARTS * block.col0, BK, BN).transposed(), thread);
-    a_copies.wide = b_copies.wide = true;      // lines of pieces begin at multiples of 16 bytes
+    a_copies.wide = b_copies.wide = true;      // rows of limbs are 16-byte aligned
     a_copies.whole = b_copies.whole = false;   // a loop for whole tiles alone would cost registers
 
     // prologue
-    int unsent = static_cast<int>(PARTS * block.k);   // steps of k that were not sent for yet
+    int k_to_load = static_cast<int>(PARTS * block.k);   // steps of k whose copies have not been started
 #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
-        fetch(a_copies, As[stage], p.piece_a, unsent);
-        fetch(b_copies, Bs[stage], p.piece_b, unsent);
+    for (int stage = 0; stage < STAGES - 1; ++stage, k_to_load -= BK) {
+        fetch(a_copies, As[stage], p.limb_a, k_to_load);
+        fetch(b_copies, Bs[stage], p.limb_b, k_to_load);
         commit_copies();
     }
 
     // mainloop
     float sums[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
     int stage = 0;
-#pragma unroll 1   // laid out several times, it would only cost registers
-    for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
+#pragma unroll 1   // unrolled it would only cost registers
+    for (; k_to_load > -(STAGES - 1) * BK; k_to_load -= BK) {
         wait_for_copies_except<STAGES - 2>();
-        __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
-        if (unsent > 0) {
+        __syncthreads();   // these tiles are complete, and nobody reads the previous ones any more
+        if (k_to_load > 0) {
             const int refilled = stage == 0 ? STAGES - 1 : stage - 1;
-            fetch(a_copies, As[refilled], p.piece_a, unsent);
-            fetch(b_copies, Bs[refilled], p.piece_b, unsent);
+            fetch(a_copies, As[refilled], p.limb_a, k_to_load);
+            fetch(b_copies, Bs[refilled], p.limb_b, k_to_load);
         }
         commit_copies();
 #pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
-            Word frag_b[PIECES][WN / 8][2];
+            Register frag_b[LIMBS][WN / 8][2];
 #pragma unroll
-            for (int piece = 0; piece < PIECES; ++piece) Bs[stage][piece].read_b(frag_b[piece], n0, k, lane);
+            for (int limb = 0; limb < LIMBS; ++limb) Bs[stage][limb].read_b(frag_b[limb], n0, k, lane);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
-                Word frag_a[PIECES][4];
+                Register frag_a[LIMBS][4];
 #pragma unroll
-                for (int piece = 0; piece < PIECES; ++piece)
-                    As[stage][piece].read_a(frag_a[piece], m0, i * 16, k, lane);
+                for (int limb = 0; limb < LIMBS; ++limb)
+                    As[stage][limb].read_a(frag_a[limb], m0, i * 16, k, lane);
                 float partial[WN / 8][4] = {};
 #pragma unroll
                 for (int both = FIRST; both >= 0; --both)
 #pragma unroll
-                    for (int piece = 0; piece < PIECES; ++piece) {
-                        if (both - piece < 0 || both - piece >= PIECES) continue;
+                    for (int limb = 0; limb < LIMBS; ++limb) {
+                        if (both - limb < 0 || both - limb >= LIMBS) continue;
 #pragma unroll
                         for (int j = 0; j < WN / 8; ++j)
-                            mma_float16(partial[j], frag_a[piece], frag_b[both - piece][j]);
+                            mma_float16(partial[j], frag_a[limb], frag_b[both - limb][j]);
                     }
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j)
@@ -863,14 +866,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
 
-    // epilogue: rows and columns get back the powers of two that they were divided by
-    const auto c_tile = result_tile<Number>(c, p, block, BM, BN / PARTS);   // (BM, BN / PARTS)
-    const long long number_a = divide(place_of(p, block.product).offset(p.a), size_of_a(p));   // of this product's matrices
-    const long long number_b = divide(place_of(p, block.product).offset(p.b), size_of_b(p));
-    const int* const of_rows = p.of_a->exponent + number_a * p.m + block.row0;
-    const int* const of_cols = p.of_b->exponent + number_b * p.n + block.col0;
+    // epilogue: undoes the scaling of A's rows and B's columns
+    const auto c_tile = result_tile<Output>(c, p, block, BM, BN / PARTS);   // (BM, BN / PARTS)
+    const long long matrix_a = divide(batch_index(p, block.product).offset(p.a), size_of_a(p));   // this product's
+    const long long matrix_b = divide(batch_index(p, block.product).offset(p.b), size_of_b(p));
+    const int* const row_exponents = p.scan_a->exponent + matrix_a * p.m + block.row0;
+    const int* const col_exponents = p.scan_b->exponent + matrix_b * p.n + block.col0;
     ColumnExponents<WN / 8> exponents;
-    exponents.read(of_cols, n0, c_tile.cols, lane);
+    exponents.read(col_exponents, n0, c_tile.cols, lane);
 #pragma unroll
-    for (int i = 0; i < WM / 16; ++i) write_scaled(c_tile, m0 + i * 16 + lane / 4, n0, sums[i][0], of_rows, exponents, lane);
+    for (int i = 0; i < WM / 16; ++i) write_scaled(c_tile, m0 + i * 16 + lane / 4, n0, sums[i][0], row_exponents, exponents, lane);
 }

@@ -2,36 +2,37 @@
 // Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=128 bn=128 bk=32 tm=8 tn=8 pad=0 stages=3 unroll=32 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 #if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
 #else
 #define TILEDMM_CP_ASYNC 0
 #endif
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
@@ -45,17 +46,17 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int s
                  : "memory");
 }
 
-// What was copied since the last call is a group.
+// Commits this thread's copies since the last call to a group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until no more than PENDING groups are in flight.
+// Waits until at most PENDING groups are in flight.
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
-// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+// ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
+// to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
     float value;
@@ -71,7 +72,7 @@ __device__ __forceinline__ unsigned short float_to_half(float value) {
 
 #endif
 
-// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
     static_assert(N * sizeof(T) == 16, "a whole vector");
@@ -82,12 +83,12 @@ __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, in
 #endif
 }
 
-// The copies that this thread started since the last call are a group.
+// Commits the copies that this thread started since the last call to a group.
 __device__ __forceinline__ void commit_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
 }
 
-// Waits until no more than PENDING of this thread's groups of copies are in flight.
+// Waits until at most PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies_except() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
@@ -96,20 +97,20 @@ __device__ __forceinline__ void wait_for_copies_except() {
 using uint16 = unsigned short;
 using uint32 = unsigned int;
 using float32 = float;
-using tf32 = float32;   // multiplied by tensor cores, which ignore the last 13 bits of the significand
+using tf32 = float32;   // tensor cores ignore the last 13 bits of the significand
 
 struct float16 {
     uint16 bits;
 };
 
-// A stored element as the number it is.
+// A stored element's value, as a type with arithmetic.
 __device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
 template <class T>
 __device__ __forceinline__ T widen(T x) {
     return x;
 }
 
-// A number as an element of another type, rounded to nearest even.
+// Converts a value to another element type, rounded to nearest even.
 template <class To>
 struct Cast {
     template <class From>
@@ -133,15 +134,15 @@ struct Cast<float16> {
     }
 };
 
-// A float32 number for tensor cores, which ignore its last 13 bits: the nearest that has 11 significant bits, ties away from zero,
-// and anything in those 13. A NaN is one still. (What cvt.rna.tf32.f32 comes to, but for the NaNs.)
+// Rounds float32 to tf32, 11 significant bits, ties away from zero; the 13 bits that tensor cores ignore are arbitrary. NaNs stay
+// NaNs. (As cvt.rna.tf32.f32, except for NaNs.)
 __device__ __forceinline__ unsigned rounded_to_tf32(float x) {
     const bool finite = fabsf(x) < __uint_as_float(0x7f800000u);
-    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // which has a NaN begin with a bit
+    return finite ? __float_as_uint(x) + (1u << 12) : __float_as_uint(x + x);   // quiets a NaN: the bit that is set is not ignored
 }
 
-// What products of two elements are summed in (declared to be looked up, never called).
-__device__ float32 sum_type(float16);    // rounded once, at the end
+// The type that products of two elements are accumulated in (for decltype; never defined).
+__device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
 __device__ uint32 sum_type(uint16);   // wraps
 __device__ uint32 sum_type(uint32);   // wraps
@@ -153,21 +154,21 @@ constexpr bool SAME = false;
 template <class A>
 constexpr bool SAME<A, A> = true;
 
-// A stored element, taken as an element of type T, ready to be multiplied.
+// A stored element, converted to the computation type T, as it is multiplied.
 template <class T, class Stored>
 __device__ __forceinline__ Accumulator<T> to_accumulator(Stored x) {
     if constexpr (SAME<T, Stored>) return Cast<Accumulator<T>>::from(widen(x));
     else return Cast<Accumulator<T>>::from(widen(Cast<T>::from(widen(x))));
 }
 
-// A finished sum as a number of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C gets all
-// of a float32 sum.
+// A finished sum as a value of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C keeps the
+// float32 sum.
 template <class T, class Sum>
 __device__ __forceinline__ auto number_of(Sum sum) {
     return static_cast<decltype(widen(T{}))>(sum);
 }
 
-// It as it is stored in C.
+// A finished sum as it is stored in C.
 template <class T, class Stored>
 __device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
     return Cast<Stored>::from(number_of<T>(sum));
@@ -180,20 +181,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -201,7 +202,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -212,48 +213,48 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The same, rasterized in groups (a threadblock swizzle): along the rows of p.group columns, from row to row, then through the
-// next columns. Blocks share strips of A, too: they read least where they cover as many rows of C as columns.
-__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
+// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = number / tiles, index = number - product * tiles;
+    const unsigned product = linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
     const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
@@ -263,13 +264,13 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 template <Order ORDER>
 constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -282,12 +283,15 @@ struct View {
         return data + row * row_stride + col * col_stride;
     }
 
+    // The element at (row, col), which must be inside.
+    __device__ __forceinline__ Accumulator<T> read(Index row, Index col) const { return to_accumulator<T>(*address(row, col)); }
+
     // The tile of (height, width) elements that begins at (row, col), which must be inside.
     __device__ __forceinline__ View<T, Stored, ORDER> tile(Index row, Index col, int height, int width) const {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // The same part, seen from (row, col).
+    // The same part; (row, col) becomes (0, 0).
     __device__ __forceinline__ View from(Index row, Index col) const {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
@@ -297,22 +301,22 @@ struct View {
         return {data, cols, rows, col_stride, row_stride};
     }
 
-    // Whether what is contiguous, each row or each column, begins at a multiple of so many bytes.
+    // Whether each contiguous row, or column, begins at a multiple of `bytes`.
     __device__ __forceinline__ bool is_aligned(int bytes) const {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // N elements of a column, from (row, col) on.
+    // Copies N elements of a column from (row, col) on, zeros outside.
     template <int N>
     __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
         const int left = rows - row;
@@ -324,7 +328,7 @@ struct View {
 template <class T, class Stored, Order ORDER>
 using Matrix = View<T, Stored, ORDER, long long>;   // of any size
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -335,7 +339,7 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // N elements of a row: one access where they are contiguous, at a multiple of their size.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
@@ -346,7 +350,7 @@ struct ResultTile {
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 
-    // The same where it is known that all of them are inside, contiguous, at a multiple of their size.
+    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
         Vector<Stored, N> vector;
@@ -356,7 +360,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -366,37 +370,39 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 
 #ifndef TILEDMM_SIMULATOR
 
-#define TILEDMM_MMA(shape_and_types, sum)                                                                     \
-    asm("mma.sync.aligned." shape_and_types " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "           \
-        "{ %0, %1, %2, %3 };"                                                                                 \
-        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3])                                          \
+#define TILEDMM_MMA(shape_and_types, sum)                            \
+    asm("mma.sync.aligned." shape_and_types                          \
+        " { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, "      \
+        "{ %0, %1, %2, %3 };"                                        \
+        : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3]) \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
-// C += A @ B, of float16, summed in float32.
+// C += A @ B, float16 accumulated in float32.
 __device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
     TILEDMM_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f");
 #else   // half of k at a time
     for (int i = 0; i < 2; ++i)
-        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 };"
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3 }, { %4, %5 }, { %6 }, { %0, %1, %2, %3 "
+            "};"
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
             : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
 #endif
 }
 
-// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 bytes at
-// a multiple of 16. words[i] is then word quad of row `row` of matrix i, or of the matrix transposed.
+// Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 aligned bytes.
+// registers[i] becomes word quad of row `row` of matrix i, or of its transpose.
 template <bool TRANSPOSED>
-__device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
+__device__ __forceinline__ void load_matrices(unsigned (&registers)[4], const void* shared) {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (TRANSPOSED)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3 }, [%4];"
-                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
                      : "r"(from)
                      : "memory");
     else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3 }, [%4];"
-                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
                      : "r"(from)
                      : "memory");
 }
@@ -408,8 +414,8 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const void* 
 using TA = float16;   // an element of A in memory
 using TB = float16;   // an element of B in memory
 using TC = float16;   // an element of C in memory
-using T = float16;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float16;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 128;   // rows of C a block computes
@@ -419,141 +425,139 @@ constexpr int WM = 64;   // rows of C a warp computes
 constexpr int WN = 32;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 8;   // columns of C a thread computes
-constexpr int STAGES = 3;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+constexpr int STAGES = 3;   // pipeline stages: shared tiles of A and B
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // others spill
-constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 // clang-format on
 
-constexpr int UNROLL = 32;   // steps along K that are laid out in full
+constexpr int UNROLL = 32;   // steps along K that are unrolled
 
 constexpr bool ROUNDS = true;
-// Tiles in shared memory from which tensor cores' operands are read. Needs BK, THREADS, and ROUNDS: whether float32 numbers are
-// rounded to tf32 then.
+// Swizzled tiles in shared memory, from which mma's fragments are read. Needs BK, THREADS, and ROUNDS: whether float32 is rounded to
+// tf32 when it is read.
 
-// What operands come in: narrow elements several to a word of 32 bits, others as they are (declared to be looked up, never
-// called).
+// The type of a fragment's registers: 32 bits of packed narrow elements, or one wide element (for decltype; never defined).
 template <class Narrow>
-__device__ unsigned word_type(Narrow);
+__device__ unsigned register_type(Narrow);
 
-using Word = decltype(word_type(T{}));
-constexpr bool NARROW = !SAME<Word, T>;
+using Register = decltype(register_type(T{}));
+constexpr bool NARROW = !SAME<Register, T>;
 
-// An element that is a word, as it is multiplied.
+// An element as mma takes it.
 template <class Wide>
-__device__ __forceinline__ Wide as_word(Wide x) {
+__device__ __forceinline__ Wide as_register(Wide x) {
     return x;
 }
-__device__ __forceinline__ unsigned as_word(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
+__device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
-constexpr int DEPTH = 8 * sizeof(Word) / sizeof(T);   // steps of k of an instruction: 8 words
+constexpr int DEPTH = 8 * sizeof(Register) / sizeof(T);   // steps of k of an mma: 8 registers
 
-// A tile of a matrix (WIDTH, BK): lines of LENGTH neighbours, in chunks of 16 bytes. Lines are the matrix's own, as it lies
-// in memory; of bytes they run along k, since ldmatrix transposes 16-bit elements only.
+// A (WIDTH, BK) tile of a matrix: rows of LENGTH contiguous elements, in chunks of 16 bytes. It has its matrix's order, except that
+// bytes are K-major, since ldmatrix transposes 16-bit elements only.
 //
-// Chunks change places within a line, differently from line to line, so that the 128 bytes that are read at once lie in 32
-// different banks. By ldmatrix these are a chunk of each of 8 lines. Of words that come one by one, of 4, 8 or 16 bytes, they are
-// what 32, 16 or 8 lanes ask for, four of them along k: TOGETHER chunks of a line, which stay side by side, of 2 or 4 lines.
+// Chunks are permuted within a row, differently from row to row, so that the 128 bytes of a wavefront lie in 32 different banks.
+// ldmatrix reads one chunk of each of 8 rows. If elements of 4, 8 or 16 bytes are read one at a time, 32, 16 or 8 lanes share a
+// wavefront, four of them along k: they read GROUP chunks, which stay adjacent, of each of 2 or 4 rows.
 template <int WIDTH, Order ORDER>
 struct alignas(128) SwizzledTile {
-    static constexpr bool ALONG_K = ORDER != Order::COLUMNS || sizeof(T) == 1;   // neighbours are successive k
-    static constexpr int LINES = ALONG_K ? WIDTH : BK, LENGTH = ALONG_K ? BK : WIDTH;
-    static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of one, and how many a line has
-    static constexpr int TURN = CHUNKS < 8 ? CHUNKS : 8;                    // chunks that change places with each other
-    static constexpr bool BY_MATRICES = NARROW && (ALONG_K || sizeof(T) == 2);   // ldmatrix brings fragments
-    static constexpr int TOGETHER = BY_MATRICES ? 1 : ALONG_K ? 4 * sizeof(T) / 16 : 2;
-    static_assert(CHUNKS % TURN == 0 && 8 % TURN == 0 && TURN % TOGETHER == 0, "whole turns");
+    static constexpr bool K_MAJOR = ORDER != Order::COLUMNS || sizeof(T) == 1;
+    static constexpr int ROWS = K_MAJOR ? WIDTH : BK, LENGTH = K_MAJOR ? BK : WIDTH;
+    static constexpr int CHUNK = 16 / sizeof(T), CHUNKS = LENGTH / CHUNK;   // elements of a chunk, chunks of a row
+    static constexpr int PERIOD = CHUNKS < 8 ? CHUNKS : 8;                  // chunks that are permuted among themselves
+    static constexpr bool BY_MATRICES = NARROW && (K_MAJOR || sizeof(T) == 2);   // ldmatrix reads fragments
+    static constexpr int GROUP = BY_MATRICES ? 1 : K_MAJOR ? 4 * sizeof(T) / 16 : 2;
+    static_assert(CHUNKS % PERIOD == 0 && 8 % PERIOD == 0 && PERIOD % GROUP == 0, "whole permutations");
 
-    T element[LINES * LENGTH];
+    T element[ROWS * LENGTH];
 
-    // What the numbers of a line's chunks change by: the same again 8 lines on, or 4 where chunks stay TOGETHER and lines are
-    // successive k.
-    static __device__ __forceinline__ int turn(int line) { return line * TURN / 8 % (TURN / TOGETHER) * TOGETHER; }
+    // What a chunk's index in a row is XORed with. The pattern repeats after 8 rows; in MN-major tiles that ldmatrix does not read,
+    // after 4.
+    static __device__ __forceinline__ int swizzle(int row) { return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP; }
 
-    __device__ __forceinline__ T* chunk(int line, int number) {
-        return &element[line * LENGTH + (number ^ turn(line)) * CHUNK];
+    __device__ __forceinline__ T* chunk(int row, int index) {
+        return &element[row * LENGTH + (index ^ swizzle(row)) * CHUNK];
     }
 
-    // Reads A's words of an instruction, which are of 16 of the tile's rows, from (i + down, k) on. So does read_b for COUNT
-    // instructions, of 8 rows each: B's columns. i is a multiple of 16, and of 8 chunks where words come one by one.
-    //
-    // By ldmatrix come four matrices of 8 by 16 bytes at a time: each lane points into one of them.
+    // Reads A's fragment of an mma: 16 rows from (i + down, k) on. read_b reads B's fragments of COUNT mma, 8 columns of B each.
+    // i is a multiple of 16, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each
+    // lane points to a row of one of them.
     template <class W>
-    __device__ __forceinline__ void read_a(W (&words)[4], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(W (&registers)[4], int i, int down, int k, int lane) {
         if constexpr (BY_MATRICES) {
-            read_matrices(words, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+            read_matrices(registers, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
         } else {
 #pragma unroll
-            for (int w = 0; w < 4; ++w) words[w] = as_word(word(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+            for (int w = 0; w < 4; ++w) registers[w] = as_register(read(i, down + w % 2 * 8, k + w / 2 * 4, lane));
         }
     }
     template <class W, int COUNT>
-    __device__ __forceinline__ void read_b(W (&words)[COUNT][2], int i, int k, int lane) {
+    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], int i, int k, int lane) {
         if constexpr (BY_MATRICES) {
 #pragma unroll
             for (int n = 0; n < COUNT; n += 2) {
                 W both[4];
                 read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
 #pragma unroll
-                for (int w = 0; w < 4; ++w) words[n + w / 2][w % 2] = both[w];
+                for (int w = 0; w < 4; ++w) registers[n + w / 2][w % 2] = both[w];
             }
         } else {
 #pragma unroll
             for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-                for (int w = 0; w < 2; ++w) words[n][w] = as_word(word(i, n * 8, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) registers[n][w] = as_register(read(i, n * 8, k + w * 4, lane));
         }
     }
 
     private:
     template <class W>
-    __device__ __forceinline__ void read_matrices(W (&words)[4], int i, int k, int lane) {
-        load_matrices<!ALONG_K>(words, ALONG_K ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    __device__ __forceinline__ void read_matrices(W (&registers)[4], int i, int k, int lane) {
+        load_matrices<!K_MAJOR>(registers, K_MAJOR ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
         if constexpr (SAME<T, tf32>)
 #pragma unroll
-            for (int w = 0; w < 4; ++w) words[w] = as_word(__uint_as_float(words[w]));
+            for (int w = 0; w < 4; ++w) registers[w] = as_register(__uint_as_float(registers[w]));
     }
 
-    // The word at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: so a lane finds once or twice
-    // where it begins, and then adds a constant for each word.
-    __device__ __forceinline__ T word(int i, int down, int k, int lane) {
-        const int line = ALONG_K ? lane / 4 : lane % 4, place = ALONG_K ? lane % 4 : lane / 4;
-        const int first = (ALONG_K ? k : down) / CHUNK, own = place / CHUNK ^ turn(line);
+    // The element at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: a lane computes one or two
+    // addresses, and reads at constant offsets from these.
+    __device__ __forceinline__ T read(int i, int down, int k, int lane) {
+        const int row = K_MAJOR ? lane / 4 : lane % 4, col = K_MAJOR ? lane % 4 : lane / 4;
+        const int first = (K_MAJOR ? k : down) / CHUNK, own = col / CHUNK ^ swizzle(row);
         const T* const begin =
-            &element[ALONG_K ? (i + line) * LENGTH : line * LENGTH + i] + (first % 8 ^ own) * CHUNK + place % CHUNK;
-        return begin[(ALONG_K ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
+            &element[K_MAJOR ? (i + row) * LENGTH : row * LENGTH + i] + (first % 8 ^ own) * CHUNK + col % CHUNK;
+        return begin[(K_MAJOR ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
     }
 };
 
-// Copies tiles to shared memory, 16 bytes at a time and without a stop in registers where elements are of type T, lie as
-// they are kept, and lines begin at multiples of that; else element by element.
+// Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
+// and rows are 16-byte aligned; else element by element.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
-    static constexpr bool AS_IT_LIES = SAME<T, Stored> && ORDER == (Tile::ALONG_K ? Order::ROWS : Order::COLUMNS);
+    static constexpr bool SAME_ORDER = SAME<T, Stored> && ORDER == (Tile::K_MAJOR ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
-    static constexpr int STEP = THREADS / Tile::CHUNKS;   // lines from one of a thread's chunks to its next
+    static constexpr int STEP = THREADS / Tile::CHUNKS;   // rows from one of a thread's chunks to its next
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
-                  "even shares, in whole chunks and lines");
+                  "even shares, in whole chunks and rows");
 
-    View<T, Stored, ORDER> view;   // seen from this thread's first element
-    bool wide;                     // 16 bytes are copied at once
+    View<T, Stored, ORDER> view;   // begins at this thread's first element
+    bool wide;                     // 16 bytes are copied at a time
     bool whole;                    // and all of the tile's WIDTH is inside
-    int line, number;              // this thread's first chunk
+    int row, index;                // of this thread's first chunk
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
-        : view(tile), line(thread / Tile::CHUNKS), number(thread % Tile::CHUNKS) {
-        wide = AS_IT_LIES && tile.is_aligned(16);
+        : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
+        wide = SAME_ORDER && tile.is_aligned(16);
         whole = wide && tile.rows >= WIDTH;
-        view = tile.from(Tile::ALONG_K ? line : number * CHUNK, first_k());
+        view = tile.from(Tile::K_MAJOR ? row : index * CHUNK, first_k());
     }
 
-    __device__ __forceinline__ int first_k() const { return Tile::ALONG_K ? number * CHUNK : line; }
+    __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
-    // Sends for the next tile, with `left` steps of k still to come.
+    // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
@@ -563,12 +567,12 @@ struct SwizzledCopies {
         } else if (wide) {
             copy(tile, part);
         } else {
-#pragma unroll 1   // laid out, it would take the registers of the sums
+#pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(line + load * STEP, number);
+                T* const to = tile.chunk(row + load * STEP, index);
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::ALONG_K ? part.read_or_zero(load * STEP, e)
+                    to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
                                                         : part.read_or_zero(e, load * STEP));
             }
         }
@@ -577,11 +581,11 @@ struct SwizzledCopies {
 
     private:
     __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
-        if constexpr (AS_IT_LIES) {
+        if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(line + load * STEP, number);
-                if constexpr (Tile::ALONG_K)   // neighbours are a column of the transposed matrix
+                T* const to = tile.chunk(row + load * STEP, index);
+                if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
                     part.transposed().template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
                 else
                     part.template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
@@ -596,26 +600,25 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
     return {tile, thread};
 }
 
-// tensor_core: a warp multiplies 16 x DEPTH by DEPTH x 8 elements with one instruction, on tensor cores.
+// tensor_core: a warp multiplies (16, DEPTH) by (DEPTH, 8) elements with one instruction, mma.sync, on tensor cores.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, 8-bit integers, or float64
 //           and complex128
-// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN)
+// Launch    one block of THREADS threads per (BM, BN) tile of C, one warp per (WM, WN)
 // Shared    STAGES * BK * (BM + BN) * sizeof(T), dynamic          Barriers  1 per K step
-// Requires  WM and WN multiples of 16 (of tf32, 32), BK one of DEPTH; each thread as many vectors of a tile as another
+// Requires  WM and WN multiples of 16 (tf32: 32), BK a multiple of DEPTH; every thread copies the same number of vectors
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
-// Tiles stay as the matrices lie. Of 16-bit elements ldmatrix brings fragments from either order, transposed where
-// neighbours in memory are not neighbours along k. Bytes, which it cannot transpose, are kept along k. tf32 words, which it
-// cannot either, are read one by one where they lie across k, and wider elements always; tf32 is rounded then. Sums stay in
-// registers, spread over a warp's lanes as tensor_cores.cuh says.
+// Tiles have their matrices' order. ldmatrix reads fragments of 16-bit elements, and transposes those of MN-major tiles. It cannot
+// transpose other types: tiles of bytes are always K-major; tf32 is read one element at a time from MN-major tiles, and wider types
+// always are. tf32 is rounded as it is read. Accumulators are distributed over a warp's lanes as tensor_cores.cuh says.
 //
-// While one warp waits for fragments, another's products go on. But a block of float64 has an SM for itself, and all of its
-// warps pass a barrier together: so its fragments are read a row ahead, and the first of a step while the last row of the step
-// before is multiplied. The first step multiplies zeros. (complex128 has no registers left for that.)
-static_assert(LANES_M == 8 && LANES_N == 4, "a thread's sums are where mma leaves them");
-static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "words are read one by one, 8 chunks of them at a time");
+// While a warp waits for fragments, others multiply. But only one block of float64 is resident on an SM, and all its warps wait at
+// barriers together: so its fragments are read one row ahead, those of a step's first row before the last row of the previous step
+// is multiplied. The first step multiplies zeros. (complex128 lacks registers for that.)
+static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
+static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
 
-constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // with so few registers
+constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // if registers are bounded
 constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
 
 struct Tiles {
@@ -633,7 +636,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
 
-    const int thread = threadIdx.x % THREADS;   // no other number, but now the compiler knows that it is small
+    const int thread = threadIdx.x % THREADS;   // a no-op that tells the compiler the range
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
 
@@ -641,31 +644,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     auto b_copies = swizzled_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), thread);
 
     // prologue
-    int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
+    int k_to_load = static_cast<int>(block.k);   // steps of k whose copies have not been started
 #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
-        a_copies.fetch(tiles.a[stage], unsent);
-        b_copies.fetch(tiles.b[stage], unsent);
+    for (int stage = 0; stage < STAGES - 1; ++stage, k_to_load -= BK) {
+        a_copies.fetch(tiles.a[stage], k_to_load);
+        b_copies.fetch(tiles.b[stage], k_to_load);
         commit_copies();
     }
 
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
-    Word frag_a[4], frag_b[WN / 8][2];
+    Register frag_a[4], frag_b[WN / 8][2];
     int stage = 0, refilled = STAGES - 1;
-#pragma unroll 1   // laid out several times, it would only cost registers
-    for (; unsent > -(STAGES - 1) * BK; unsent -= BK) {
+#pragma unroll 1   // unrolled it would only cost registers
+    for (; k_to_load > -(STAGES - 1) * BK; k_to_load -= BK) {
         wait_for_copies_except<STAGES - 2>();
-        __syncthreads();   // these tiles are complete, and nobody reads the last ones any more
+        __syncthreads();   // these tiles are complete, and nobody reads the previous ones any more
 #pragma unroll(UNROLL / DEPTH)
         for (int k = 0; k < BK; k += DEPTH) {
             tiles.b[stage].read_b(frag_b, n0, k, lane);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 tiles.a[stage].read_a(frag_a, m0, i * 16, k, lane);
-                if (k == 0 && unsent > 0) {   // amid products, which tensor cores are busy with meanwhile
-                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(tiles.a[refilled], unsent);
-                    if (i == WM / 32) b_copies.fetch(tiles.b[refilled], unsent);
+                if (k == 0 && k_to_load > 0) {   // between products, which overlap with the copies' address arithmetic
+                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(tiles.a[refilled], k_to_load);
+                    if (i == WM / 32) b_copies.fetch(tiles.b[refilled], k_to_load);
                 }
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a, frag_b[j]);

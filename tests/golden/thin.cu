@@ -2,36 +2,37 @@
 // Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=8 bn=128 bk=16 tm=8 tn=4 pad=4 stages=4 unroll=16 min_blocks=1 wm=8 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 #if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // global to shared memory without a stop in registers: compute capability 8.0
+#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
 #else
 #define TILEDMM_CP_ASYNC 0
 #endif
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
@@ -47,10 +48,10 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int s
 
 __device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// What was copied since the last call is a group.
+// Commits this thread's copies since the last call to a group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until no more than PENDING groups are in flight.
+// Waits until at most PENDING groups are in flight.
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
@@ -58,7 +59,7 @@ __device__ __forceinline__ void cp_async_wait() {
 
 #endif
 
-// Starts copying one element of 4, 8 or 16 bytes; where `valid` is false nothing is read and zeros are written.
+// Starts to copy an element of 4, 8 or 16 bytes; if not `valid`, nothing is read and zeros are written.
 template <class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
@@ -69,7 +70,7 @@ __device__ __forceinline__ void copy_async(T* shared, const T* global, bool vali
 #endif
 }
 
-// Starts copying `count` of N elements, which are 16 bytes at a multiple of 16, and writes zeros for the others.
+// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
     static_assert(N * sizeof(T) == 16, "a whole vector");
@@ -80,38 +81,38 @@ __device__ __forceinline__ void copy_vector_async(T* shared, const T* global, in
 #endif
 }
 
-// The copies that this thread started since the last call are a group.
+// Commits the copies that this thread started since the last call to a group.
 __device__ __forceinline__ void commit_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
 }
 
-// Waits until no more than PENDING of this thread's groups of copies are in flight.
+// Waits until at most PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies_except() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
 }
 
-// Waits until every copy this thread started has landed. Other threads see them after the next barrier.
+// Waits until all copies of this thread have completed. Other threads see them after the next barrier.
 __device__ __forceinline__ void wait_for_copies() {
     if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
 }
 
 using float32 = float;
 
-// What products of two elements are summed in (declared to be looked up, never called).
+// The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float32);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
-// A value as a type, for a function to be compiled for each.
+// A compile-time value as an argument, so that a generic lambda is compiled once for each.
 template <bool VALUE>
 struct Constant {
     static constexpr bool value = VALUE;
 };
 
-// A stored element, ready to be multiplied, and a finished sum as it is stored: here they are the same.
+// A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
 __device__ __forceinline__ T to_accumulator(T x) { return x; }
 template <class T, class Stored>
@@ -124,20 +125,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -145,7 +146,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -156,48 +157,48 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The same, rasterized in groups (a threadblock swizzle): along the rows of p.group columns, from row to row, then through the
-// next columns. Blocks share strips of A, too: they read least where they cover as many rows of C as columns.
-__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
+// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = number / tiles, index = number - product * tiles;
+    const unsigned product = linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
     const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
@@ -207,13 +208,13 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 template <Order ORDER>
 constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -231,7 +232,7 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // The same part, seen from (row, col).
+    // The same part; (row, col) becomes (0, 0).
     __device__ __forceinline__ View from(Index row, Index col) const {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
@@ -241,22 +242,22 @@ struct View {
         return {data, cols, rows, col_stride, row_stride};
     }
 
-    // Whether what is contiguous, each row or each column, begins at a multiple of so many bytes.
+    // Whether each contiguous row, or column, begins at a multiple of `bytes`.
     __device__ __forceinline__ bool is_aligned(int bytes) const {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // N contiguous elements from (row, col) on, at a multiple of their size: all are inside, or none.
+    // N contiguous elements from (row, col) on, aligned to their size: all are inside, or none.
     template <int N>
     __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
         Vector<Stored, N> vector = {};
@@ -265,12 +266,12 @@ struct View {
         for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(vector.element[i]);
     }
 
-    // An element, copied to shared memory asynchronously: see wait_for_copies().
+    // Copies an element to shared memory asynchronously: see wait_for_copies().
     __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
         copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
     }
 
-    // N elements of a column, from (row, col) on.
+    // Copies N elements of a column from (row, col) on, zeros outside.
     template <int N>
     __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
         const int left = rows - row;
@@ -282,7 +283,7 @@ struct View {
 template <class T, class Stored, Order ORDER>
 using Matrix = View<T, Stored, ORDER, long long>;   // of any size
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -293,13 +294,13 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of so many bytes.
+    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&
                (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // N elements of a row: one access where they are contiguous, at a multiple of their size.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
@@ -310,7 +311,7 @@ struct ResultTile {
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 
-    // The same where it is known that all of them are inside, contiguous, at a multiple of their size.
+    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
         Vector<Stored, N> vector;
@@ -320,7 +321,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -333,8 +334,8 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 using TA = float32;   // an element of A in memory
 using TB = float32;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float32;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float32;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 8;   // rows of C a block computes
@@ -345,73 +346,72 @@ constexpr int WN = 128;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 4;   // columns of C a thread computes
 [[maybe_unused]] constexpr int PAD = 4;   // elements added to each row of a shared tile
-constexpr int STAGES = 4;   // shared tiles of A, and of B: one is multiplied while the others are on their way
+constexpr int STAGES = 4;   // pipeline stages: shared tiles of A and B
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
 [[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
-constexpr int MIN_BLOCKS = 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers
 // clang-format on
 
 constexpr int V = 16 / sizeof(Sum);   // elements of a 16-byte vector
-// A tile in shared memory, K-major whichever way its matrix lies: what a thread needs for a step of k is part of a row. Rows
-// that are written down a column are padded: 32 lanes access 32 banks.
+// A tile in shared memory, one row per k whatever its matrix's order: a fragment is part of a row. Rows of a tile that is
+// transposed as it is stored are padded, so that 32 lanes that write down a column access 32 banks.
 template <int WIDTH, Order ORDER>
 using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
 
-// Copies tiles to shared memory, K-major: element (i, k) of a matrix that begins at `view` goes to tile[k][i].
+// Copies tiles to shared memory: element (i, k) of a matrix that begins at `view` goes to tile[k][i].
 //
-// What can be copied byte for byte goes there asynchronously: V contiguous elements at a time where they stay contiguous, else
-// one by one. A thread reads others into registers, V at a time, and stores them a while later.
+// Elements that need no conversion are copied asynchronously, V at a time if they stay contiguous, else one by one. A thread loads
+// others to registers, V at a time, and stores them later.
 template <int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
-    static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // contiguous elements are successive k
+    static constexpr bool K_MAJOR = ORDER != Order::COLUMNS;   // the matrix's contiguous elements are successive k
     static constexpr bool ASYNC = TILEDMM_CP_ASYNC;
     static_assert(WIDTH * BK % (THREADS * V) == 0 || THREADS * V % (WIDTH * BK) == 0, "even shares, in whole vectors");
 
-    // Consecutive threads copy contiguous elements, N at a time: a thread's first ones, and how far it is to its others.
+    // A thread's copies of N contiguous elements: where its first one begins, and the steps to its others.
     template <int N>
     struct Share {
-        static constexpr int ACROSS = (ALONG_K ? BK : WIDTH) / N;   // copies in a row or column
-        static constexpr int TURNS = ACROSS > THREADS ? ACROSS / THREADS : 1;   // that a thread makes in each
-        static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns at a time
-        static constexpr bool FEW = WIDTH * BK < THREADS * N;   // a small tile leaves threads without a share
+        static constexpr int ACROSS = (K_MAJOR ? BK : WIDTH) / N;   // copies of a row or column
+        static constexpr int COPIES = ACROSS > THREADS ? ACROSS / THREADS : 1;   // of these, a thread's
+        static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns that all threads copy at a time
+        static constexpr bool FEW = WIDTH * BK < THREADS * N;   // a small tile leaves threads without a copy
         static constexpr int LOADS = FEW ? 1 : WIDTH * BK / (THREADS * N);
         static_assert(ACROSS % THREADS == 0 || THREADS % ACROSS == 0, "whole rows or columns, or even parts of them");
 
-        static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (ALONG_K ? i < WIDTH : k < BK); }
-        static __device__ __forceinline__ int i(int thread) { return ALONG_K ? thread / ACROSS : thread % ACROSS * N; }
-        static __device__ __forceinline__ int k(int thread) { return ALONG_K ? thread % ACROSS * N : thread / ACROSS; }
-        static constexpr int across(int load) { return load % TURNS * THREADS * N; }
-        static constexpr int down(int load) { return load / TURNS * STEP; }
-        static constexpr int step_i(int load) { return ALONG_K ? down(load) : across(load); }
-        static constexpr int step_k(int load) { return ALONG_K ? across(load) : down(load); }
+        static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (K_MAJOR ? i < WIDTH : k < BK); }
+        static __device__ __forceinline__ int i(int thread) { return K_MAJOR ? thread / ACROSS : thread % ACROSS * N; }
+        static __device__ __forceinline__ int k(int thread) { return K_MAJOR ? thread % ACROSS * N : thread / ACROSS; }
+        static constexpr int across(int load) { return load % COPIES * THREADS * N; }
+        static constexpr int down(int load) { return load / COPIES * STEP; }
+        static constexpr int step_i(int load) { return K_MAJOR ? down(load) : across(load); }
+        static constexpr int step_k(int load) { return K_MAJOR ? across(load) : down(load); }
     };
 
-    View<T, Stored, ORDER> view;   // seen from this thread's first element
-    bool wide;                     // V contiguous elements are copied at once
-    bool whole;                    // all of the tile's WIDTH is inside, and is copied asynchronously, as fast as it can be
-    int i, k;                      // which element that is
-    Sum next[Share<V>::LOADS * V];   // elements that go through registers
+    View<T, Stored, ORDER> view;     // begins at this thread's first element,
+    int i, k;                        // which is at (i, k) of the tile
+    bool wide;                       // V contiguous elements are copied at a time
+    bool whole;                      // the tile's WIDTH is inside, and copies are asynchronous and as wide as its order allows
+    Sum next[Share<V>::LOADS * V];   // elements on their way through registers
 
-    // `line`: contiguous elements from one end of the matrix to the other.
-    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long line, int thread) : view(tile) {
-        wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !ALONG_K : line % V == 0);
+    // `length`: contiguous elements of a row, or column, of the matrix.
+    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long length, int thread) : view(tile) {
+        wide = tile.is_aligned(V * sizeof(Stored)) && (ASYNC ? !K_MAJOR : length % V == 0);
         i = wide || !ASYNC ? Share<V>::i(thread) : Share<1>::i(thread);
         k = wide || !ASYNC ? Share<V>::k(thread) : Share<1>::k(thread);
-        whole = ASYNC && tile.rows >= WIDTH && (wide || ALONG_K);
+        whole = ASYNC && tile.rows >= WIDTH && (wide || K_MAJOR);
         view = tile.from(i, k);
     }
 
-    // Loads the next tile, with `left` steps of k still to come, to `tile` or to `next`. With WHOLE, which is for tiles that
-    // are, and have BK steps left, nothing is guarded.
+    // Loads the next tile, to `tile` or to `next`; `left` steps of k remain. WHOLE: all of it is inside, so nothing is guarded.
     template <bool WHOLE = false>
     __device__ __forceinline__ void fetch(Tile<WIDTH, ORDER>& tile, long long left) {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
         if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-        const bool vectors = WHOLE ? !ALONG_K : wide;
+        const bool vectors = WHOLE ? !K_MAJOR : wide;
         if constexpr (!ASYNC) {
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS; ++load) {
@@ -421,7 +421,7 @@ struct TileCopies {
                 else
 #pragma unroll
                     for (int v = 0; v < V; ++v)
-                        next[load * V + v] = part.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
+                        next[load * V + v] = part.read_or_zero(di + (K_MAJOR ? 0 : v), dk + (K_MAJOR ? v : 0));
             }
         } else if (vectors) {
 #pragma unroll
@@ -439,14 +439,14 @@ struct TileCopies {
         view.move(0, BK);
     }
 
-    // Stores what was loaded to registers.
-    __device__ __forceinline__ void settle(Tile<WIDTH, ORDER>& tile) {
+    // Stores elements that were loaded to registers.
+    __device__ __forceinline__ void store_shared(Tile<WIDTH, ORDER>& tile) {
         if constexpr (!ASYNC) {
             if (!Share<V>::has(i, k)) return;
 #pragma unroll
             for (int load = 0; load < Share<V>::LOADS * V; ++load) {
-                const int di = Share<V>::step_i(load / V) + (ALONG_K ? 0 : load % V);
-                const int dk = Share<V>::step_k(load / V) + (ALONG_K ? load % V : 0);
+                const int di = Share<V>::step_i(load / V) + (K_MAJOR ? 0 : load % V);
+                const int dk = Share<V>::step_k(load / V) + (K_MAJOR ? load % V : 0);
                 tile[k + dk][i + di] = next[load];
             }
         }
@@ -454,12 +454,12 @@ struct TileCopies {
 };
 
 template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ TileCopies<WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile, long long line,
+__device__ __forceinline__ TileCopies<WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile, long long length,
                                                                         int thread) {
-    return {tile, line, thread};
+    return {tile, length, thread};
 }
 
-// Reads a thread's share of a row of a tile: COUNT elements, V contiguous ones at a time, LANES * V apart.
+// Reads a thread's fragment of a row of a tile: COUNT elements, in groups of V that are LANES * V apart.
 template <int COUNT, int LANES>
 __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum* row) {
 #pragma unroll
@@ -470,32 +470,30 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
     }
 }
 
-// warp_tiled: each warp computes a tile of its own, from fragments that wait in registers; copies run STAGES - 1 steps ahead.
+// warp_tiled: warp tiles, fragments double-buffered in registers, and a cp.async pipeline of STAGES stages.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
-// Launch    one block of THREADS threads a (BM, BN) tile of C; a warp of it (WM, WN); a thread (TM, TN)
-// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), and PAD a row of a tile that is transposed on the way; or, where that is
-//           more, WARPS * LANES_M * (WN + 1) * sizeof(Sum) for C          Barriers  1 per K step, and 1 if C is not aligned
-// Requires  32 threads a warp tile; each thread as many elements of a tile as another, in whole vectors
+// Launch    one block of THREADS threads per (BM, BN) tile of C, one warp per (WM, WN), one thread per (TM, TN)
+// Shared    STAGES * BK * (BM + BN) * sizeof(Sum), plus PAD per row of a tile that is transposed; or, if that is more,
+//           WARPS * LANES_M * (WN + 1) * sizeof(Sum) for C          Barriers  1 per K step, and 1 if C is not aligned
+// Requires  32 threads per warp tile; every thread copies the same number of whole vectors of each tile
 // Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
 //
-// Three things hide latency. Tiles are sent for STAGES - 1 steps before they are multiplied. Fragments are read from
-// shared memory one step of k before they are multiplied, across the barrier too. And a thread has TM * TN sums to work
-// on, 8 by 16 of 4 bytes: an element that is read from shared memory takes part in that many products.
+// Three things hide latency. Copies of tiles start STAGES - 1 steps before the tiles are multiplied. Fragments are read from shared
+// memory one step of k before they are multiplied, across barriers too. And a thread has TM * TN independent FMAs per step of k.
 //
-// Both tiles are kept K-major, whichever way their matrices lie: a fragment is a stretch of a row, read 16 bytes at a
-// time. The lanes of a warp lie LANES_M by LANES_N over its tile: 4 by 8 read 64 bytes of A and 128 of B at a time, without
-// a bank conflict. Shared memory answers such a read in two turns where every lane has a neighbour that reads the same
-// address, in lanes that differ in bit 0 or in bit 1 of their number, and in four where only others do. So lane 1 lies
-// below lane 0, not beside it: 0 and 1 read the same of B, 0 and 2 the same of A.
+// Both shared tiles have one row per k: a fragment is part of a row, read 16 bytes at a time. The lanes of a warp are arranged
+// LANES_M by LANES_N over its tile: 4 by 8 lanes read 64 bytes of A and 128 of B at a time, without a bank conflict. A 128-bit load
+// takes two wavefronts if every lane reads the same address as another lane whose index differs in bit 0 or in bit 1 only,
+// else four. So lanes 0 and 1 are in one column of the arrangement and read the same of B; 0 and 2 are in one row.
 static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
-static_assert(BK % 2 == 0, "fragments take turns in two sets of registers");
+static_assert(BK % 2 == 0, "fragments alternate between two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
-constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // successive lanes that lie below each other
-constexpr int LEAD = (STAGES - 1) * BK;     // steps of k that copies are ahead of products
-constexpr bool WIDE = TM < TN;              // sums are taken along their shorter side: a column of them at a time, else a row
+constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // consecutive lanes in one column of the arrangement
+constexpr int LEAD = (STAGES - 1) * BK;     // steps of k by which copies precede products
+constexpr bool WIDE = TM < TN;              // the shorter side of acc is the inner loop: columns, else rows
 constexpr int FAST = WIDE ? TM : TN, SLOW = WIDE ? TN : TM;
-constexpr int SETTLE = BK - 1;              // the step of k before which elements that wait in registers are stored
+constexpr int STORE_STEP = BK - 1;              // the step of k at which elements in registers are stored
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -504,13 +502,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             alignas(16) Tile<BM, ORDER_A> As[STAGES];               // (STAGES, BK, BM)
             alignas(16) Tile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES];   // (STAGES, BK, BN)
         } tiles;
-        Sum rows[WARPS][LANES_M][WN + 1];   // of C, on their way out: lanes that write V apart meet 32 banks
+        Sum rows[WARPS][LANES_M][WN + 1];   // of C, for the epilogue: lanes that write V apart access 32 banks
     } shared;
     auto& As = shared.tiles.As;
     auto& Bs = shared.tiles.Bs;
 
     const BlockTile block = locate_block_in_group(p, BM, BN);
-    if (blockIdx.x >= p.tiles) return;   // all of its threads leave: no barrier is left waiting
+    if (blockIdx.x >= p.tiles) return;   // all of its threads exit: none waits at a barrier
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
@@ -525,14 +523,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     auto b_copies = tile_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : block.k, thread);
 
     // prologue
-    int unsent = static_cast<int>(block.k);   // steps of k that were not sent for yet
+    int k_to_load = static_cast<int>(block.k);   // steps of k whose copies have not been started
 #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage, unsent -= BK) {
-        a_copies.fetch(As[stage], unsent);
-        b_copies.fetch(Bs[stage], unsent);
+    for (int stage = 0; stage < STAGES - 1; ++stage, k_to_load -= BK) {
+        a_copies.fetch(As[stage], k_to_load);
+        b_copies.fetch(Bs[stage], k_to_load);
         commit_copies();
-        a_copies.settle(As[stage]);
-        b_copies.settle(Bs[stage]);
+        a_copies.store_shared(As[stage]);
+        b_copies.store_shared(Bs[stage]);
     }
     wait_for_copies_except<STAGES - 2>();
     __syncthreads();   // the first tiles are complete before anyone reads them
@@ -542,50 +540,50 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     read_fragment<TN, LANES_N>(frag_b[0], &Bs[0][0][n0]);
 
     // mainloop
-    Sum acc[TM][TN] = {};   // (TM, TN)  V neighbours at a time, LANES_M * V rows and LANES_N * V columns apart
+    Sum acc[TM][TN] = {};   // (TM, TN)  groups of V, LANES_M * V rows and LANES_N * V columns apart
     int stage = 0, refilled = STAGES - 1;
     const auto multiply_tiles = [&](auto whole) {
-        const bool more = whole.value || unsent > BK - LEAD;
+        const bool more = whole.value || k_to_load > BK - LEAD;
 #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            if (k == 0) {   // the buffer that was left at the last barrier is filled again
-                if (whole.value || unsent > 0) {
-                    a_copies.template fetch<whole.value>(As[refilled], unsent);
-                    b_copies.template fetch<whole.value>(Bs[refilled], unsent);
+            if (k == 0) {   // refills the stage that all threads finished reading before the last barrier
+                if (whole.value || k_to_load > 0) {
+                    a_copies.template fetch<whole.value>(As[refilled], k_to_load);
+                    b_copies.template fetch<whole.value>(Bs[refilled], k_to_load);
                 }
                 commit_copies();
             }
-            if (k == SETTLE && (whole.value || unsent > 0)) {
-                a_copies.settle(As[refilled]);
-                b_copies.settle(Bs[refilled]);
+            if (k == STORE_STEP && (whole.value || k_to_load > 0)) {
+                a_copies.store_shared(As[refilled]);
+                b_copies.store_shared(Bs[refilled]);
             }
             if (k == BK - 1) {
-                unsent -= BK;
+                k_to_load -= BK;
                 refilled = stage;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
                 wait_for_copies_except<STAGES - 2>();
                 __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
             }
-            if (k < BK - 1 || more) {   // the next fragments, which lie in the next tiles at the end of these
+            if (k < BK - 1 || more) {   // the next fragments; the last step's are in the next stage
                 read_fragment<TM, LANES_M>(frag_a[(k + 1) % 2], &As[stage][(k + 1) % BK][m0]);
                 read_fragment<TN, LANES_N>(frag_b[(k + 1) % 2], &Bs[stage][(k + 1) % BK][n0]);
             }
 #pragma unroll
             for (int slow = 0; slow < SLOW; ++slow)
 #pragma unroll
-                for (int turn = 0; turn < FAST; ++turn) {
-                    const int fast = slow % 2 == 0 ? turn : FAST - 1 - turn;   // there and back: the last is the next one's first
+                for (int f = 0; f < FAST; ++f) {
+                    const int fast = slow % 2 == 0 ? f : FAST - 1 - f;   // zigzag: successive FMAs share an operand register
                     const int i = WIDE ? fast : slow, j = WIDE ? slow : fast;
                     acc[i][j] = multiply_add(frag_a[k % 2][i], frag_b[k % 2][j], acc[i][j]);
                 }
         }
     };
-    // Of most blocks all tiles but the last are whole: a loop without a branch, in which copies go between products.
+    // Whole tiles, which most are, need no guards: the loop has no branches, and copies are scheduled between products.
     if (a_copies.whole && b_copies.whole)
-#pragma unroll 1   // laid out several times, they would only cost registers
-        while (unsent >= BK) multiply_tiles(Constant<true>{});
+#pragma unroll 1   // unrolled it would only cost registers
+        while (k_to_load >= BK) multiply_tiles(Constant<true>{});
 #pragma unroll 1
-    while (unsent > -LEAD) multiply_tiles(Constant<false>{});
+    while (k_to_load > -LEAD) multiply_tiles(Constant<false>{});
 
     // epilogue
     if (c_tile.has_aligned_rows(V * sizeof(TC))) {
@@ -594,10 +592,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
             for (int j = 0; j < TN; j += V)
                 c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
-    } else {   // element by element: successive lanes write neighbours, and so get them by way of shared memory
+    } else {   // element by element: shared memory transposes, so that consecutive lanes write consecutive addresses
         auto& rows = shared.rows[warp];
-        wait_for_copies();   // of tiles behind the last, which are zeros
-        __syncthreads();     // and everyone has read the last tiles: the rows go in their place
+        wait_for_copies();   // of tiles beyond the end, which are zeros
+        __syncthreads();     // and everyone has read the last tiles before rows overwrite them
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
 #pragma unroll

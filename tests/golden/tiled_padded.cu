@@ -1,7 +1,7 @@
 // tiledmm_tiled_padded_f32_32x32x32_nn
 // Rendered by tiledmm 0.1.0 from tiled.cu.j2: bm=32 bn=32 bk=32 tm=1 tn=1 pad=1 stages=1 unroll=32 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
-// Threads that an SM holds at a time: at least 1,024.
+// Maximum resident threads of an SM.
 #if __CUDA_ARCH__ == 750
 #define TILEDMM_SM_THREADS 1024
 #elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
@@ -12,14 +12,14 @@
 
 using float32 = float;
 
-// What products of two elements are summed in (declared to be looked up, never called).
+// The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float32);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
-// A stored element, ready to be multiplied, and a finished sum as it is stored: here they are the same.
+// A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
 __device__ __forceinline__ T to_accumulator(T x) { return x; }
 template <class T, class Stored>
@@ -32,20 +32,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -53,7 +53,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -64,50 +64,50 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The tile of a block. Rasterization: down C's columns, then along its rows; blocks that run together share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block. Rasterization: down a column of C's tiles, then the next column; concurrent blocks share columns of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
-    const unsigned product = number / tiles, index = number - product * tiles, col = index / rows;
+    const unsigned product = linear / tiles, index = linear - product * tiles, col = index / rows;
     return tile_at(p, product, index - col * rows, col, bm, bn);
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
 }
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -125,15 +125,15 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // The same part, seen from (row, col).
+    // The same part; (row, col) becomes (0, 0).
     __device__ __forceinline__ View from(Index row, Index col) const {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
@@ -142,7 +142,7 @@ struct View {
 template <class T, class Stored, Order ORDER>
 using Matrix = View<T, Stored, ORDER, long long>;   // of any size
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -154,7 +154,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -167,36 +167,36 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 using TA = float32;   // an element of A in memory
 using TB = float32;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float32;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float32;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 32;   // rows of C a block computes
 constexpr int BN = 32;   // columns of C a block computes
 constexpr int BK = 32;   // step along K: how much of A's columns and B's rows is in shared memory at a time
 constexpr int PAD = 1;   // elements added to each row of a shared tile
-constexpr int UNROLL = 32;   // steps of the inner loop laid out in full: all of BK, or as many as compile fast
+constexpr int UNROLL = 32;   // steps of the inner loop that are unrolled: BK, or as many as compile fast
 constexpr int BLOCK_X = BN;
 constexpr int BLOCK_Y = BM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 constexpr bool FITS = 2 * THREADS <= TILEDMM_SM_THREADS && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // others spill
-constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 // clang-format on
 
 // tiled_padded: the tiled kernel with rows of TILE + 1 in shared memory.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
-// Launch    one block of (BLOCK_X, BLOCK_Y) threads a (BM, BN) tile of C
+// Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
 // Shared    sizeof(Sum) * (rows * (columns + PAD) of the A tile + the same of the B tile)          Barriers  2 per K step
-// Requires  whole rows or columns of both tiles for THREADS to copy at a time
+// Requires  THREADS threads copy whole rows or columns of both tiles at a time
 // Source    CUDA C++ Programming Guide, "Shared memory"; Best Practices Guide, "Shared memory and memory banks"
 //
-// A tile is loaded, and kept, the way its matrix lies in memory: consecutive threads read consecutive addresses whichever
-// way that is, and no element changes place between the load and the store.
+// A tile has its matrix's order in memory: consecutive threads read consecutive addresses whichever that is, and no tile is
+// transposed between the load and the store.
 // PAD = 1 shifts each row of a tile by one bank, so that a column of it lies in 32 different banks. That helps where a
 // tile is read or written down its columns (B by columns, below), changes nothing where lanes walk along a row, and
-// costs the 16-byte alignment of the rows: the compiler can no longer fetch four neighbours with one instruction.
+// costs the 16-byte alignment of the rows: the compiler can no longer load four contiguous elements with one instruction.
 static_assert(BM * BK % THREADS == 0 && BK * BN % THREADS == 0, "every thread copies the same number of elements");
-static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "and they lie whole rows or columns apart");
+static_assert(THREADS % BM == 0 && THREADS % BN == 0 && THREADS % BK == 0, "a thread's elements lie whole rows or columns apart");
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -219,11 +219,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
     Sum acc = {};
-#pragma unroll 1   // laid out several times, it would only cost registers
+#pragma unroll 1   // unrolled it would only cost registers
     for (long long left = block.k; left > 0; left -= BK) {
         As[a_m][a_k] = a_view.read_or_zero(0, 0);
         Bs[b_k][b_n] = b_view.read_or_zero(0, 0);
-        a_view.move(0, BK);   // on to the next tiles, of which so many steps of k are inside
+        a_view.move(0, BK);   // on to the next tiles; k beyond the end is outside
         b_view.move(BK, 0);
         const int depth = inside(left - BK, 0, BK);
         a_view.cols = depth - a_k;

@@ -1,31 +1,32 @@
 // tiledmm_vectorized_f32_128x128x8_nn
 // Rendered by tiledmm 0.1.0 from vectorized.cu.j2: bm=128 bn=128 bk=8 tm=8 tn=8 pad=4 stages=1 unroll=8 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
@@ -33,14 +34,14 @@ __device__ __forceinline__ void store(T* global, const T& neighbours) {
 
 using float32 = float;
 
-// What products of two elements are summed in (declared to be looked up, never called).
+// The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float32);
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
-// A stored element, ready to be multiplied, and a finished sum as it is stored: here they are the same.
+// A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
 __device__ __forceinline__ T to_accumulator(T x) { return x; }
 template <class T, class Stored>
@@ -53,20 +54,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -74,7 +75,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -85,44 +86,44 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The tile of a block. Rasterization: down C's columns, then along its rows; blocks that run together share a strip of B.
-__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block. Rasterization: down a column of C's tiles, then the next column; concurrent blocks share columns of B.
+__device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
-    const unsigned product = number / tiles, index = number - product * tiles, col = index / rows;
+    const unsigned product = linear / tiles, index = linear - product * tiles, col = index / rows;
     return tile_at(p, product, index - col * rows, col, bm, bn);
 }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
@@ -132,13 +133,13 @@ __device__ __forceinline__ int inside(long long extent, long long first, int siz
 template <Order ORDER>
 constexpr Order TRANSPOSED = ORDER == Order::ROWS ? Order::COLUMNS : ORDER == Order::COLUMNS ? Order::ROWS : ORDER;
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// A matrix that is read as elements of type T, or a part of one: `rows` and `cols` from element (0, 0) on may be used.
+// A matrix, or a part of one, whose elements are read as type T. (0, 0) to (rows - 1, cols - 1) may be read.
 template <class T, class Stored, Order ORDER, class Index = int>
 struct View {
     const Stored* data;   // element (0, 0)
@@ -156,7 +157,7 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
-    // The same part, seen from (row, col).
+    // The same part; (row, col) becomes (0, 0).
     __device__ __forceinline__ View from(Index row, Index col) const {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
@@ -166,22 +167,22 @@ struct View {
         return {data, cols, rows, col_stride, row_stride};
     }
 
-    // Whether what is contiguous, each row or each column, begins at a multiple of so many bytes.
+    // Whether each contiguous row, or column, begins at a multiple of `bytes`.
     __device__ __forceinline__ bool is_aligned(int bytes) const {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Moves on over the matrix. How much may be used from there is for the caller to say.
+    // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero beyond the edge, which adds nothing to any sum.
+    // The element at (row, col), or zero outside, which adds nothing to a sum.
     __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // N contiguous elements from (row, col) on, at a multiple of their size: all are inside, or none.
+    // N contiguous elements from (row, col) on, aligned to their size: all are inside, or none.
     template <int N>
     __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
         Vector<Stored, N> vector = {};
@@ -194,7 +195,7 @@ struct View {
 template <class T, class Stored, Order ORDER>
 using Matrix = View<T, Stored, ORDER, long long>;   // of any size
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -205,7 +206,7 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // N elements of a row: one access where they are contiguous, at a multiple of their size.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
@@ -216,7 +217,7 @@ struct ResultTile {
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 
-    // The same where it is known that all of them are inside, contiguous, at a multiple of their size.
+    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
         Vector<Stored, N> vector;
@@ -226,7 +227,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -239,8 +240,8 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
 using TA = float32;   // an element of A in memory
 using TB = float32;   // an element of B in memory
 using TC = float32;   // an element of C in memory
-using T = float32;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float32;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 128;   // rows of C a block computes
@@ -249,51 +250,51 @@ constexpr int BK = 8;   // step along K: how much of A's columns and B's rows is
 constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 8;   // columns of C a thread computes
 constexpr int PAD = 4;   // elements added to each row of a shared tile
-constexpr int UNROLL = 8;   // steps of the inner loop laid out in full: all of BK, or as many as compile fast
+constexpr int UNROLL = 8;   // steps of the inner loop that are unrolled: BK, or as many as compile fast
 constexpr int BLOCK_X = BN / TN;
 constexpr int BLOCK_Y = BM / TM;
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 constexpr bool FITS = __CUDA_ARCH__ != 800 && __CUDA_ARCH__ < 1000;   // others spill
-constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // that an SM must hold: bounds registers
+constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 // clang-format on
 
 constexpr int V = 16 / sizeof(Sum);   // elements of a 16-byte vector
-// A tile in shared memory, K-major whichever way its matrix lies: what a thread needs for a step of k is part of a row. Rows
-// that are written down a column are padded: 32 lanes access 32 banks.
+// A tile in shared memory, one row per k whatever its matrix's order: a fragment is part of a row. Rows of a tile that is
+// transposed as it is stored are padded, so that 32 lanes that write down a column access 32 banks.
 template <int WIDTH, Order ORDER>
 using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
 
-// Copies tiles to shared memory, K-major: element (i, k) of a matrix that begins at `view` goes to tile[k][i]. A thread reads V
-// contiguous elements into registers and stores them as V contiguous elements or, where they are successive k, in V rows.
+// Copies tiles to shared memory: element (i, k) of a matrix that begins at `view` goes to tile[k][i]. A thread loads V contiguous
+// elements to registers, and stores them contiguously or, if they are successive k, to V rows.
 template <int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
-    static constexpr bool ALONG_K = ORDER != Order::COLUMNS;   // contiguous elements are successive k
+    static constexpr bool K_MAJOR = ORDER != Order::COLUMNS;   // the matrix's contiguous elements are successive k
     static_assert(WIDTH * BK % (THREADS * V) == 0 || THREADS * V % (WIDTH * BK) == 0, "even shares, in whole vectors");
 
-    // Consecutive threads copy contiguous elements, V at a time: a thread's first ones, and how far it is to its others.
-    static constexpr int ACROSS = (ALONG_K ? BK : WIDTH) / V;               // copies in a row or column
-    static constexpr int TURNS = ACROSS > THREADS ? ACROSS / THREADS : 1;   // that a thread makes in each
-    static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns at a time
-    static constexpr bool FEW = WIDTH * BK < THREADS * V;                   // a small tile leaves threads without a share
+    // A thread's copies of V contiguous elements: where its first one begins, and the steps to its others.
+    static constexpr int ACROSS = (K_MAJOR ? BK : WIDTH) / V;               // copies of a row or column
+    static constexpr int COPIES = ACROSS > THREADS ? ACROSS / THREADS : 1;   // of these, a thread's
+    static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns that all threads copy at a time
+    static constexpr bool FEW = WIDTH * BK < THREADS * V;                   // a small tile leaves threads without a copy
     static constexpr int LOADS = FEW ? 1 : WIDTH * BK / (THREADS * V);
     static_assert(ACROSS % THREADS == 0 || THREADS % ACROSS == 0, "whole rows or columns, or even parts of them");
-    static constexpr int step_i(int load) { return ALONG_K ? load / TURNS * STEP : load % TURNS * THREADS * V; }
-    static constexpr int step_k(int load) { return ALONG_K ? load % TURNS * THREADS * V : load / TURNS * STEP; }
+    static constexpr int step_i(int load) { return K_MAJOR ? load / COPIES * STEP : load % COPIES * THREADS * V; }
+    static constexpr int step_k(int load) { return K_MAJOR ? load % COPIES * THREADS * V : load / COPIES * STEP; }
 
-    View<T, Stored, ORDER> view;   // seen from this thread's first element
-    bool wide;                     // V contiguous elements are read at once
-    int i, k;                      // which element that is
+    View<T, Stored, ORDER> view;   // begins at this thread's first element,
+    int i, k;                      // which is at (i, k) of the tile
+    bool wide;                     // V contiguous elements are read at a time
     Sum next[LOADS * V];
 
-    // `line`: contiguous elements from one end of the matrix to the other.
-    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long line, int thread) : view(tile) {
-        wide = tile.is_aligned(V * sizeof(Stored)) && line % V == 0;
-        i = ALONG_K ? thread / ACROSS : thread % ACROSS * V;
-        k = ALONG_K ? thread % ACROSS * V : thread / ACROSS;
+    // `length`: contiguous elements of a row, or column, of the matrix.
+    __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long length, int thread) : view(tile) {
+        wide = tile.is_aligned(V * sizeof(Stored)) && length % V == 0;
+        i = K_MAJOR ? thread / ACROSS : thread % ACROSS * V;
+        k = K_MAJOR ? thread % ACROSS * V : thread / ACROSS;
         view = tile.from(i, k);
     }
 
-    // Loads the next tile, with `left` steps of k still to come; settle() stores it.
+    // Loads the next tile to registers; `left` steps of k remain.
     __device__ __forceinline__ void fetch(long long left) {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
@@ -306,29 +307,29 @@ struct TileCopies {
             else
 #pragma unroll
                 for (int v = 0; v < V; ++v)
-                    next[load * V + v] = part.read_or_zero(di + (ALONG_K ? 0 : v), dk + (ALONG_K ? v : 0));
+                    next[load * V + v] = part.read_or_zero(di + (K_MAJOR ? 0 : v), dk + (K_MAJOR ? v : 0));
         }
         view.move(0, BK);
     }
 
-    __device__ __forceinline__ void settle(Tile<WIDTH, ORDER>& tile) {
-        if (FEW && (ALONG_K ? i >= WIDTH : k >= BK)) return;
+    __device__ __forceinline__ void store_shared(Tile<WIDTH, ORDER>& tile) {
+        if (FEW && (K_MAJOR ? i >= WIDTH : k >= BK)) return;
 #pragma unroll
         for (int load = 0; load < LOADS * V; ++load) {
-            const int di = step_i(load / V) + (ALONG_K ? 0 : load % V);
-            const int dk = step_k(load / V) + (ALONG_K ? load % V : 0);
+            const int di = step_i(load / V) + (K_MAJOR ? 0 : load % V);
+            const int dk = step_k(load / V) + (K_MAJOR ? load % V : 0);
             tile[k + dk][i + di] = next[load];
         }
     }
 };
 
 template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ TileCopies<WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile, long long line,
+__device__ __forceinline__ TileCopies<WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile, long long length,
                                                                         int thread) {
-    return {tile, line, thread};
+    return {tile, length, thread};
 }
 
-// Reads a thread's share of a row of a tile: COUNT elements, V contiguous ones at a time, LANES * V apart.
+// Reads a thread's fragment of a row of a tile: COUNT elements, in groups of V that are LANES * V apart.
 template <int COUNT, int LANES>
 __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum* row) {
 #pragma unroll
@@ -341,15 +342,14 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 
 // vectorized: as register_tiled, with 16-byte vector accesses (float4) to and from global and shared memory.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N)
-// Launch    one block of (BLOCK_X, BLOCK_Y) threads a (BM, BN) tile of C
-// Shared    sizeof(Sum) * BK * (BM + BN), and PAD a row of a tile that is transposed on the way          Barriers  2 per K step
-// Requires  each thread as many elements of a tile as another, in whole vectors
+// Launch    one block of (BLOCK_X, BLOCK_Y) threads per (BM, BN) tile of C
+// Shared    sizeof(Sum) * BK * (BM + BN), plus PAD per row of a tile that is transposed          Barriers  2 per K step
+// Requires  every thread copies the same number of whole vectors of each tile
 // Source    S. Boehm, "How to optimize a CUDA matmul kernel for cuBLAS-like performance" (2022)
 //
-// A 16-byte load is one instruction where there were four, and the load pipe takes instructions one at a time. For that a
-// thread's elements of C are contiguous V by V, V = 16 / sizeof(Sum), and V by V far apart.
-//
-// Global loads are vectors where each row (or column) is 16-byte aligned and has a multiple of V elements; else elements.
+// A 16-byte load is one instruction instead of four, and the LSU pipe issues one instruction at a time. So a thread's rows and
+// columns of C come in groups of V = 16 / sizeof(Sum) contiguous ones.
+// Global loads are vectorized if each row (or column) is 16-byte aligned and has a multiple of V elements.
 static_assert(TM % V == 0 && TN % V == 0, "a thread's elements are whole vectors");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
@@ -370,13 +370,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     auto a_copies = tile_copies<BM>(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
     auto b_copies = tile_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : block.k, thread);
 
-    Sum acc[TM][TN] = {};   // (TM, TN)  V neighbours at a time, BLOCK_Y * V rows and BLOCK_X * V columns apart
-#pragma unroll 1   // laid out several times, it would only cost registers
+    Sum acc[TM][TN] = {};   // (TM, TN)  groups of V, BLOCK_Y * V rows and BLOCK_X * V columns apart
+#pragma unroll 1   // unrolled it would only cost registers
     for (long long left = block.k; left > 0; left -= BK) {
         a_copies.fetch(left);
         b_copies.fetch(left);
-        a_copies.settle(As);
-        b_copies.settle(Bs);
+        a_copies.store_shared(As);
+        b_copies.store_shared(Bs);
         __syncthreads();   // both tiles are complete before anyone reads them
 
 #pragma unroll UNROLL

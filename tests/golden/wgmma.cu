@@ -1,36 +1,37 @@
 // tiledmm_wgmma_f16_256x256x64_nn
 // Rendered by tiledmm 0.1.0 from wgmma.cu.j2: bm=256 bn=256 bk=64 tm=2 tn=64 pad=0 stages=3 unroll=64 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2
 
-#ifndef TILEDMM_SIMULATOR   // which has functions of these names for a CPU: tiledmm/simulator/native/ptx.h
+#ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, at a multiple of their size, up to 16 bytes at a time. The compiler would write
-// them one by one where a kernel may also have to write single elements. Vector stores take consecutive registers: those of the
-// sums themselves would then conflict in the mainloop (register banks). So 0 is added, which the compiler does not know to be 0.
+// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
+// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
+// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
 template <class T>
-__device__ __forceinline__ void store(T* global, const T& neighbours) {
+__device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int WORDS = sizeof(T) / 4;
+        constexpr int COUNT = sizeof(T) / 4;
         const unsigned zero = blockIdx.z;   // no grid here has a third dimension
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned words[WORDS];
+        unsigned r[COUNT];
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) words[w] = reinterpret_cast<const unsigned*>(&neighbours)[w] + zero;
-        if constexpr (WORDS == 2) {
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        if constexpr (COUNT == 2) {
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
 #pragma unroll
-            for (int w = 0; w < WORDS; w += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + w), "r"(words[w]), "r"(words[w + 1]),
-                             "r"(words[w + 2]), "r"(words[w + 3])
+            for (int i = 0; i < COUNT; i += 4)
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
+                             :
+                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
         }
     } else {
-        *global = neighbours;
+        *global = vector;
     }
 }
 
-// ---- conversions and arithmetic in which subnormals are kept, rounded to nearest even. CuPy compiles with -ftz=true, under
-// which plain C++ flushes them to zero; inline PTX and the *_ieee_* intrinsics are not touched by that, and cuBLAS keeps them ----
+// ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
+// to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {
     float value;
@@ -54,14 +55,14 @@ struct float16 {
     uint16 bits;
 };
 
-// A stored element as the number it is.
+// A stored element's value, as a type with arithmetic.
 __device__ __forceinline__ float widen(float16 x) { return half_to_float(x.bits); }
 template <class T>
 __device__ __forceinline__ T widen(T x) {
     return x;
 }
 
-// A number as an element of another type, rounded to nearest even.
+// Converts a value to another element type, rounded to nearest even.
 template <class To>
 struct Cast {
     template <class From>
@@ -85,22 +86,22 @@ struct Cast<float16> {
     }
 };
 
-// What products of two elements are summed in (declared to be looked up, never called).
-__device__ float32 sum_type(float16);    // rounded once, at the end
+// The type that products of two elements are accumulated in (for decltype; never defined).
+__device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
 __device__ uint32 sum_type(uint16);   // wraps
 __device__ uint32 sum_type(uint32);   // wraps
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
-// A finished sum as a number of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C gets all
-// of a float32 sum.
+// A finished sum as a value of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C keeps the
+// float32 sum.
 template <class T, class Sum>
 __device__ __forceinline__ auto number_of(Sum sum) {
     return static_cast<decltype(widen(T{}))>(sum);
 }
 
-// It as it is stored in C.
+// A finished sum as it is stored in C.
 template <class T, class Stored>
 __device__ __forceinline__ Stored from_accumulator(Accumulator<T> sum) {
     return Cast<Stored>::from(number_of<T>(sum));
@@ -113,20 +114,20 @@ struct Strides {   // in elements; may be negative or zero
     long long row, col, batch[3];
 };
 
-// One batched product, as the host describes it.
+// One batched product: the kernels' argument (tiledmm/schedule/launches.py packs it).
 struct Problem {
-    long long m, n, k;            // A (m, k)   B (k, n)   C (m, n)
-    long long tiles_m, tiles_n;   // tiles that cover C's rows and columns
-    long long tiles;              // those that are computed, of all partitions and products
-    long long group;              // columns of tiles that are rasterized together
-    long long slices, slice_k;    // split-K partitions, each summed by blocks of its own, and steps of k in each
-    long long slice_c;            // elements from where one partition's sums are written to where the next one's are
-    long long batch[3];           // products, slowest first
+    long long m, n, k;                // A (m, k)   B (k, n)   C (m, n)
+    long long tiles_m, tiles_n;       // tiles that cover C's rows and columns
+    long long tiles;                  // tiles to compute, over all partitions and products
+    long long group;                  // columns of tiles in a rasterization group
+    long long split_k, partition_k;   // number of split-K partitions, and steps of k in each
+    long long partition_c;            // stride between the partial sums of successive partitions, in elements
+    long long batch[3];               // products, slowest dimension first
     Strides a, b, c;
 };
 
-// A product's place in each dimension of the batch, slowest first. Its offset: elements from the first product's matrix.
-struct Place {
+// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+struct BatchIndex {
     long long at[3];
 
     __device__ __forceinline__ long long offset(const Strides& strides) const {
@@ -134,7 +135,7 @@ struct Place {
     }
 };
 
-__device__ __forceinline__ Place place_of(const Problem& p, unsigned product) {
+__device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
@@ -145,63 +146,63 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // which one of the batch,
-    Place place;            // and its place there
+    unsigned product;       // the product's linear index in the batch
+    BatchIndex batch;       // and its index in each dimension
 };
 
-// The tile in this row and column of tiles. `product` counts split-K partitions, too: a product's come one after the other.
+// The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
     BlockTile tile = {};
     tile.k = p.k;
-    if (p.slices > 1) {
-        const unsigned slices = static_cast<unsigned>(p.slices), part = product;
-        product = part / slices;
-        const long long slice = part - product * slices;
-        tile.k0 = slice * p.slice_k;
-        tile.k = p.k - tile.k0 < p.slice_k ? p.k - tile.k0 : p.slice_k;
+    if (p.split_k > 1) {
+        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
+        product = part / split_k;
+        const long long partition = part - product * split_k;
+        tile.k0 = partition * p.partition_k;
+        tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
         tile.b0 = tile.k0 * p.b.row;
-        tile.c0 = slice * p.slice_c;
+        tile.c0 = partition * p.partition_c;
     }
     if (product > 0) {
         tile.product = product;
-        tile.place = place_of(p, product);
-        tile.a0 += tile.place.offset(p.a);
-        tile.b0 += tile.place.offset(p.b);
-        tile.c0 += tile.place.offset(p.c);
+        tile.batch = batch_index(p, product);
+        tile.a0 += tile.batch.offset(p.a);
+        tile.b0 += tile.batch.offset(p.b);
+        tile.c0 += tile.batch.offset(p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
-// The same, rasterized in groups (a threadblock swizzle): along the rows of p.group columns, from row to row, then through the
-// next columns. Blocks share strips of A, too: they read least where they cover as many rows of C as columns.
-__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned number = blockIdx.x) {
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
+// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+__device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = number / tiles, index = number - product * tiles;
+    const unsigned product = linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
     const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
-// How many tiles a launch computes.
+// How many tiles the launch computes.
 __device__ __forceinline__ long long tiles_to_compute(const Problem& p) { return p.tiles; }
 
-// How many of `size` rows or columns from `first` on lie inside a matrix that has `extent` of them.
+// How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
     const long long left = extent - first;
     return left < size ? static_cast<int>(left) : size;
 }
 
-// Contiguous elements, which one instruction moves.
+// N contiguous elements, loaded or stored by one instruction.
 template <class Element, int N>
 struct alignas(N * sizeof(Element)) Vector {
     Element element[N];
 };
 
-// The tile of C that a block writes; what lies beyond the edge is dropped.
+// The tile of C that a block writes; writes outside are dropped.
 template <class T, class Stored>
 struct ResultTile {
     Stored* data;   // element (0, 0)
@@ -212,13 +213,13 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of so many bytes.
+    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&
                (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // N elements of a row: one access where they are contiguous, at a multiple of their size.
+    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
@@ -229,7 +230,7 @@ struct ResultTile {
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 
-    // The same where it is known that all of them are inside, contiguous, at a multiple of their size.
+    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
         Vector<Stored, N> vector;
@@ -239,7 +240,7 @@ struct ResultTile {
     }
 };
 
-// Block's tile of (height, width) elements of C.
+// The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
                                                              int height, int width) {
@@ -247,25 +248,24 @@ __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const
             inside(p.n, block.col0, width), p.c.row, p.c.col};
 }
 
-// Hopper's asynchronous units (compute capability 9.0): the copy engine for tiles (TMA), barriers in shared memory that count
-// bytes, and tensor cores that a warpgroup, four warps, starts and waits for. Inline PTX stands in this file,
-// wgmma_multiply.cuh.j2, ptx.cuh and tensor_cores.cuh only.
+// Hopper's asynchronous instructions (compute capability 9.0): TMA loads, mbarriers that count bytes, and warpgroup matrix
+// multiply-accumulate (wgmma), which a warpgroup issues and waits for.
 // Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier", "Asynchronous warpgroup level matrix instructions".
 
-constexpr int WARPGROUP = 128;    // threads that start a multiplication together
-constexpr int SWIZZLED = 128;     // bytes of a line of a swizzled tile; the 16-byte chunks of 8 lines change places
+constexpr int WARPGROUP = 128;       // threads that issue a wgmma together: four warps
+constexpr int SWIZZLE_BYTES = 128;   // a row of a swizzled tile, whose 16-byte chunks are permuted
 
-// How a matrix lies in memory, as the driver encodes it for the copy engine. A kernel's parameter, __grid_constant__: the
-// engine reads it from there.
+// A tensor map (CUtensorMap): a matrix's address, sizes and strides, encoded by the driver. TMA reads it from the kernel's
+// parameters, so it is __grid_constant__.
 struct alignas(64) TensorMap {
-    unsigned long long words[16];
+    unsigned long long opaque[16];
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// ---- barriers: a phase ends when so many have arrived and all bytes that were expected are there ----
+// ---- mbarriers: a phase completes when all pending arrivals and all expected bytes have arrived ----
 
 struct Barrier {
     unsigned long long state;
@@ -273,50 +273,55 @@ struct Barrier {
     __device__ __forceinline__ void init(int arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals));
     }
-    // At the barrier in this place of a block of the cluster. Without .release.cluster: that would be a full fence every step.
-    __device__ __forceinline__ void arrive_in(int block) {
+    // Arrives at the same barrier of another block of the cluster. No .release.cluster: it would be a full fence every step.
+    __device__ __forceinline__ void arrive_cluster(int block) {
         asm volatile(
-            "{\n .reg .b32 there;\n"
-            " mapa.shared::cluster.u32 there, %0, %1;\n"
-            " mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(this)),
+            "{\n .reg .b32 remote;\n"
+            " mapa.shared::cluster.u32 remote, %0, %1;\n"
+            " mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(this)),
             "r"(block)
             : "memory");
     }
-    __device__ __forceinline__ void arrive_and_expect(int bytes) {
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes) : "memory");
+    __device__ __forceinline__ void arrive_and_expect_tx(int bytes) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
+                     : "memory");
     }
-    // Waits for the end of the phase of this parity: 0 for the first, 1 for the second, and so on in turns.
+    // Waits until the phase of this parity completes: 0 for the first, 1 for the second, and so on alternately.
     __device__ __forceinline__ void wait(unsigned parity) {
-        unsigned over = 0;
-        while (!over)
+        unsigned complete = 0;
+        while (!complete)
             asm volatile(
-                "{\n .reg .pred over;\n"
-                " mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
-                " selp.u32 %0, 1, 0, over;\n}"
-                : "=r"(over)
+                "{\n .reg .pred complete;\n"
+                " mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+                " selp.u32 %0, 1, 0, complete;\n}"
+                : "=r"(complete)
                 : "r"(shared_address(this)), "r"(parity)
                 : "memory");
     }
 };
 
-// After the barriers were initialised, before the copy engine sees them.
-__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Makes initialised barriers visible to TMA and to other blocks of the cluster.
+__device__ __forceinline__ void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 // ---- tiles from global to shared memory ----
 
-// Copies the box that begins at these coordinates, neighbours in memory first; outside the matrix it has zeros. The barrier
-// counts its bytes.
-__device__ __forceinline__ void copy_box(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+// Issues a TMA load of the box at these coordinates, fastest dimension first, with zeros outside the matrix. The barrier counts
+// its bytes.
+__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
     asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6, %7 }], [%2];"
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2];"
         :
         : "r"(shared_address(shared)), "l"(&map), "r"(shared_address(&barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]),
           "r"(at[3]), "r"(at[4])
         : "memory");
 }
 
-// Copies it to the same place in every block of the cluster that has a bit in `blocks`, and each block's barrier counts.
-__device__ __forceinline__ void copy_box_to(int blocks, void* shared, const TensorMap& map, Barrier& barrier, const int (&at)[5]) {
+// The same, multicast to the same shared address of all blocks of the cluster in the mask `blocks`; each block's barrier counts.
+__device__ __forceinline__ void tma_load_multicast(int blocks, void* shared, const TensorMap& map, Barrier& barrier,
+                                                   const int (&at)[5]) {
     asm volatile(
         "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
         "[%0], [%1, { %3, %4, %5, %6, %7 }], [%2], %8;"
@@ -326,73 +331,74 @@ __device__ __forceinline__ void copy_box_to(int blocks, void* shared, const Tens
         : "memory");
 }
 
-// Copies a row from shared to global memory: a multiple of 16 bytes, to a multiple of 16. Lanes send one after the other.
-__device__ __forceinline__ void send_row(void* global, const void* shared, int bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)), "r"(bytes)
+// Issues a bulk copy from shared to global memory: a multiple of 16 bytes, 16-byte aligned. Lanes issue one after the other.
+__device__ __forceinline__ void bulk_store(void* global, const void* shared, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+                 "r"(shared_address(shared)), "r"(bytes)
                  : "memory");
 }
 
-// What this thread sent since the last call is a group.
-__device__ __forceinline__ void commit_rows() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Commits this thread's bulk copies since the last call to a group.
+__device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until all that this thread sent was read from shared memory.
-__device__ __forceinline__ void wait_for_rows() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// Waits until all bulk copies of this thread have read shared memory.
+__device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-// What this thread wrote to shared memory is there for the copy engine, once threads have met.
-__device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// ---- clusters: blocks that run at the same time and reach each other's shared memory ----
+// ---- clusters: blocks that are co-scheduled and access each other's shared memory ----
 
-// Every thread of every block of the cluster is here, and sees barriers that were fenced, no more: that takes no full fence.
-__device__ __forceinline__ void meet_after_fence() {
+// A cluster barrier without a full fence: afterwards only barriers that were fenced are visible.
+__device__ __forceinline__ void cluster_sync_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-// Every thread of every block of the cluster is here.
-__device__ __forceinline__ void meet_in_cluster() {
+// A cluster barrier: all threads of all blocks of the cluster.
+__device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-// ---- registers that warpgroups pass on to each other ----
+// ---- register reallocation between warpgroups: setmaxnreg ----
 
 template <int COUNT>
-__device__ __forceinline__ void give_registers() {   // keeps so many
+__device__ __forceinline__ void setmaxnreg_dec() {   // to COUNT registers per thread
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 template <int COUNT>
-__device__ __forceinline__ void take_registers() {   // has so many then
+__device__ __forceinline__ void setmaxnreg_inc() {   // to COUNT registers per thread
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// ---- multiplications by a warpgroup ----
+// ---- wgmma ----
 
-// Orders what the warpgroup did with registers and shared memory before what the tensor cores do with them.
+// Orders the warpgroup's accesses to registers and shared memory before those of subsequent wgmma.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// What was started since the last call is a group.
+// Commits the wgmma since the last call to a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// What the tensor cores have written: the compiler must not read it before this.
-__device__ __forceinline__ void hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
-__device__ __forceinline__ void hold(unsigned& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+// Keeps the compiler from moving accesses to a register of a pending wgmma across this point.
+__device__ __forceinline__ void fence_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ __forceinline__ void fence_register(unsigned& value) { asm volatile("" : "+r"(value)::"memory"); }
 
-// Waits until no more than PENDING groups are on their way. `sums` are what they add to.
+// Waits until at most PENDING groups of wgmma are in flight. `sums`: their accumulators.
 template <int PENDING, class Sum, int N>
 __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) hold(sums[i]);
+        for (int i = 0; i < N; ++i) fence_register(sums[i]);
     }
 }
 
-// Where a tile lies, as a multiplication is told: lines of 128 bytes, swizzled. LEADING: bytes from 64 neighbours to the next
-// 64, where a line has so many along m or n; 8 lines further is 1,024 bytes further.
+// The matrix descriptor of a tile in shared memory: rows of 128 bytes, swizzled. LEADING: the leading-dimension byte offset, from
+// a slab of an MN-major tile to the next; the stride-dimension byte offset is that of 8 rows.
 template <int LEADING>
-__device__ __forceinline__ unsigned long long descriptor_of(const void* shared) {
-    constexpr unsigned long long LINES = 8 * SWIZZLED, MODE = 1;   // swizzled within 128 bytes
-    return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 | (LINES >> 4) << 32 |
-           MODE << 62;
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void* shared) {
+    constexpr unsigned long long STRIDE = 8 * SWIZZLE_BYTES, MODE = 1;   // 128-byte swizzling
+    return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 |
+           (STRIDE >> 4) << 32 | MODE << 62;
 }
 
 // clang-format off
@@ -400,126 +406,127 @@ __device__ __forceinline__ unsigned long long descriptor_of(const void* shared) 
 using TA = float16;   // an element of A in memory
 using TB = float16;   // an element of B in memory
 using TC = float16;   // an element of C in memory
-using T = float16;   // what elements are converted to, and multiplied as
-using Sum = Accumulator<T>;   // what their products are summed in
+using T = float16;   // the computation type
+using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::ROWS;
 constexpr int BM = 256;   // rows of C a cluster computes
 constexpr int BN = 256;   // columns of C a cluster computes
-constexpr int BK = 64;   // step along K: a line of 128 bytes
-constexpr int STAGES = 3;   // tiles of A and of B in shared memory: one is multiplied while the others are on their way
-constexpr int CLUSTER = 2;   // blocks that share tiles of B, one below the other
-constexpr int ROWS = BM / CLUSTER;       // of C that a block computes
-constexpr int CONSUMERS = ROWS / 64;     // warpgroups that multiply, 64 rows each; one more sends for tiles
+constexpr int BK = 64;   // step along K: 128 bytes, a row of a swizzled tile
+constexpr int STAGES = 3;   // pipeline stages: tiles of A and B in shared memory
+constexpr int CLUSTER = 2;   // blocks of a cluster: they compute successive rows of C and share tiles of B
+constexpr int ROWS = BM / CLUSTER;   // rows of C a block computes
+constexpr int CONSUMERS = ROWS / 64;   // consumer warpgroups, 64 rows each; there is one producer warpgroup
 constexpr int THREADS = (CONSUMERS + 1) * 128;
 // clang-format on
 
-// Tiles lie in shared memory as the matrices lie in memory, in lines of 128 bytes: where neighbours are successive k, ROWS or BN
-// lines; where they are successive m or n, BK lines for every 64 of them (a slab). The copy engine swizzles them on the way.
-constexpr bool A_ALONG_K = ORDER_A == Order::ROWS, B_ALONG_K = ORDER_B == Order::COLUMNS;
-constexpr int LINE = SWIZZLED / sizeof(TA);            // elements
-constexpr int SLAB = BK * LINE;                        // elements
-constexpr int PART_B = BN / CLUSTER;                   // columns of B that a block sends for
-constexpr int DEPTH = 32 / sizeof(TA);                 // steps of k of an instruction
-constexpr int REGISTERS = 224, OTHERS = 56;   // of a thread that multiplies, and of one that sends
-static_assert(BK == LINE, "a step along K is a line");
-static_assert(B_ALONG_K || PART_B % LINE == 0, "whole slabs");
+// Tiles have the order of their matrices, in rows of 128 bytes, which TMA swizzles. A K-major tile has ROWS or BN of these. An
+// MN-major tile has BK of them for every SWIZZLE_SPAN rows of A or columns of B (a slab).
+constexpr bool K_MAJOR_A = ORDER_A == Order::ROWS, K_MAJOR_B = ORDER_B == Order::COLUMNS;
+constexpr int SWIZZLE_SPAN = SWIZZLE_BYTES / sizeof(TA);   // elements of such a row
+constexpr int SLAB = BK * SWIZZLE_SPAN;                    // elements of a slab
+constexpr int PART_B = BN / CLUSTER;                       // columns of B that a block loads, for all of the cluster
+constexpr int DEPTH = 32 / sizeof(TA);                     // steps of k of a wgmma
+constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
+static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
+static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
 
-// The barriers of all stages, for every block of the cluster: a stage is full when its tiles are there, and empty when a lane of
-// every warp that multiplies, in every block, says so. A warp does this that has nothing else to do.
-__device__ __forceinline__ void begin_stages(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
+// Initialises the barriers of all stages. A stage is full when its tiles have arrived, and empty when one lane of every consumer
+// warp of the cluster has arrived. A warp that has nothing else to do initialises them.
+__device__ __forceinline__ void init_barriers(Barrier (&full)[STAGES], Barrier (&empty)[STAGES]) {
     if (threadIdx.x == CONSUMERS * WARPGROUP + 32) {
         for (int stage = 0; stage < STAGES; ++stage) {
             full[stage].init(1);
             empty[stage].init(CLUSTER * CONSUMERS * 4);
         }
-        fence_barriers();
+        fence_barrier_init();
     }
-    if (CLUSTER > 1) meet_after_fence();
-    else __syncthreads();   // the barriers are there
+    if (CLUSTER > 1) cluster_sync_relaxed();
+    else __syncthreads();   // the barriers are initialised before any thread uses them
 }
 
-// Nobody sends to a block that has left.
-__device__ __forceinline__ void leave_together() {
-    if (CLUSTER > 1) meet_in_cluster();
+// No block exits while others of the cluster access its shared memory.
+__device__ __forceinline__ void sync_before_exit() {
+    if (CLUSTER > 1) cluster_sync();
 }
 
-// What a block computes: ROWS rows of a tile of C, and then of the next one that no other cluster takes.
-struct Work {
+// Persistent tile scheduler: a cluster computes every (gridDim.x / CLUSTER)-th tile of C, a block ROWS rows of it.
+struct TileScheduler {
     const Problem& p;
-    int columns;   // of C in a tile
-    unsigned number, count;
+    int columns;      // of C in a tile
+    unsigned index;   // of the tile
+    unsigned count;   // tiles to compute
     BlockTile tile;
 
-    __device__ __forceinline__ Work(const Problem& p, int columns)
-        : p(p), columns(columns), number(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
+    __device__ __forceinline__ TileScheduler(const Problem& p, int columns)
+        : p(p), columns(columns), index(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
         locate();
     }
-    __device__ __forceinline__ bool is_left() const { return number < count; }
-    __device__ __forceinline__ bool is_last() const { return number + gridDim.x / CLUSTER >= count; }
+    __device__ __forceinline__ bool has_tile() const { return index < count; }
+    __device__ __forceinline__ bool is_last() const { return index + gridDim.x / CLUSTER >= count; }
     __device__ __forceinline__ void next() {
-        number += gridDim.x / CLUSTER;
-        if (is_left()) locate();
+        index += gridDim.x / CLUSTER;
+        if (has_tile()) locate();
     }
     __device__ __forceinline__ void locate() {
-        tile = locate_block_in_group(p, BM, columns, number);
+        tile = locate_block_in_group(p, BM, columns, index);
         tile.row0 += blockIdx.x % CLUSTER * ROWS;
     }
 };
 
-// A stage and how often it came round: the parity of its barriers' phases.
-struct Turn {
+// The current stage and the parity of its barriers' phase.
+struct PipelineState {
     int stage;
-    unsigned parity;
+    unsigned phase;
 
     __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
+        if (++stage == STAGES) stage = 0, phase ^= 1;
     }
 };
 
-// Sends for a part of a tile, WIDTH rows of A or columns of B from `across` on, for all of the cluster's blocks or for this one.
-// `batch`: the matrix's place among those of its map.
-template <bool ALONG_K, int WIDTH, int BLOCKS>
-__device__ __forceinline__ void send_for(TA* part, const TensorMap& map, Barrier& barrier, long long across, long long k, const int (&batch)[3]) {
+// Issues TMA loads for a part of a tile, WIDTH rows of A or columns of B from `mn` on, for BLOCKS blocks of the cluster: this one or
+// all. `batch`: the matrix's coordinates in the outer dimensions of its tensor map.
+template <bool K_MAJOR, int WIDTH, int BLOCKS>
+__device__ __forceinline__ void load_tile(TA* part, const TensorMap& map, Barrier& barrier, long long mn, long long k, const int (&batch)[3]) {
 #pragma unroll
-    for (int slab = 0; slab < (ALONG_K ? 1 : WIDTH / LINE); ++slab) {
-        const int line = static_cast<int>(across) + slab * LINE, step = static_cast<int>(k);
-        const int at[5] = {ALONG_K ? step : line, ALONG_K ? line : step, batch[2], batch[1], batch[0]};
-        if constexpr (BLOCKS == 1) copy_box(part + slab * SLAB, map, barrier, at);
-        else copy_box_to((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
+    for (int slab = 0; slab < (K_MAJOR ? 1 : WIDTH / SWIZZLE_SPAN); ++slab) {
+        const int row = static_cast<int>(mn) + slab * SWIZZLE_SPAN, step = static_cast<int>(k);
+        const int at[5] = {K_MAJOR ? step : row, K_MAJOR ? row : step, batch[2], batch[1], batch[0]};
+        if constexpr (BLOCKS == 1) tma_load(part + slab * SLAB, map, barrier, at);
+        else tma_load_multicast((1 << BLOCKS) - 1, part + slab * SLAB, map, barrier, at);
     }
 }
 
-// wgmma: Hopper's tensor cores. One warpgroup sends for tiles, the others multiply them, each at its own pace.
-// Blocks of a cluster compute tiles of C below each other: each sends for a part of their tile of B, for all of them.
+// wgmma: Hopper's tensor cores, warp-specialized: a producer warpgroup loads tiles with TMA, consumer warpgroups multiply them.
+// Blocks of a cluster compute successive rows of C: each loads a part of their common tile of B and multicasts it to all of them.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, or 8-bit integers
-// Launch    as many blocks of THREADS threads as there are SMs: a cluster computes one (BM, BN) tile of C after the other
-// Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  two a stage
+// Launch    persistent: one block of THREADS threads per SM; a cluster computes one (BM, BN) tile of C at a time
+// Shared    STAGES * BK * (ROWS + BN) * sizeof(T) and rows of C, dynamic          Barriers  2 per stage
 // Requires  compute capability 9.0; A and B as tensor maps: rows or columns 16-byte aligned
 // Source    PTX ISA; CUTLASS, "Efficient GEMM in CUDA", "Warp specialization"
 //
-// Tensor cores transpose 16-bit elements on the way. Others have to lie along k in shared memory: bytes do, and so does B of tf32.
-// Its A comes by registers where it does not. The copy engine rounds float32 to tf32.
+// wgmma reads 16-bit elements from K-major and MN-major tiles. It needs other types K-major: bytes are, and so is B of tf32. An
+// MN-major A of tf32 is read through registers. TMA rounds float32 to tf32.
 
-constexpr int PASSES = sizeof(TC) > 2 ? sizeof(TC) / 2 : 1, PART = BN / PASSES;   // a row of C leaves in parts of at most 2 * BN bytes
+constexpr int SUBTILES = sizeof(TC) > 2 ? sizeof(TC) / 2 : 1, SUBTILE_N = BN / SUBTILES;   // the epilogue writes 2 * BN bytes of a row at a time
 struct alignas(sizeof(TC) < 16 ? 2 * sizeof(TC) : 16) Pair {
     TC left, right;
 };
 struct alignas(16) Row {
-    Pair pair[PART / 2 + 4];   // 4 more: 8 rows, or 4 of wider elements, lie in 32 different banks
+    Pair pair[SUBTILE_N / 2 + 4];   // padding: 8 rows, or 4 of wider elements, lie in 32 different banks
 };
 
 struct Tiles {
     T a[STAGES][ROWS * BK];
     T b[STAGES][BN * BK];
     Row c[CONSUMERS * 4][16];
-    Barrier full[STAGES];    // its tiles are there
-    Barrier empty[STAGES];   // they were multiplied
+    Barrier full[STAGES];    // the stage's tiles have arrived
+    Barrier empty[STAGES];   // the stage's tiles have been multiplied
 };
 
-// C += A @ B for 64 rows, from shared memory. A warp has 16 of the rows, with row = lane / 4 and
-// quad = lane % 4 of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in c[i].
-__device__ __forceinline__ void multiply(Accumulator<TA> (&c)[128], unsigned long long a, unsigned long long b) {
+// C += A @ B: 64 rows, from shared memory. A warp has 16 of the rows, a
+// lane, with row = lane / 4 and quad = lane % 4, the sum of element (row + i / 2 % 2 * 8, i / 4 * 8 + 2 * quad + i % 2) in c[i].
+__device__ __forceinline__ void mma(Accumulator<TA> (&c)[128], unsigned long long a, unsigned long long b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 { "
         "%0, %1, %2, %3, %4, %5, %6, %7, "
@@ -557,27 +564,27 @@ __device__ __forceinline__ void multiply(Accumulator<TA> (&c)[128], unsigned lon
         "+f"(c[104]), "+f"(c[105]), "+f"(c[106]), "+f"(c[107]), "+f"(c[108]), "+f"(c[109]), "+f"(c[110]), "+f"(c[111]),
         "+f"(c[112]), "+f"(c[113]), "+f"(c[114]), "+f"(c[115]), "+f"(c[116]), "+f"(c[117]), "+f"(c[118]), "+f"(c[119]),
         "+f"(c[120]), "+f"(c[121]), "+f"(c[122]), "+f"(c[123]), "+f"(c[124]), "+f"(c[125]), "+f"(c[126]), "+f"(c[127])
-        : "l"(a), "l"(b), "n"(A_ALONG_K ? 0 : 1), "n"(B_ALONG_K ? 0 : 1));
+        : "l"(a), "l"(b), "n"(K_MAJOR_A ? 0 : 1), "n"(K_MAJOR_B ? 0 : 1));
 }
 
 __device__ __forceinline__ int row_of(int warp, int row) { return warp * 16 + row; }
 
-// A product's place in the batch, as an operand's map has it: 0 where it is broadcast.
-__device__ __forceinline__ void in_map(int (&at)[3], const Strides& strides, const Place& place) {
+// A product's coordinates in the outer dimensions of an operand's tensor map: 0 in those that are broadcast.
+__device__ __forceinline__ void batch_coordinates(int (&at)[3], const Strides& strides, const BatchIndex& batch) {
 #pragma unroll
-    for (int i = 0; i < 3; ++i) at[i] = strides.batch[i] ? static_cast<int>(place.at[i]) : 0;
+    for (int i = 0; i < 3; ++i) at[i] = strides.batch[i] ? static_cast<int>(batch.at[i]) : 0;
 }
 
-// A row of C on its way out.
-struct Sending {
+// A row of C in shared memory whose bulk store has not been issued yet.
+struct PendingStore {
     TC* to;
     const Row* from;
     int bytes;
 
-    __device__ __forceinline__ void send() {   // unless it has been sent
+    __device__ __forceinline__ void issue() {   // unless it has been
         if (bytes > 0) {
-            send_row(to, from, bytes);
-            commit_rows();
+            bulk_store(to, from, bytes);
+            bulk_commit();
         }
         bytes = 0;
     }
@@ -589,93 +596,93 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
-    const int place = blockIdx.x % CLUSTER;   // of this block in its cluster
-    Work work(p, BN);   // the first tile is found while barriers are initialised
-    begin_stages(tiles.full, tiles.empty);
-    Turn turn = {0, 0};
-    if (warpgroup == CONSUMERS) {
-        give_registers<OTHERS>();
-        for (; thread == 0 && work.is_left(); work.next()) {
-            const BlockTile& tile = work.tile;
+    const int rank = blockIdx.x % CLUSTER;   // of this block in its cluster
+    TileScheduler scheduler(p, BN);   // locates the first tile while barriers are initialised
+    init_barriers(tiles.full, tiles.empty);
+    PipelineState state = {0, 0};
+    if (warpgroup == CONSUMERS) {   // the producer
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        for (; thread == 0 && scheduler.has_tile(); scheduler.next()) {
+            const BlockTile& tile = scheduler.tile;
             int in_a[3], in_b[3];
-            in_map(in_a, p.a, tile.place);
-            in_map(in_b, p.b, tile.place);
-            for (int k = 0; k < tile.k; k += BK, turn.next()) {
-                Barrier& full = tiles.full[turn.stage];
-                tiles.empty[turn.stage].wait(turn.parity ^ 1);   // the first time round it is
-                full.arrive_and_expect((ROWS + BN) * BK * sizeof(T));
-                send_for<A_ALONG_K, ROWS, 1>(tiles.a[turn.stage], a_map, full, tile.row0, tile.k0 + k, in_a);
-                send_for<B_ALONG_K, PART_B, CLUSTER>(tiles.b[turn.stage] + place * PART_B * BK, b_map, full, tile.col0 + place * PART_B,
+            batch_coordinates(in_a, p.a, tile.batch);
+            batch_coordinates(in_b, p.b, tile.batch);
+            for (int k = 0; k < tile.k; k += BK, state.next()) {
+                Barrier& full = tiles.full[state.stage];
+                tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once
+                full.arrive_and_expect_tx((ROWS + BN) * BK * sizeof(T));
+                load_tile<K_MAJOR_A, ROWS, 1>(tiles.a[state.stage], a_map, full, tile.row0, tile.k0 + k, in_a);
+                load_tile<K_MAJOR_B, PART_B, CLUSTER>(tiles.b[state.stage] + rank * PART_B * BK, b_map, full, tile.col0 + rank * PART_B,
                                                      tile.k0 + k, in_b);
             }
         }
     } else {
-        take_registers<REGISTERS>();
+        setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
-        Sending row = {};   // that this lane has yet to send
-        for (; work.is_left(); work.next()) {
-            const BlockTile& tile = work.tile;
+        PendingStore row = {};   // of the previous tile
+        for (; scheduler.has_tile(); scheduler.next()) {
+            const BlockTile& tile = scheduler.tile;
 
             // mainloop
             Sum sums[BN / 2] = {};
-            int last = -1;   // the stage that is multiplied while the next one is started
-            for (int k = 0; k < tile.k; k += BK, turn.next()) {
-                tiles.full[turn.stage].wait(turn.parity);
-                const T* const b = tiles.b[turn.stage];
-                const T* const a = tiles.a[turn.stage] + warpgroup * (64 * BK);
+            int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
+            for (int k = 0; k < tile.k; k += BK, state.next()) {
+                tiles.full[state.stage].wait(state.phase);
+                const T* const b = tiles.b[state.stage];
+                const T* const a = tiles.a[state.stage] + warpgroup * (64 * BK);
                 wgmma_fence();
 #pragma unroll
                 for (int kk = 0; kk < BK; kk += DEPTH)
-                    multiply(sums, descriptor_of<SLAB * sizeof(T)>(a + (A_ALONG_K ? kk : kk * LINE)),
-                             descriptor_of<SLAB * sizeof(T)>(b + (B_ALONG_K ? kk : kk * LINE)));
+                    mma(sums, matrix_descriptor<SLAB * sizeof(T)>(a + (K_MAJOR_A ? kk : kk * SWIZZLE_SPAN)),
+                             matrix_descriptor<SLAB * sizeof(T)>(b + (K_MAJOR_B ? kk : kk * SWIZZLE_SPAN)));
                 wgmma_commit();
-                if (k / BK == lane) row.send();   // of the last tile: one a step, or copies would wait behind all at once
+                if (k / BK == lane) row.issue();   // one row per step: bursts would delay the TMA loads
                 wgmma_wait<1>(sums);
-                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_in(lane);
-                last = turn.stage;
+                if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
+                last = state.stage;
             }
             wgmma_wait<0>(sums);
-            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_in(lane);
-            // epilogue: a warp's 16 rows of C gather in shared memory, and leave from there while the next tile is multiplied
+            if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
+            // epilogue: a warp collects its 16 rows of C in shared memory; they are stored while the next tile is multiplied
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
-            row.send();
+            row.issue();
             if (c_tile.has_aligned_rows(16) && c_tile.cols * sizeof(TC) % 16 == 0) {
                 Row* const rows = tiles.c[warp];
 #pragma unroll
-                for (int pass = 0; pass < PASSES; ++pass) {
-                    wait_for_rows();
-                    __syncwarp();   // the last rows have left
+                for (int subtile = 0; subtile < SUBTILES; ++subtile) {
+                    bulk_wait_read();
+                    __syncwarp();   // the previous rows have been read before they are overwritten
 #pragma unroll
-                    for (int j = 0; j < PART / 8; ++j)
+                    for (int j = 0; j < SUBTILE_N / 8; ++j)
 #pragma unroll
                         for (int half = 0; half < 2; ++half) {
-                            const Sum* const pair = &sums[(pass * PART / 8 + j) * 4 + half * 2];
+                            const Sum* const pair = &sums[(subtile * SUBTILE_N / 8 + j) * 4 + half * 2];
                             rows[lane / 4 + half * 8].pair[j * 4 + lane % 4] = {from_accumulator<T, TC>(pair[0]),
                                                                                from_accumulator<T, TC>(pair[1])};
                         }
-                    fence_shared();
-                    __syncwarp();   // these rows are complete
-                    const int width = c_tile.cols - pass * PART < PART ? c_tile.cols - pass * PART : PART;
-                    TC* const to = c_tile.data + pass * PART;
-                    if (work.is_last()) {   // nothing is multiplied meanwhile, and the warp itself is done sooner
-                        constexpr int CHUNK = 16 / sizeof(TC), CHUNKS = PART / CHUNK;   // of a row
-                        constexpr int LANES = CHUNKS & -CHUNKS;   // that share it: a power of two of them
+                    fence_proxy_async();
+                    __syncwarp();   // the rows are complete before anyone reads them
+                    const int width = c_tile.cols - subtile * SUBTILE_N < SUBTILE_N ? c_tile.cols - subtile * SUBTILE_N : SUBTILE_N;
+                    TC* const to = c_tile.data + subtile * SUBTILE_N;
+                    if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
+                        constexpr int CHUNK = 16 / sizeof(TC), CHUNKS = SUBTILE_N / CHUNK;   // of a row
+                        constexpr int LANES = CHUNKS & -CHUNKS;   // that share a row: the largest power of two
 #pragma unroll
                         for (int first = 0; first < CHUNKS; first += LANES) {
                             const int col = (first + lane % LANES) * CHUNK;
-#pragma unroll sizeof(TC) < 16 ? 16 : 8   // of complex128, all laid out would not fit in registers
-                            for (int line = lane / LANES; line < 16; line += 32 / LANES) {
-                                const int i = row_of(warp, line);
+#pragma unroll sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
+                            for (int r = lane / LANES; r < 16; r += 32 / LANES) {
+                                const int i = row_of(warp, r);
                                 if (i < c_tile.rows && col < width)
                                     *reinterpret_cast<int4*>(to + i * c_tile.row_stride + col) =
-                                        *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[line]) + col);
+                                        *reinterpret_cast<const int4*>(reinterpret_cast<const TC*>(&rows[r]) + col);
                             }
                         }
                     } else {
                         const int i = row_of(warp, lane);
                         if (lane < 16 && i < c_tile.rows && width > 0)
                             row = {to + i * c_tile.row_stride, &rows[lane], width * static_cast<int>(sizeof(TC))};
-                        if (pass + 1 < PASSES) row.send();
+                        if (subtile + 1 < SUBTILES) row.issue();
                     }
                 }
             } else {
@@ -686,8 +693,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                         c_tile.template write_row<2>(row_of(warp, lane / 4 + half * 8), j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
             }
         }
-        row.send();
-        wait_for_rows();   // shared memory is theirs until then
+        row.issue();
+        bulk_wait_read();   // shared memory must outlive the bulk stores that read it
     }
-    leave_together();
+    sync_before_exit();
 }

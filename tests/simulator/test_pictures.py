@@ -147,9 +147,9 @@ def test_pairs_of_pieces_in_order():
         return clusters.Cluster("", f"constexpr int {constants};").pairs()
 
     assert pairs("BYTES = 2") == [(0, 1), (1, 0), (0, 0)]
-    assert pairs("PIECES = 2;\nconstexpr int PRODUCTS = 3") == [(0, 1), (1, 0), (0, 0)]
-    assert len(pairs("BYTES = 8")) == 36 and len(pairs("PIECES = 3;\nconstexpr int PRODUCTS = 6")) == 6
-    assert pairs("PIECES = 3;\nconstexpr int PRODUCTS = 9")[0] == (2, 2)
+    assert pairs("LIMBS = 2;\nconstexpr int PRODUCTS = 3") == [(0, 1), (1, 0), (0, 0)]
+    assert len(pairs("BYTES = 8")) == 36 and len(pairs("LIMBS = 3;\nconstexpr int PRODUCTS = 6")) == 6
+    assert pairs("LIMBS = 3;\nconstexpr int PRODUCTS = 9")[0] == (2, 2)
 
 
 def test_rectangles_cover_elements_once():

@@ -49,7 +49,7 @@ class Device:
 
     def launch(self, launch: Launch) -> None:
         spec = launch.specialization
-        assert spec.variant.name in ("pack", "split")
+        assert spec.variant.name in ("pack", "decompose")
         begins = zip(launch.operands, launch.begins, strict=True)
         found = [self.addresses[SCAN] + begin for begin in launch.scan]
         pointers = [ctypes.c_void_p(self.addresses[name] + begin) for name, begin in begins]

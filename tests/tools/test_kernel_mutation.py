@@ -46,7 +46,7 @@ def results(operator: str, code: str) -> list[str]:
         ("part of a guard dropped", "(row < rows && col < p.n)", ["(row < rows)", "(col < p.n)"]),
         ("part of a guard dropped", "(row >= t.rows || col >= t.cols)", ["(row >= t.rows)", "(col >= t.cols)"]),
         ("guard dropped", "if (row < rows && col < cols)", ["if (true)"]),
-        ("condition", "if (more) settle(0);", ["if (true) settle(0);", "if (false) settle(0);"]),
+        ("condition", "if (more) fetch(0);", ["if (true) fetch(0);", "if (false) fetch(0);"]),
         ("plus, minus", "data + row - 1", ["data - row - 1", "data + row + 1"]),
         ("plus, minus", "left -= BK; ++k", []),
         ("times, plus", "row * stride", ["row + stride"]),

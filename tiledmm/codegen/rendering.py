@@ -39,8 +39,8 @@ class Specialization:
         a, b, c: Element types of the operands and the result in memory.
         compute: Element type the product is taken in; ``a`` and ``b`` are converted to it as they are read.
         layout: Two letters, A's and B's: N rows contiguous, T columns contiguous (a transposed matrix), G neither.
-        condition: What was found of operands as they were split: ``"finds"`` if the kernel finds it; ``"splits"`` or
-            ``"does not split"`` if it does nothing unless that is so; empty for kernels that have no part in it.
+        condition: The kernel's part in an operand scan: ``"scan"`` if it writes it; ``"if decomposed"`` or
+            ``"unless decomposed"`` if the scan decides whether it computes; empty for all other kernels.
     """
 
     variant: Variant
@@ -60,7 +60,7 @@ class Specialization:
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
-        suited = "_unsplit" if self.condition == "does not split" else ""
+        suited = "_unsplit" if self.condition == "unless decomposed" else ""
         scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
@@ -98,7 +98,7 @@ class Specialization:
             piece = SCHEMES[self.config.scheme].limb_of(self.compute)
             a, b = packed.layout[0], packed.layout[1]
             layout = ("N" if a == "G" else a) + ("T" if b == "G" else b)
-            return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="splits")
+            return replace(self, config=bare, a=piece, b=piece, compute=piece, layout=layout, condition="if decomposed")
         return replace(packed, config=bare)
 
     @property
@@ -225,7 +225,7 @@ def render(specialization: Specialization) -> str:
             plain=spec.a == spec.b == spec.c == spec.compute.stored and spec.compute.is_summed_as_it_is,
             condition=spec.condition,
             threads=spec.config.threads,
-            pieces=spec.limbs,
+            limbs=spec.limbs,
             products=spec.products,
             parts=spec.compute.parts,
             c_parts=spec.c.parts,

@@ -8,8 +8,8 @@ from tiledmm.registry.variant import Variant
 
 #: The split-K reduction. Its tile is the number of partitions.
 SPLIT_K_REDUCTION = Variant(
-    name="sum_slices",
-    template="sum_slices.cu.j2",
+    name="split_k_reduction",
+    template="split_k_reduction.cu.j2",
     summary="adds the partial sums of split-K partitions",
     configure=cuda_cores.split_k_reduction,
     block=cuda_cores.block_of_tiles,
@@ -38,8 +38,8 @@ PACK_ELEMENTS = Variant(
 
 #: Decomposes float32 elements, or the parts of complex64's, into limbs.
 DECOMPOSE = Variant(
-    name="split",
-    template="split.cu.j2",
+    name="decompose",
+    template="decompose.cu.j2",
     summary="decomposes float32 elements, or the parts of complex64's, into limbs",
     configure=lambda tile, element, scheme: tensor_cores.decompose_k_major(element, scheme),
     block=lambda config: (config.threads, 1),
@@ -48,8 +48,8 @@ DECOMPOSE = Variant(
 
 #: Decomposes integers into bytes.
 DECOMPOSE_BYTES = Variant(
-    name="split_bytes",
-    template="split_bytes.cu.j2",
+    name="decompose_bytes",
+    template="decompose_bytes.cu.j2",
     summary="decomposes integers into bytes",
     configure=lambda tile, element: Config(bm=32, bn=128, lanes=256),
     block=lambda config: (config.lanes, 1),

@@ -128,7 +128,7 @@ def decomposing(specialization: Specialization, operand: int, short: bool = Fals
     if letter == "T":
         config = decompose_mn_major(compute, scheme.name, limb.parts)
     stored = (specialization.a, specialization.b)[operand]
-    return Specialization(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "finds")
+    return Specialization(DECOMPOSE, config, stored, compute, compute, limb, f"{letter}N", "scan")
 
 
 def decomposed(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:

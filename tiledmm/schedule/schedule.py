@@ -182,7 +182,7 @@ def not_decomposed(specialization: Specialization) -> Specialization:
     """The kernel for operands whose values cannot be decomposed."""
     variant = find_variant(specialization.variant.undecomposed)
     config = variant.config(min(variant.default_tile, specialization.config.bn), specialization.compute)
-    return replace(specialization, variant=variant, config=config, condition="does not split")
+    return replace(specialization, variant=variant, config=config, condition="unless decomposed")
 
 
 def with_split_k(specialization: Specialization, partitions: int) -> tuple[Specialization, Specialization]:

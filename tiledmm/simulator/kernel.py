@@ -115,7 +115,7 @@ class Kernel:
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
         words = self.launch.kernel_args
         if found is not None and self.launch.scan:
-            reached.append(found.operand(writable=self.spec.condition == "finds"))
+            reached.append(found.operand(writable=self.spec.condition == "scan"))
             words = np.append(words, [found.begin + begin for begin in self.launch.scan])
         return machine.execute(
             self.code,

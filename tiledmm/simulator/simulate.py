@@ -153,7 +153,7 @@ class _Run:
             each.origin + starts.get(each.name, 0) * each.itemsize + begin
             for each, begin in zip(operands, kernel.launch.begins, strict=True)
         ]
-        if kernel.spec.condition == "does not split":
+        if kernel.spec.condition == "unless decomposed":
             operands[-1].begin_anew()  # the others' result, if there is one, gives way to this
         return kernel.run(operands, pointers, arrays.get(kernel.found))
 
@@ -194,7 +194,8 @@ class _Run:
         """Elements of the result, or of what launches pass on, that are as they were."""
         missing = np.argwhere(array.of_elements(array.written) == 0)
         kernels = [each for each in self.kernels if each.launch.operands[-1] == array.name]
-        idle = not is_result and any(each.spec.condition == "splits" for each in kernels) and not array.written.any()
+        conditional = any(each.spec.condition == "if decomposed" for each in kernels)
+        idle = not is_result and conditional and not array.written.any()
         if not len(missing) or not kernels or idle:
             return ()
         symbol = kernels[0].spec.symbol

@@ -86,11 +86,11 @@ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
     return sum;
 }
 
-// ---- wide stores ----
+// ---- vector stores ----
 
 template <class T>
-__forceinline__ void store(T* global, const T& neighbours) {
-    *global = neighbours;
+__forceinline__ void store(T* global, const T& vector) {
+    *global = vector;
 }
 
 // ---- asynchronous copies ----
