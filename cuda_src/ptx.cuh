@@ -42,6 +42,13 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
     }
 }
 
+// Reads what other blocks may be updating with atomics: like these a relaxed access, so no data race.
+__device__ __forceinline__ int load_relaxed(const int* global) {
+    int value;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(__cvta_generic_to_global(global)) : "memory");
+    return value;
+}
+
 // Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -330,3 +331,9 @@ def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:
     table = {name: Entry(name, "float32", "split_float32", False, {}, 1.0, 1.0, None)}
     assert select(AUTO, None, wanted, table=table).specialization.variant.name == "split_float32"
     assert select(AUTO, None, wanted, table=table, model=H100_IEEE).specialization.variant.name == "warp_tiled"
+
+
+def test_what_blocks_update_with_atomics_is_read_by_relaxed_loads() -> None:
+    text = render(decomposing(specialize("split_float32"), 0))
+    assert len(re.findall(r"load_relaxed\(&scan\.\w+\)\) atomicMin\(&scan\.\w+", text)) == 3
+    assert not re.search(r"[^&]\bscan\.(?!exponent)", text)

@@ -86,6 +86,10 @@ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
     return sum;
 }
 
+// ---- loads beside atomics ----
+
+__forceinline__ int load_relaxed(const int* global) { return *static_cast<const volatile int*>(global); }
+
 // ---- vector stores ----
 
 template <class T>
