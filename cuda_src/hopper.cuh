@@ -122,8 +122,12 @@ __device__ __forceinline__ void setmaxnreg_inc() {   // to COUNT registers per t
 
 // ---- wgmma ----
 
-// Orders the warpgroup's accesses to registers and shared memory before those of subsequent wgmma.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// Orders the warpgroup's accesses to registers and shared memory before those of subsequent wgmma. Lanes may come from divergent
+// code, such as loops that wait for a barrier; .sync.aligned requires a converged warp.
+__device__ __forceinline__ void wgmma_fence() {
+    __syncwarp();   // all lanes converge
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 
 // Commits the wgmma since the last call to a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -132,9 +136,19 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 __device__ __forceinline__ void fence_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 __device__ __forceinline__ void fence_register(unsigned& value) { asm volatile("" : "+r"(value)::"memory"); }
 
+// Keeps A's registers of pending wgmma allocated, and unchanged, up to this point.
+template <int N>
+__device__ __forceinline__ void fence_registers(unsigned (&a)[N][4]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) fence_register(a[i][j]);
+}
+
 // Waits until at most PENDING groups of wgmma are in flight. `sums`: their accumulators.
 template <int PENDING, class Sum, int N>
 __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
+    __syncwarp();   // all lanes converge
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     if constexpr (PENDING == 0) {
 #pragma unroll

@@ -96,6 +96,27 @@ def test_inline_ptx_stands_in_headers_only():
     assert with_ptx == {"ptx.cuh", "tensor_cores.cuh", "hopper.cuh", "wgmma_multiply.cuh.j2"}
 
 
+def test_registers_of_pending_products_are_fenced():
+    text = render(specialize("wgmma", dtype="tf32", layout="TN").kernel)
+    loop = text[text.index("// mainloop") : text.index("// epilogue")]
+    order = [
+        r"load_fragment_a\(a",
+        r"fence_registers\(a\)",
+        r"wgmma_fence",
+        r"mma\(",
+        r"wgmma_wait<0>",
+        r"fence_registers\(a\)",
+    ]
+    assert re.search(".*".join(order), loop, re.DOTALL)
+
+
+@pytest.mark.parametrize("call", ["wgmma_fence", "wgmma_wait"])
+def test_lanes_converge_before_what_takes_all_of_a_warp(call):
+    text = render(specialize("wgmma").kernel)
+    body = text[text.index(f"void {call}(") :].partition("\n}\n")[0]
+    assert body.index("__syncwarp();") < body.index(".sync.aligned")
+
+
 def test_symbols_tell_kernels_apart():
     specializations = {
         specialize(row, tile=tile, dtype=dtype, layout=layout)

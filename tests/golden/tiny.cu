@@ -3,18 +3,19 @@
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements to global memory, aligned to their size, up to 16 bytes per instruction. (The compiler merges this
-// path with the one for single elements and writes them one by one.) A vector store needs consecutive registers. If these were the
-// accumulators' own, they would conflict in the mainloop (register banks). So 0 is added, which the compiler cannot see to be 0.
+// Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
+// single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a
+// zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& vector) {
     if constexpr (sizeof(T) % 8 == 0) {
         constexpr int COUNT = sizeof(T) / 4;
-        const unsigned zero = blockIdx.z;   // no grid here has a third dimension
+        const unsigned zero = blockIdx.z;
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
         unsigned r[COUNT];
+        memcpy(r, &vector, sizeof(T));
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) r[i] = reinterpret_cast<const unsigned*>(&vector)[i] + zero;
+        for (int i = 0; i < COUNT; ++i) r[i] += zero;
         if constexpr (COUNT == 2) {
             asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         } else {
