@@ -1,8 +1,4 @@
-#if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
-#else
-#define TILEDMM_CP_ASYNC 0
-#endif
+#define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
 // Maximum resident threads of an SM.
 #if __CUDA_ARCH__ == 750
@@ -20,26 +16,24 @@
 // zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& vector) {
-    if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int COUNT = sizeof(T) / 4;
+    constexpr int COUNT = sizeof(T) / 4;
+    if constexpr (sizeof(T) % 8 != 0) {
+        *global = vector;
+    } else {
         const unsigned zero = blockIdx.z;
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
         unsigned r[COUNT];
         memcpy(r, &vector, sizeof(T));
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2) {
+        if constexpr (COUNT == 2)
             asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        } else {
+        else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
-                             :
-                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
+                             "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
-        }
-    } else {
-        *global = vector;
     }
 }
 
@@ -53,25 +47,30 @@ __device__ __forceinline__ int load_relaxed(const int* global) {
     return value;
 }
 
-// Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
-    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
-                 : "memory");
+// Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {
+    constexpr int SIZE = sizeof(T);
+    static_assert(N * SIZE == 4 || N * SIZE == 8 || N * SIZE == 16, "cp.async copies 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const int bytes = N == 1 ? count ? SIZE : 0 : count * SIZE;   // a select takes fewer registers
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(N * SIZE), "r"(bytes) : "memory");
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? from[i] : T{};
+#endif
 }
 
-__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-// Commits this thread's copies since the last call to a group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Waits until at most PENDING groups are in flight.
+// Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
+__device__ __forceinline__ void commit_copies() {
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int PENDING>
-__device__ __forceinline__ void cp_async_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+__device__ __forceinline__ void wait_for_copies_except() {
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+__device__ __forceinline__ void wait_for_copies() {
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
@@ -138,41 +137,3 @@ __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigne
 }
 
 #endif
-
-// Starts to copy an element of 4, 8 or 16 bytes; if not `valid`, nothing is read and zeros are written.
-template <class T>
-__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
-#if TILEDMM_CP_ASYNC
-    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
-#else
-    *shared = valid ? *global : T{};
-#endif
-}
-
-// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
-template <int N, class T>
-__device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
-    static_assert(N * sizeof(T) == 16, "a whole vector");
-#if TILEDMM_CP_ASYNC
-    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
-#else
-    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
-#endif
-}
-
-// Commits the copies that this thread started since the last call to a group.
-__device__ __forceinline__ void commit_copies() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
-}
-
-// Waits until at most PENDING of this thread's groups of copies are in flight.
-template <int PENDING>
-__device__ __forceinline__ void wait_for_copies_except() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
-}
-
-// Waits until all copies of this thread have completed. Other threads see them after the next barrier.
-__device__ __forceinline__ void wait_for_copies() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
-}

@@ -149,9 +149,9 @@ private:
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
                 if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
-                    part.transposed().template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+                    part.transposed().template copy_or_zero<CHUNK>(to, 0, load * STEP);
                 else
-                    part.template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+                    part.template copy_or_zero<CHUNK>(to, 0, load * STEP);
             }
         }
     }

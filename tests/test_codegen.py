@@ -28,7 +28,7 @@ MOST_LINES = {
     ("double_buffered", None): 360,
     ("register_tiled", None): 320,
     ("vectorized", None): 400,
-    ("warp_tiled", None): 620,
+    ("warp_tiled", None): 520,
 }
 
 

@@ -103,10 +103,8 @@ KERNELS = (
 
 # First lines of the shared parts that a kernel may have; each ends at the next brace in the first column.
 _SHARED_PARTS = (
-    "__device__ __forceinline__ void copy_async(",
-    "__device__ __forceinline__ void wait_for_copies()",
-    "struct BatchIndex {",
     "__device__ __forceinline__ BatchIndex batch_index(",
+    "__device__ __forceinline__ long long batch_offset(",
     "__device__ __forceinline__ BlockTile tile_at(",
     "__device__ __forceinline__ BlockTile locate_block(",
     "__device__ __forceinline__ int inside(",
@@ -219,7 +217,7 @@ def _dropped(code: str) -> Iterator[Edit]:
 #: Edits of a line's code, by the operator's name.
 OPERATORS: dict[str, Callable[[str], Iterable[Edit]]] = {
     "barrier removed": _replaced(r"__syncthreads\(\);", ";"),
-    "wait removed": _replaced(r"(?:wait_for_copies|cp_async_wait_all)\(\);", ";"),
+    "wait removed": _replaced(r"wait_for_copies\(\);", ";"),
     "comparison": _comparisons,
     "and, or": lambda code: [
         (m.start(), m.end(), "||" if m[0] == "&&" else "&&") for m in re.finditer(r"&&|\|\|", code)
@@ -324,7 +322,6 @@ EQUIVALENT = (
         "a shortcut: the first product's offsets come out as 0"),
     Known(".*", r"return left < size \? .*", r"return left <= size \? .*", "both choices are the same number there"),
     Known(".*", r"tile\.(?:exists|product) = .*", ".*", "these kernels do not ask: each of their blocks has a tile"),
-    Known(".*", r"long long at\[3\];", r"long long at\[3 \+ 1\];", "room for one more"),
     Known(".*", r"return left < size \? .*", r"return .* : static_cast<int>\(left\);",
         "threads ask for nothing beyond their tile, so it need not be cut to the tile's size"),
     Known(".*", r"if constexpr \(ORDER == Order::COLUMNS\) return .*", r"if constexpr \(ORDER != Order::COLUMNS\) .*",
@@ -350,8 +347,11 @@ EQUIVALENT = (
         "after the last step zeros go to the buffer that nobody reads any more"),
     Known(_COPIES, r"next_[ab]\[load\] = .*|[AB]s\[stage\].* = next_[ab]\[load\];|Sum next_a\[.*", ".*",
         "registers wait for what cp.async does not copy: nothing here (see the kernels for sm_75)"),
-    Known(_REGISTERS, r"[ab]_view\.copy_or_zero\(.*|copy_async\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
-        "there is no cp.async: nothing is copied to shared memory but by settle"),
+    Known(_REGISTERS,
+        r".*copy_or_zero<1>\(.*|const int left = N > 1 .*|copy_async<N>\(.*|wait_for_copies\(\);|Sum\* slot = .*", ".*",
+        "there is no cp.async: nothing is copied to shared memory but by store_shared"),
+    Known(_COPIES, r"const int left = N > 1 .*", r".* N (?:[<>]|>=) [01] (?:&&|\|\|) .* [?] .* : N;",
+        "N is 1 here, and rows that are inside are at least one"),
     Known(".*", r"if \(p\.split_k > 1\) \{", r".*split_k (?:>= 1|> 0).*", "one partition is all of K"),
     Known(_REGISTERS, r"fetch\(0, \S+\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
         "the tiles go to registers: to which buffer, store_shared says"),

@@ -3,10 +3,9 @@
 
 using float32 = float;
 
-// The type that products of two elements are accumulated in (for decltype; never defined).
-__device__ float32 sum_type(float32);
+// The type that products of two elements are accumulated in.
 template <class T>
-using Accumulator = decltype(sum_type(T{}));
+using Accumulator = T;
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
@@ -35,19 +34,17 @@ struct Problem {
     Strides a, b, c;
 };
 
-// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+// A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
-
-    __device__ __forceinline__ long long offset(const Strides& strides) const {
-        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
-    }
 };
-
 __device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
+}
+__device__ __forceinline__ long long batch_offset(const BatchIndex& i, const Strides& strides) {
+    return i.at[0] * strides.batch[0] + i.at[1] * strides.batch[1] + i.at[2] * strides.batch[2];
 }
 
 // The part of the problem that one block computes.
@@ -55,8 +52,7 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // the product's linear index in the batch
-    BatchIndex batch;       // and its index in each dimension
+    unsigned product;       // index in the batch
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
@@ -75,10 +71,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     }
     if (product > 0) {
         tile.product = product;
-        tile.batch = batch_index(p, product);
-        tile.a0 += tile.batch.offset(p.a);
-        tile.b0 += tile.batch.offset(p.b);
-        tile.c0 += tile.batch.offset(p.c);
+        const BatchIndex batch = batch_index(p, product);
+        tile.a0 += batch_offset(batch, p.a);
+        tile.b0 += batch_offset(batch, p.b);
+        tile.c0 += batch_offset(batch, p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;

@@ -1,11 +1,7 @@
 // tiledmm_double_buffered_f32_32x32x64_nn
 // Rendered by tiledmm 0.1.0 from double_buffered.cu.j2: bm=32 bn=32 bk=64 tm=1 tn=1 pad=4 stages=2 unroll=64 min_blocks=2 wm=0 wn=0 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
-#if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
-#else
-#define TILEDMM_CP_ASYNC 0
-#endif
+#define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
 // Maximum resident threads of an SM.
 #if __CUDA_ARCH__ == 750
@@ -18,42 +14,32 @@
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
-    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
-                 : "memory");
-}
-
-__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-#endif
-
-// Starts to copy an element of 4, 8 or 16 bytes; if not `valid`, nothing is read and zeros are written.
-template <class T>
-__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
+// Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {
+    constexpr int SIZE = sizeof(T);
+    static_assert(N * SIZE == 4 || N * SIZE == 8 || N * SIZE == 16, "cp.async copies 4, 8 or 16 bytes");
 #if TILEDMM_CP_ASYNC
-    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const int bytes = N == 1 ? count ? SIZE : 0 : count * SIZE;   // a select takes fewer registers
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(N * SIZE), "r"(bytes) : "memory");
 #else
-    *shared = valid ? *global : T{};
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? from[i] : T{};
 #endif
 }
 
-// Waits until all copies of this thread have completed. Other threads see them after the next barrier.
+// Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
 __device__ __forceinline__ void wait_for_copies() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.wait_all;" ::: "memory");
 }
+
+#endif
 
 using float32 = float;
 
-// The type that products of two elements are accumulated in (for decltype; never defined).
-__device__ float32 sum_type(float32);
+// The type that products of two elements are accumulated in.
 template <class T>
-using Accumulator = decltype(sum_type(T{}));
+using Accumulator = T;
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
@@ -82,19 +68,17 @@ struct Problem {
     Strides a, b, c;
 };
 
-// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+// A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
-
-    __device__ __forceinline__ long long offset(const Strides& strides) const {
-        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
-    }
 };
-
 __device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
+}
+__device__ __forceinline__ long long batch_offset(const BatchIndex& i, const Strides& strides) {
+    return i.at[0] * strides.batch[0] + i.at[1] * strides.batch[1] + i.at[2] * strides.batch[2];
 }
 
 // The part of the problem that one block computes.
@@ -102,8 +86,7 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // the product's linear index in the batch
-    BatchIndex batch;       // and its index in each dimension
+    unsigned product;       // index in the batch
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
@@ -122,10 +105,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     }
     if (product > 0) {
         tile.product = product;
-        tile.batch = batch_index(p, product);
-        tile.a0 += tile.batch.offset(p.a);
-        tile.b0 += tile.batch.offset(p.b);
-        tile.c0 += tile.batch.offset(p.c);
+        const BatchIndex batch = batch_index(p, product);
+        tile.a0 += batch_offset(batch, p.a);
+        tile.b0 += batch_offset(batch, p.b);
+        tile.c0 += batch_offset(batch, p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
@@ -176,9 +159,11 @@ struct View {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // Copies an element to shared memory asynchronously: see wait_for_copies().
-    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
-        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
+    // Starts to copy N elements of a column from (row, col) on to shared memory, zeros outside: see wait_for_copies().
+    template <int N>
+    __device__ __forceinline__ void copy_or_zero(void* shared, int row, int col) const {
+        const int left = N > 1 && rows - row < N ? rows - row : N;
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), row < rows && col < cols ? left : 0);
     }
 };
 
@@ -276,13 +261,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int load = 0; load < LOADS_A; ++load) {
             const int m = load * A_STEP_M, k = load * A_STEP_K;
-            if constexpr (ASYNC_A) a_view.copy_or_zero(slot_a(stage, m, k), m, k);
+            if constexpr (ASYNC_A) a_view.template copy_or_zero<1>(slot_a(stage, m, k), m, k);
             else next_a[load] = a_view.read_or_zero(m, k);
         }
 #pragma unroll
         for (int load = 0; load < LOADS_B; ++load) {
             const int k = load * B_STEP_K, n = load * B_STEP_N;
-            if constexpr (ASYNC_B) b_view.copy_or_zero(slot_b(stage, k, n), k, n);
+            if constexpr (ASYNC_B) b_view.template copy_or_zero<1>(slot_b(stage, k, n), k, n);
             else next_b[load] = b_view.read_or_zero(k, n);
         }
         a_view.move(0, BK);   // on to the next tiles; k beyond the end is outside

@@ -1,11 +1,7 @@
 // tiledmm_split_tensor_core_f16_f16_f16_f32x3_128x128x16_nn
 // Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=128 bn=128 bk=16 tm=8 tn=8 pad=0 stages=3 unroll=16 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
 
-#if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
-#else
-#define TILEDMM_CP_ASYNC 0
-#endif
+#define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
@@ -14,46 +10,48 @@
 // zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& vector) {
-    if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int COUNT = sizeof(T) / 4;
+    constexpr int COUNT = sizeof(T) / 4;
+    if constexpr (sizeof(T) % 8 != 0) {
+        *global = vector;
+    } else {
         const unsigned zero = blockIdx.z;
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
         unsigned r[COUNT];
         memcpy(r, &vector, sizeof(T));
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2) {
+        if constexpr (COUNT == 2)
             asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        } else {
+        else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
-                             :
-                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
+                             "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
-        }
-    } else {
-        *global = vector;
     }
 }
 
-// Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
-    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
-                 : "memory");
+// Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
+template <int N, class T>
+__device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {
+    constexpr int SIZE = sizeof(T);
+    static_assert(N * SIZE == 4 || N * SIZE == 8 || N * SIZE == 16, "cp.async copies 4, 8 or 16 bytes");
+#if TILEDMM_CP_ASYNC
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const int bytes = N == 1 ? count ? SIZE : 0 : count * SIZE;   // a select takes fewer registers
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(N * SIZE), "r"(bytes) : "memory");
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? from[i] : T{};
+#endif
 }
 
-// Commits this thread's copies since the last call to a group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Waits until at most PENDING groups are in flight.
+// Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
+__device__ __forceinline__ void commit_copies() {
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int PENDING>
-__device__ __forceinline__ void cp_async_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+__device__ __forceinline__ void wait_for_copies_except() {
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
 // ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
@@ -78,28 +76,6 @@ __device__ __forceinline__ float add(float x, float y) {
 }
 
 #endif
-
-// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
-template <int N, class T>
-__device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
-    static_assert(N * sizeof(T) == 16, "a whole vector");
-#if TILEDMM_CP_ASYNC
-    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
-#else
-    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
-#endif
-}
-
-// Commits the copies that this thread started since the last call to a group.
-__device__ __forceinline__ void commit_copies() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
-}
-
-// Waits until at most PENDING of this thread's groups of copies are in flight.
-template <int PENDING>
-__device__ __forceinline__ void wait_for_copies_except() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
-}
 
 using uint16 = unsigned short;
 using uint32 = unsigned int;
@@ -262,19 +238,17 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
-// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+// A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
-
-    __device__ __forceinline__ long long offset(const Strides& strides) const {
-        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
-    }
 };
-
 __device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
+}
+__device__ __forceinline__ long long batch_offset(const BatchIndex& i, const Strides& strides) {
+    return i.at[0] * strides.batch[0] + i.at[1] * strides.batch[1] + i.at[2] * strides.batch[2];
 }
 
 // The part of the problem that one block computes.
@@ -282,8 +256,7 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // the product's linear index in the batch
-    BatchIndex batch;       // and its index in each dimension
+    unsigned product;       // index in the batch
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
@@ -302,10 +275,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     }
     if (product > 0) {
         tile.product = product;
-        tile.batch = batch_index(p, product);
-        tile.a0 += tile.batch.offset(p.a);
-        tile.b0 += tile.batch.offset(p.b);
-        tile.c0 += tile.batch.offset(p.c);
+        const BatchIndex batch = batch_index(p, product);
+        tile.a0 += batch_offset(batch, p.a);
+        tile.b0 += batch_offset(batch, p.b);
+        tile.c0 += batch_offset(batch, p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
@@ -390,12 +363,11 @@ struct View {
         return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
     }
 
-    // Copies N elements of a column from (row, col) on, zeros outside.
+    // Starts to copy N elements of a column from (row, col) on to shared memory, zeros outside: see wait_for_copies().
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
-        const int left = rows - row;
-        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
-        copy_vector_async<N>(static_cast<Stored*>(shared), address(row, col), count);
+    __device__ __forceinline__ void copy_or_zero(void* shared, int row, int col) const {
+        const int left = N > 1 && rows - row < N ? rows - row : N;
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), row < rows && col < cols ? left : 0);
     }
 };
 
@@ -424,19 +396,14 @@ struct ResultTile {
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
         if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0)
-            return write_vector<N>(row, col, sums);
+            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+            Vector<Stored, N> vector;
+#pragma unroll
+            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
+            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
+        }
 #pragma unroll
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
-    }
-
-    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
-    template <int N>
-    __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
-        Vector<Stored, N> vector;
-#pragma unroll
-        for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-        store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
     }
 };
 
@@ -667,9 +634,9 @@ struct SwizzledCopies {
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
                 if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
-                    part.transposed().template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+                    part.transposed().template copy_or_zero<CHUNK>(to, 0, load * STEP);
                 else
-                    part.template copy_column_or_zero<CHUNK>(to, 0, load * STEP);
+                    part.template copy_or_zero<CHUNK>(to, 0, load * STEP);
             }
         }
     }
@@ -748,7 +715,10 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
                         scaled[e] = multiply_add(pair[e], near_power(row_exponent[half]) * near_power(col_exponent[e]), -0.0f);
                     if (c_row < tile.rows && col < tile.cols) {
                         memcpy(numbers, scaled, sizeof(scaled));
-                        tile.template write_vector<PER_STORE>(c_row, col, numbers);
+                        Vector<TC, PER_STORE> vector;
+#pragma unroll
+                        for (int e = 0; e < PER_STORE; ++e) vector.element[e] = from_accumulator<Output, TC>(numbers[e]);
+                        store(reinterpret_cast<Vector<TC, PER_STORE>*>(tile.data + c_row * tile.row_stride + col), vector);
                     }
                 } else {
 #pragma unroll
@@ -873,8 +843,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     // epilogue: undoes the scaling of A's rows and B's columns
     const auto c_tile = result_tile<Output>(c, p, block, BM, BN / PARTS);   // (BM, BN / PARTS)
-    const long long matrix_a = divide(batch_index(p, block.product).offset(p.a), size_of_a(p));   // this product's
-    const long long matrix_b = divide(batch_index(p, block.product).offset(p.b), size_of_b(p));
+    const long long matrix_a = divide(batch_offset(batch_index(p, block.product), p.a), size_of_a(p));   // this product's
+    const long long matrix_b = divide(batch_offset(batch_index(p, block.product), p.b), size_of_b(p));
     const int* const row_exponents = p.scan_a->exponent + matrix_a * p.m + block.row0;
     const int* const col_exponents = p.scan_b->exponent + matrix_b * p.n + block.col0;
     ColumnExponents<WN / 8> exponents;

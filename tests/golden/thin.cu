@@ -1,11 +1,7 @@
 // tiledmm_thin_f32_8x128x16_nn
 // Rendered by tiledmm 0.1.0 from warp_tiled.cu.j2: bm=8 bn=128 bk=16 tm=8 tn=4 pad=4 stages=4 unroll=16 min_blocks=1 wm=8 wn=128 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
-#if __CUDA_ARCH__ >= 800
-#define TILEDMM_CP_ASYNC 1   // cp.async, from compute capability 8.0 on
-#else
-#define TILEDMM_CP_ASYNC 0
-#endif
+#define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
@@ -14,96 +10,57 @@
 // zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& vector) {
-    if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int COUNT = sizeof(T) / 4;
+    constexpr int COUNT = sizeof(T) / 4;
+    if constexpr (sizeof(T) % 8 != 0) {
+        *global = vector;
+    } else {
         const unsigned zero = blockIdx.z;
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
         unsigned r[COUNT];
         memcpy(r, &vector, sizeof(T));
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2) {
+        if constexpr (COUNT == 2)
             asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        } else {
+        else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
-                             :
-                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
+                             "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
-        }
-    } else {
-        *global = vector;
     }
 }
 
-// Copies `source_bytes` from global to shared memory asynchronously, and zeros up to BYTES.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes) {
-    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(destination), "l"(global), "n"(BYTES), "r"(source_bytes)
-                 : "memory");
-}
-
-__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-// Commits this thread's copies since the last call to a group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Waits until at most PENDING groups are in flight.
-template <int PENDING>
-__device__ __forceinline__ void cp_async_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
-#endif
-
-// Starts to copy an element of 4, 8 or 16 bytes; if not `valid`, nothing is read and zeros are written.
-template <class T>
-__device__ __forceinline__ void copy_async(T* shared, const T* global, bool valid) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "cp.async moves 4, 8 or 16 bytes");
-#if TILEDMM_CP_ASYNC
-    cp_async<sizeof(T)>(shared, global, valid ? sizeof(T) : 0);
-#else
-    *shared = valid ? *global : T{};
-#endif
-}
-
-// Starts to copy `count` of N elements, 16 bytes at a multiple of 16, and writes zeros for the others.
+// Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
-__device__ __forceinline__ void copy_vector_async(T* shared, const T* global, int count) {
-    static_assert(N * sizeof(T) == 16, "a whole vector");
+__device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {
+    constexpr int SIZE = sizeof(T);
+    static_assert(N * SIZE == 4 || N * SIZE == 8 || N * SIZE == 16, "cp.async copies 4, 8 or 16 bytes");
 #if TILEDMM_CP_ASYNC
-    cp_async<16>(shared, global, count * static_cast<int>(sizeof(T)));
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const int bytes = N == 1 ? count ? SIZE : 0 : count * SIZE;   // a select takes fewer registers
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(N * SIZE), "r"(bytes) : "memory");
 #else
-    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? from[i] : T{};
 #endif
 }
 
-// Commits the copies that this thread started since the last call to a group.
+// Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
 __device__ __forceinline__ void commit_copies() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_commit();
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.commit_group;" ::: "memory");
 }
-
-// Waits until at most PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies_except() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait<PENDING>();
+    if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Waits until all copies of this thread have completed. Other threads see them after the next barrier.
-__device__ __forceinline__ void wait_for_copies() {
-    if constexpr (TILEDMM_CP_ASYNC) cp_async_wait_all();
-}
+#endif
 
 using float32 = float;
 
-// The type that products of two elements are accumulated in (for decltype; never defined).
-__device__ float32 sum_type(float32);
+// The type that products of two elements are accumulated in.
 template <class T>
-using Accumulator = decltype(sum_type(T{}));
+using Accumulator = T;
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
 
@@ -138,19 +95,17 @@ struct Problem {
     Strides a, b, c;
 };
 
-// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+// A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
-
-    __device__ __forceinline__ long long offset(const Strides& strides) const {
-        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
-    }
 };
-
 __device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
+}
+__device__ __forceinline__ long long batch_offset(const BatchIndex& i, const Strides& strides) {
+    return i.at[0] * strides.batch[0] + i.at[1] * strides.batch[1] + i.at[2] * strides.batch[2];
 }
 
 // The part of the problem that one block computes.
@@ -158,8 +113,7 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // the product's linear index in the batch
-    BatchIndex batch;       // and its index in each dimension
+    unsigned product;       // index in the batch
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
@@ -178,10 +132,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     }
     if (product > 0) {
         tile.product = product;
-        tile.batch = batch_index(p, product);
-        tile.a0 += tile.batch.offset(p.a);
-        tile.b0 += tile.batch.offset(p.b);
-        tile.c0 += tile.batch.offset(p.c);
+        const BatchIndex batch = batch_index(p, product);
+        tile.a0 += batch_offset(batch, p.a);
+        tile.b0 += batch_offset(batch, p.b);
+        tile.c0 += batch_offset(batch, p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
@@ -253,11 +207,6 @@ struct View {
     // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
-    // The element at (row, col), or zero outside, which adds nothing to a sum.
-    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
-        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
-    }
-
     // N contiguous elements from (row, col) on, aligned to their size: all are inside, or none.
     template <int N>
     __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
@@ -267,17 +216,11 @@ struct View {
         for (int i = 0; i < N; ++i) values[i] = to_accumulator<T>(vector.element[i]);
     }
 
-    // Copies an element to shared memory asynchronously: see wait_for_copies().
-    __device__ __forceinline__ void copy_or_zero(Accumulator<T>* shared, int row, int col) const {
-        copy_async(reinterpret_cast<Stored*>(shared), address(row, col), row < rows && col < cols);
-    }
-
-    // Copies N elements of a column from (row, col) on, zeros outside.
+    // Starts to copy N elements of a column from (row, col) on to shared memory, zeros outside: see wait_for_copies().
     template <int N>
-    __device__ __forceinline__ void copy_column_or_zero(void* shared, int row, int col) const {
-        const int left = rows - row;
-        const int count = col < cols && left > 0 ? left < N ? left : N : 0;
-        copy_vector_async<N>(static_cast<Stored*>(shared), address(row, col), count);
+    __device__ __forceinline__ void copy_or_zero(void* shared, int row, int col) const {
+        const int left = N > 1 && rows - row < N ? rows - row : N;
+        copy_async<N>(static_cast<Stored*>(shared), address(row, col), row < rows && col < cols ? left : 0);
     }
 };
 
@@ -306,19 +249,14 @@ struct ResultTile {
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
         if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0)
-            return write_vector<N>(row, col, sums);
+            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+            Vector<Stored, N> vector;
+#pragma unroll
+            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
+            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
+        }
 #pragma unroll
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
-    }
-
-    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
-    template <int N>
-    __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
-        Vector<Stored, N> vector;
-#pragma unroll
-        for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-        store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
     }
 };
 
@@ -357,15 +295,13 @@ constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers
 // clang-format on
 
 constexpr int V = 16 / sizeof(Sum);   // elements of a 16-byte vector
-// A tile in shared memory, one row per k whatever its matrix's order: a fragment is part of a row. Rows of a tile that is
-// transposed as it is stored are padded, so that 32 lanes that write down a column access 32 banks.
+// A tile in shared memory, one row per k. If it is transposed as it is stored, padding gives a column's 32 elements 32 banks.
 template <int WIDTH, Order ORDER>
 using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
 
-// Copies tiles to shared memory: element (i, k) of a matrix that begins at `view` goes to tile[k][i].
-//
-// Elements that need no conversion are copied asynchronously, V at a time if they stay contiguous, else one by one. A thread loads
-// others to registers, V at a time, and stores them later.
+// Copies tiles to shared memory: element (i, k) of a matrix that begins at `view` goes to tile[k][i]. Elements that need no
+// conversion are copied asynchronously, V at a time if they stay contiguous, else one by one. A thread loads others to registers,
+// V at a time, and stores them later.
 template <int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
     static constexpr bool K_MAJOR = ORDER != Order::COLUMNS;   // the matrix's contiguous elements are successive k
@@ -385,10 +321,8 @@ struct TileCopies {
         static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (K_MAJOR ? i < WIDTH : k < BK); }
         static __device__ __forceinline__ int i(int thread) { return K_MAJOR ? thread / ACROSS : thread % ACROSS * N; }
         static __device__ __forceinline__ int k(int thread) { return K_MAJOR ? thread % ACROSS * N : thread / ACROSS; }
-        static constexpr int across(int load) { return load % COPIES * THREADS * N; }
-        static constexpr int down(int load) { return load / COPIES * STEP; }
-        static constexpr int step_i(int load) { return K_MAJOR ? down(load) : across(load); }
-        static constexpr int step_k(int load) { return K_MAJOR ? across(load) : down(load); }
+        static constexpr int step_i(int load) { return K_MAJOR ? load / COPIES * STEP : load % COPIES * THREADS * N; }
+        static constexpr int step_k(int load) { return K_MAJOR ? load % COPIES * THREADS * N : load / COPIES * STEP; }
     };
 
     View<T, Stored, ORDER> view;     // begins at this thread's first element,
@@ -412,31 +346,8 @@ struct TileCopies {
         auto part = view;
         part.cols = inside(left, 0, BK) - k;
         if constexpr (WHOLE) part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-        const bool vectors = WHOLE ? !K_MAJOR : wide;
-        if constexpr (!ASYNC) {
-#pragma unroll
-            for (int load = 0; load < Share<V>::LOADS; ++load) {
-                const int di = Share<V>::step_i(load), dk = Share<V>::step_k(load);
-                if (vectors)
-                    part.template read_vector_or_zero<V>(&next[load * V], di, dk);
-                else
-#pragma unroll
-                    for (int v = 0; v < V; ++v)
-                        next[load * V + v] = part.read_or_zero(di + (K_MAJOR ? 0 : v), dk + (K_MAJOR ? v : 0));
-            }
-        } else if (vectors) {
-#pragma unroll
-            for (int load = 0; load < Share<V>::LOADS; ++load) {
-                const int di = Share<V>::step_i(load), dk = Share<V>::step_k(load);
-                if (Share<V>::has(i, k)) part.template copy_column_or_zero<V>(&tile[k + dk][i + di], di, dk);
-            }
-        } else {
-#pragma unroll
-            for (int load = 0; load < Share<1>::LOADS; ++load) {
-                const int di = Share<1>::step_i(load), dk = Share<1>::step_k(load);
-                if (Share<1>::has(i, k)) part.copy_or_zero(&tile[k + dk][i + di], di, dk);
-            }
-        }
+        if (WHOLE ? !K_MAJOR : wide) load<V>(tile, part);
+        else load<1>(tile, part);
         view.move(0, BK);
     }
 
@@ -445,30 +356,31 @@ struct TileCopies {
         if constexpr (!ASYNC) {
             if (!Share<V>::has(i, k)) return;
 #pragma unroll
-            for (int load = 0; load < Share<V>::LOADS * V; ++load) {
-                const int di = Share<V>::step_i(load / V) + (K_MAJOR ? 0 : load % V);
-                const int dk = Share<V>::step_k(load / V) + (K_MAJOR ? load % V : 0);
-                tile[k + dk][i + di] = next[load];
-            }
+            for (int e = 0; e < Share<V>::LOADS * V; ++e) tile[k + in_vector_k(e)][i + in_vector_i(e)] = next[e];
+        }
+    }
+
+    // From a thread's first element in registers to its e-th.
+    static constexpr int in_vector_i(int e) { return Share<V>::step_i(e / V) + (K_MAJOR ? 0 : e % V); }
+    static constexpr int in_vector_k(int e) { return Share<V>::step_k(e / V) + (K_MAJOR ? e % V : 0); }
+
+    // Loads a thread's share of a tile, N contiguous elements at a time.
+    template <int N>
+    __device__ __forceinline__ void load(Tile<WIDTH, ORDER>& tile, const View<T, Stored, ORDER>& part) {
+#pragma unroll
+        for (int c = 0; c < (ASYNC ? Share<N>::LOADS : Share<V>::LOADS * V / N); ++c) {
+            const int di = ASYNC ? Share<N>::step_i(c) : in_vector_i(c * N), dk = ASYNC ? Share<N>::step_k(c) : in_vector_k(c * N);
+            if constexpr (!ASYNC) part.template read_vector_or_zero<N>(&next[c * N], di, dk);
+            else if (Share<N>::has(i, k)) part.template copy_or_zero<N>(&tile[k + dk][i + di], di, dk);
         }
     }
 };
-
-template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ TileCopies<WIDTH, Stored, ORDER> tile_copies(const View<T, Stored, ORDER>& tile, long long length,
-                                                                        int thread) {
-    return {tile, length, thread};
-}
 
 // Reads a thread's fragment of a row of a tile: COUNT elements, in groups of V that are LANES * V apart.
 template <int COUNT, int LANES>
 __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum* row) {
 #pragma unroll
-    for (int c = 0; c < COUNT; c += V) {
-        const auto vector = *reinterpret_cast<const Vector<Sum, V>*>(row + c * LANES);
-#pragma unroll
-        for (int v = 0; v < V; ++v) fragment[c + v] = vector.element[v];
-    }
+    for (int c = 0; c < COUNT; ++c) fragment[c] = reinterpret_cast<const Vector<Sum, V>*>(row + c / V * V * LANES)->element[c % V];
 }
 
 // warp_tiled: warp tiles, fragments double-buffered in registers, and a cp.async pipeline of STAGES stages.
@@ -479,22 +391,17 @@ __device__ __forceinline__ void read_fragment(Sum (&fragment)[COUNT], const Sum*
 // Requires  32 threads per warp tile; every thread copies the same number of whole vectors of each tile
 // Source    CUTLASS, "Efficient GEMM in CUDA"; CUDA C++ Programming Guide, "Asynchronous data copies"
 //
-// Three things hide latency. Copies of tiles start STAGES - 1 steps before the tiles are multiplied. Fragments are read from shared
-// memory one step of k before they are multiplied, across barriers too. And a thread has TM * TN independent FMAs per step of k.
-//
-// Both shared tiles have one row per k: a fragment is part of a row, read 16 bytes at a time. The lanes of a warp are arranged
-// LANES_M by LANES_N over its tile: 4 by 8 lanes read 64 bytes of A and 128 of B at a time, without a bank conflict. A 128-bit load
-// takes two wavefronts if every lane reads the same address as another lane whose index differs in bit 0 or in bit 1 only,
-// else four. So lanes 0 and 1 are in one column of the arrangement and read the same of B; 0 and 2 are in one row.
+// Three things hide latency: tiles are copied STAGES - 1 steps of K ahead, fragments are read one step of k ahead, across barriers
+// too, and a thread has TM * TN independent FMAs per step of k. The lanes of a warp are arranged LANES_M by LANES_N over its tile.
+// A 128-bit load takes two wavefronts if every lane reads the same address as another whose index differs in bit 0 or in bit 1
+// only, else four. So lanes 0 and 1 are in one column of the arrangement and read the same of B; 0 and 2 are in one row.
 static_assert(LANES_M * LANES_N == 32, "a warp covers its tile");
 static_assert(BK % 2 == 0, "fragments alternate between two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
 constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // consecutive lanes in one column of the arrangement
 constexpr int LEAD = (STAGES - 1) * BK;     // steps of k by which copies precede products
-constexpr bool WIDE = TM < TN;              // the shorter side of acc is the inner loop: columns, else rows
-constexpr int FAST = WIDE ? TM : TN, SLOW = WIDE ? TN : TM;
-constexpr int STORE_STEP = BK - 1;              // the step of k at which elements in registers are stored
+constexpr int FAST = TM < TN ? TM : TN, SLOW = TM < TN ? TN : TM;   // the inner loop over acc is its shorter side
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
@@ -514,14 +421,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
 
-    const int thread = threadIdx.x;
-    const int warp = thread / 32, lane = thread % 32;
+    const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
     const int lane_m = lane / (PAIR * LANES_N) * PAIR + lane % PAIR, lane_n = lane / PAIR % LANES_N;
     const int m0 = warp / WARPS_N * WM + lane_m * V;   // this thread's first row and column of C
     const int n0 = warp % WARPS_N * WN + lane_n * V;
 
-    auto a_copies = tile_copies<BM>(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
-    auto b_copies = tile_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), ORDER_B == Order::ROWS ? p.n : block.k, thread);
+    TileCopies<BM, TA, ORDER_A> a_copies(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
+    TileCopies<BN, TB, TRANSPOSED<ORDER_B>> b_copies(B.tile(0, block.col0, BK, BN).transposed(),
+                                                     ORDER_B == Order::ROWS ? p.n : block.k, thread);
 
     // prologue
     int k_to_load = static_cast<int>(block.k);   // steps of k whose copies have not been started
@@ -554,11 +461,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 }
                 commit_copies();
             }
-            if (k == STORE_STEP && (whole.value || k_to_load > 0)) {
-                a_copies.store_shared(As[refilled]);
-                b_copies.store_shared(Bs[refilled]);
-            }
             if (k == BK - 1) {
+                if (whole.value || k_to_load > 0) {
+                    a_copies.store_shared(As[refilled]);
+                    b_copies.store_shared(Bs[refilled]);
+                }
                 k_to_load -= BK;
                 refilled = stage;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -574,7 +481,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
                 for (int f = 0; f < FAST; ++f) {
                     const int fast = slow % 2 == 0 ? f : FAST - 1 - f;   // zigzag: successive FMAs share an operand register
-                    const int i = WIDE ? fast : slow, j = WIDE ? slow : fast;
+                    const int i = TM < TN ? fast : slow, j = TM < TN ? slow : fast;
                     acc[i][j] = multiply_add(frag_a[k % 2][i], frag_b[k % 2][j], acc[i][j]);
                 }
         }
@@ -595,8 +502,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
     } else {   // element by element: shared memory transposes, so that consecutive lanes write consecutive addresses
         auto& rows = shared.rows[warp];
-        wait_for_copies();   // of tiles beyond the end, which are zeros
-        __syncthreads();     // and everyone has read the last tiles before rows overwrite them
+        wait_for_copies_except<0>();   // copies beyond the end have written their zeros,
+        __syncthreads();               // and everyone has read the last tiles, before rows overwrite them
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
 #pragma unroll

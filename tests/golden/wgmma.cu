@@ -8,26 +8,24 @@
 // zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
 template <class T>
 __device__ __forceinline__ void store(T* global, const T& vector) {
-    if constexpr (sizeof(T) % 8 == 0) {
-        constexpr int COUNT = sizeof(T) / 4;
+    constexpr int COUNT = sizeof(T) / 4;
+    if constexpr (sizeof(T) % 8 != 0) {
+        *global = vector;
+    } else {
         const unsigned zero = blockIdx.z;
         unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
         unsigned r[COUNT];
         memcpy(r, &vector, sizeof(T));
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2) {
+        if constexpr (COUNT == 2)
             asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        } else {
+        else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };"
-                             :
-                             : "l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
+                             "r"(r[i + 2]), "r"(r[i + 3])
                              : "memory");
-        }
-    } else {
-        *global = vector;
     }
 }
 
@@ -127,19 +125,17 @@ struct Problem {
     Strides a, b, c;
 };
 
-// A product's index in each dimension of the batch, slowest first, and its matrix's offset from the first product's.
+// A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
-
-    __device__ __forceinline__ long long offset(const Strides& strides) const {
-        return at[0] * strides.batch[0] + at[1] * strides.batch[1] + at[2] * strides.batch[2];
-    }
 };
-
 __device__ __forceinline__ BatchIndex batch_index(const Problem& p, unsigned product) {
     const unsigned middle = static_cast<unsigned>(p.batch[1]), fast = static_cast<unsigned>(p.batch[2]);
     const unsigned slow = product / fast, i0 = slow / middle;
     return {i0, slow - i0 * middle, product - slow * fast};
+}
+__device__ __forceinline__ long long batch_offset(const BatchIndex& i, const Strides& strides) {
+    return i.at[0] * strides.batch[0] + i.at[1] * strides.batch[1] + i.at[2] * strides.batch[2];
 }
 
 // The part of the problem that one block computes.
@@ -147,8 +143,7 @@ struct BlockTile {
     long long row0, col0;   // its first row and column of C
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
     long long a0, b0, c0;   // where its matrices begin, in elements
-    unsigned product;       // the product's linear index in the batch
-    BatchIndex batch;       // and its index in each dimension
+    unsigned product;       // index in the batch
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
@@ -167,10 +162,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     }
     if (product > 0) {
         tile.product = product;
-        tile.batch = batch_index(p, product);
-        tile.a0 += tile.batch.offset(p.a);
-        tile.b0 += tile.batch.offset(p.b);
-        tile.c0 += tile.batch.offset(p.c);
+        const BatchIndex batch = batch_index(p, product);
+        tile.a0 += batch_offset(batch, p.a);
+        tile.b0 += batch_offset(batch, p.b);
+        tile.c0 += batch_offset(batch, p.c);
     }
     tile.row0 = static_cast<long long>(row) * bm;
     tile.col0 = static_cast<long long>(col) * bn;
@@ -225,19 +220,14 @@ struct ResultTile {
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
         if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0)
-            return write_vector<N>(row, col, sums);
+            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+            Vector<Stored, N> vector;
+#pragma unroll
+            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
+            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
+        }
 #pragma unroll
         for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
-    }
-
-    // Writes N elements of a row that are known to be inside, contiguous and aligned to their size.
-    template <int N>
-    __device__ __forceinline__ void write_vector(int row, int col, const Accumulator<T>* sums) const {
-        Vector<Stored, N> vector;
-#pragma unroll
-        for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-        store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
     }
 };
 
@@ -611,9 +601,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         for (; thread == 0 && scheduler.has_tile(); scheduler.next()) {
             const BlockTile& tile = scheduler.tile;
+            const BatchIndex batch = batch_index(p, tile.product);
             int in_a[3], in_b[3];
-            batch_coordinates(in_a, p.a, tile.batch);
-            batch_coordinates(in_b, p.b, tile.batch);
+            batch_coordinates(in_a, p.a, batch);
+            batch_coordinates(in_b, p.b, batch);
             for (int k = 0; k < tile.k; k += BK, state.next()) {
                 Barrier& full = tiles.full[state.stage];
                 tiles.empty[state.stage].wait(state.phase ^ 1);   // at first all stages are empty: this returns at once

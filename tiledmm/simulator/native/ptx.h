@@ -104,11 +104,22 @@ __forceinline__ void cp_async(void* shared, const void* global, int source_bytes
     tiledmm_copy_async(shared, global, BYTES, static_cast<unsigned>(source_bytes));
 }
 
-__forceinline__ void cp_async_wait_all() { tiledmm_wait_for_copies(0); }
+template <int N, class T>
+__forceinline__ void copy_async(T* shared, const T* global, int count) {
+    constexpr int SIZE = sizeof(T);
+    static_assert(N * SIZE == 4 || N * SIZE == 8 || N * SIZE == 16, "cp.async copies 4, 8 or 16 bytes");
+#if __CUDA_ARCH__ >= 800
+    cp_async<N * SIZE>(shared, global, count * SIZE);
+#else
+    for (int i = 0; i < N; ++i) shared[i] = i < count ? global[i] : T{};
+#endif
+}
 
-__forceinline__ void cp_async_commit() { tiledmm_commit_copies(); }
+__forceinline__ void commit_copies() { tiledmm_commit_copies(); }
 
 template <int PENDING>
-__forceinline__ void cp_async_wait() {
+__forceinline__ void wait_for_copies_except() {
     tiledmm_wait_for_copies(PENDING);
 }
+
+__forceinline__ void wait_for_copies() { tiledmm_wait_for_copies(0); }
