@@ -11,11 +11,11 @@ import pytest
 import tiledmm
 from tests.golden import FOLDER, golden, renderings
 from tiledmm.codegen import rendering as codegen
+from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants, kernel_variants
-from tiledmm.simulator.lines import page_of
 
 GOLDEN = renderings()
 
@@ -134,6 +134,12 @@ def test_symbols_tell_kernels_apart():
     mixed = specialize("tiled", a_dtype="int8", b_dtype="float16", out_dtype="float64")
     assert mixed.symbol == "tiledmm_tiled_i8_f16_f32_f64_32x32x32_nn"
     assert specialize("tiled_padded", tile=16).symbol == "tiledmm_tiled_padded_f32_16x16x16_nn"
+
+
+def test_a_page_is_the_text_without_its_headers():
+    text, page = tiledmm.source("tiled", tile=16), tiledmm.source("tiled", tile=16, page=True)
+    assert text.endswith(page) and page.startswith("#define KERNEL tiledmm_tiled_f32_16x16x16_nn\n")
+    assert "struct Problem" in text and "struct Problem" not in page and 'extern "C" __global__' in page
 
 
 def test_source_reaches_the_same_text_through_the_api():

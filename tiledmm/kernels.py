@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import Specialization, render, specialize
 from tiledmm.elements import compute_element
 from tiledmm.lazy import device_module
@@ -27,6 +28,7 @@ def source(
     a_dtype: Any = None,
     b_dtype: Any = None,
     out_dtype: Any = None,
+    page: bool = False,
 ) -> str:
     """The CUDA C of a kernel. Needs no GPU and no CuPy.
 
@@ -37,9 +39,10 @@ def source(
         layout: A letter each for A and B: N rows contiguous, T columns contiguous (the transpose of a row-major
             matrix), G neither.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
+        page: Whether to return the kernel's own page only, without the headers before it; it does not compile.
 
     Returns:
-        Source that is complete in itself, with an ``extern "C"`` kernel.
+        Source that is complete in itself, with an ``extern "C"`` kernel; or its page.
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError, ShapeError: If there is no such variant, tile, type or
@@ -48,7 +51,8 @@ def source(
     specialization = specialize(
         variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
     )
-    return render(specialization.kernel)
+    text = render(specialization.kernel)
+    return page_of(text) if page else text
 
 
 def kernel(

@@ -7,11 +7,11 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 
+from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import Specialization, render, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry import variants
 from tiledmm.registry.variants import find_variant
-from tiledmm.simulator.lines import page_of
 
 _LAYOUTS = ("NT", "TN", "TT")
 _TYPES = ("float16", "float64", "complex64", "int8", "int64")

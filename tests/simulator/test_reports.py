@@ -73,7 +73,10 @@ def test_lines_add_up_and_are_those_of_the_source():
     assert [each.text.partition(";")[0].strip() for each in barriers] == ["__syncthreads()"] * 2
     assert sum(each.barriers for each in barriers) == report.barriers
     assert (
-        by_text["if constexpr (ASYNC_A) a_view.copy_or_zero(slot_a(stage, m, k), m, k);"].source.copy_load.requests > 0
+        by_text[
+            "if constexpr (ASYNC_A) a_view.template copy_or_zero<1>(slot_a(stage, m, k), m, k);"
+        ].source.copy_load.requests
+        > 0
     )
     assert by_text["c_tile.write(ty + i * BLOCK_Y, tx + j * BLOCK_X, acc[i][j]);"].source.global_store.requests > 0
 
@@ -202,7 +205,7 @@ def test_a_copy_has_the_wavefronts_of_a_store(tmp_path):
     struct alignas(16) Vector { float element[4]; };
     __shared__ Vector few[16];
     if (threadIdx.y == 0 && threadIdx.x % 2 == 0) {
-        copy_async(&few[threadIdx.x / 2], (const Vector*)a, true);
+        copy_async<1>(&few[threadIdx.x / 2], (const Vector*)a, 1);
         commit_copies();
         wait_for_copies_except<0>();
     }

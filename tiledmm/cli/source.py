@@ -94,14 +94,11 @@ def _changes(before: Specialization, after: Specialization, page: bool) -> str:
 
 
 def _text(spec: Specialization, page: bool) -> str:
+    from tiledmm.codegen.page import page_of
     from tiledmm.codegen.rendering import render
 
     text = render(spec)
-    if not page:
-        return text
-    from tiledmm.simulator.lines import page_of
-
-    return page_of(text)
+    return page_of(text) if page else text
 
 
 def _show(text: str, language: str) -> None:

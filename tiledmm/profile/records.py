@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from tiledmm.codegen.page import first_line_of_page
 from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, Launch
-from tiledmm.simulator.lines import first_line_of_page, own_line
+from tiledmm.simulator.lines import own_line
 
 # Samples of warps, by what they were found doing: as the raw page calls them, and the source page. Not the same counted
 # only where a scheduler issued nothing ("..._not_issued", "... (Not Issued)").

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from tiledmm.codegen.page import first_line_of_page
 from tiledmm.simulator.debug_info import DebugInfo
-
-# A rendered kernel is one file: the headers, then the kernel's own page, which begins with its parameters.
-_PAGE = re.compile(r"^#define KERNEL\b", re.MULTILINE)
-
-
-def first_line_of_page(text: str) -> int:
-    """Where a kernel's own page begins in its rendered text; 1 if it has no headers before it."""
-    begin = _PAGE.search(text)
-    return text.count("\n", 0, begin.start()) + 1 if begin else 1
-
-
-def page_of(text: str) -> str:
-    """A kernel's own page, without the headers before it."""
-    return "".join(text.splitlines(keepends=True)[first_line_of_page(text) - 1 :])
 
 
 def own_line(chain: Iterable[int], page: int) -> int:

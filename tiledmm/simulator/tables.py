@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tiledmm.codegen.page import first_line_of_page
 from tiledmm.report.tables import NONE, Table, significant
-from tiledmm.simulator.lines import first_line_of_page
 from tiledmm.simulator.report import LineCounts, Report, Traffic
 
 _COLUMNS = (
