@@ -251,6 +251,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int b_n = thread % BN;
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
+
     // Where this thread's elements go.
     const auto slot_a = [&](int stage, int m, int k) { return &As[stage][a_m + m][a_k + k]; };
     const auto slot_b = [&](int stage, int k, int n) { return &Bs[stage][b_k + k][b_n + n]; };

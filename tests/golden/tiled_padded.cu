@@ -214,6 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int b_n = thread % BN;
     auto a_view = A.tile(block.row0, 0, BM, BK).from(a_m, a_k);
     auto b_view = B.tile(0, block.col0, BK, BN).from(b_k, b_n);
+
     Sum acc = {};
 #pragma unroll 1   // unrolled it would only cost registers
     for (long long left = block.k; left > 0; left -= BK) {
