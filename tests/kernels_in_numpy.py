@@ -1,6 +1,6 @@
 """What each kernel makes of its arguments, in NumPy: the contract between the host's code and ``cuda_src/``.
 
-A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, slices of K, what was found
+A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, partitions of K, what was found
 of operands. If anything that the host passes is wrong, the result is wrong, or an address is out of bounds.
 That the CUDA C itself keeps this contract is for the simulator's tests, and the GPU's.
 """
@@ -51,17 +51,18 @@ class Problem:
     def __init__(self, words: np.ndarray) -> None:
         numbers = [int(word) for word in words]
         self.m, self.n, self.k, self.tiles_m, self.tiles_n, self.tiles, self.group = numbers[:7]
-        self.slices, self.slice_k, self.slice_c = numbers[7:10]
+        self.partitions, self.partition_k, self.partition_c = numbers[7:10]
         self.batch = tuple(numbers[10:13])
         self.a, self.b, self.c = (
             Strides(row, col, (x, y, z)) for row, col, x, y, z in (numbers[i : i + 5] for i in (13, 18, 23))
         )
         self.others = numbers[28:]  # for kernels that decompose operands, or multiply decomposed ones
-        assert min(self.m, self.n, self.k, self.slice_c) >= 0
-        assert min(self.slices, *self.batch) > 0
-        assert self.slices == 1 or (self.slices - 1) * self.slice_k < self.k <= self.slices * self.slice_k, (
-            "no slice is empty, and none is left out"
-        )
+        assert min(self.m, self.n, self.k, self.partition_c) >= 0
+        assert min(self.partitions, *self.batch) > 0
+        assert (
+            self.partitions == 1
+            or (self.partitions - 1) * self.partition_k < self.k <= self.partitions * self.partition_k
+        ), "no slice is empty, and none is left out"
 
     def products(self) -> Iterator[tuple[int, ...]]:
         """Every product's place in the batch."""
@@ -69,9 +70,9 @@ class Problem:
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
         """Each split-K partition: its number, first step of K and length."""
-        for number in range(self.slices):
-            begin = number * self.slice_k if self.slices > 1 else 0
-            yield number, begin, min(self.slice_k, self.k - begin) if self.slices > 1 else self.k
+        for number in range(self.partitions):
+            begin = number * self.partition_k if self.partitions > 1 else 0
+            yield number, begin, min(self.partition_k, self.k - begin) if self.partitions > 1 else self.k
 
 
 class Findings:
@@ -108,15 +109,15 @@ def run_in_numpy(
     p, run = Problem(words), _Kernel(memory, spec, pointers)
     name = spec.variant.name
     if name == "split_k_reduction":
-        assert blocks * spec.config.bn >= p.slice_c
-        run.sum_slices(p)
+        assert blocks * spec.config.bn >= p.partition_c
+        run.split_k_reduction(p)
         return
     _check_blocks(spec, p, blocks, gpu)
     kernels = {
         "pack": run.pack,
         "pack_elements": run.pack_elements,
         "decompose": run.split,
-        "decompose_bytes": run.split_bytes,
+        "decompose_bytes": run.decompose_bytes,
     }
     kernels.get(name, run.multiply)(p)
 
@@ -126,10 +127,10 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
-    assert p.tiles == of_c * p.slices * math.prod(p.batch) < 2**31
+    assert p.tiles == of_c * p.partitions * math.prod(p.batch) < 2**31
     assert 0 < p.group <= p.tiles_n
     if not spec.variant.tma:
-        assert blocks <= max(launches.MOST_TILES, p.slices)
+        assert blocks <= max(launches.MOST_TILES, p.partitions)
         assert blocks * config.tiles_per_block >= p.tiles > (blocks - 1) * config.tiles_per_block
     elif gpu is not None:  # its blocks compute one tile after the other, all of them at a time
         assert blocks == min(p.tiles, gpu.sms // config.cluster) * config.cluster
@@ -160,7 +161,7 @@ class _Kernel:
                 return
         for at in p.products():
             for number, begin, k in p.parts():
-                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.slice_c)
+                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + number * p.partition_c)
                 if spec.condition == "if decomposed":
                     result = self._of_pieces(p, at, begin, k, parts, (of_a, of_b))
                 elif spec.variant.decomposes_to_bytes:
@@ -320,25 +321,25 @@ class _Kernel:
                     piece = multiplied(lines.astype(np.float32), "tf32")
                 else:
                     piece = lines.astype(element.dtype)
-                address = self.pointers[1] + (p.c.offset(at) + of * p.slice_c) * element.itemsize
+                address = self.pointers[1] + (p.c.offset(at) + of * p.partition_c) * element.itemsize
                 strides = (p.c.row, p.c.col)
                 self.memory.view(address, lines.shape, strides, element.dtype)[...] = piece
                 lines = lines - piece.astype(np.float64)
 
-    def split_bytes(self, p: Problem) -> None:
+    def decompose_bytes(self, p: Problem) -> None:
         size = self.spec.compute.itemsize
         for at in p.products():
             a = self.matrix(0, p.m, p.n, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
             numbers = a.view(f"u{size}")
             for place in range(size):
-                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + place * p.slice_c)
+                c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + place * p.partition_c)
                 c[...] = (numbers >> numbers.dtype.type(8 * place)).astype(np.uint8)
 
-    def sum_slices(self, p: Problem) -> None:
+    def split_k_reduction(self, p: Problem) -> None:
         pitch, kind = p.a.row, self.spec.a.dtype
-        rows = p.slice_c // pitch
-        assert rows == p.m * math.prod(p.batch) and p.slice_c == rows * pitch
-        sums = self.memory.view(self.pointers[0], (p.slices, rows, p.n), (p.slice_c, pitch, 1), kind)
+        rows = p.partition_c // pitch
+        assert rows == p.m * math.prod(p.batch) and p.partition_c == rows * pitch
+        sums = self.memory.view(self.pointers[0], (p.partitions, rows, p.n), (p.partition_c, pitch, 1), kind)
         total = _summed(sums)
         for number, at in enumerate(p.products()):
             c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))

@@ -276,9 +276,9 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
         (64, 2, 2, 32),
         (33, 2, 2, 24),
         (0, 8, 1, 0),
-        (2**30, 1, 1, 2**30),
-        (2**30 + 1, 1, 2, 2**29 + 8),
-        (2**33, 3, 8, 2**30),
+        (2**29, 1, 1, 2**29),
+        (2**29 + 1, 1, 2, 2**28 + 8),
+        (2**32, 3, 8, 2**29),
     ],
 )
 def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, steps: int) -> None:
@@ -344,9 +344,9 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
 
 
 def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
-    assert split_k_partitions(1, 2**30) == (1, 2**30)
-    slices, steps = split_k_partitions(1, 2**30 + 1)
-    assert slices == 2 and steps < 2**30
+    assert split_k_partitions(1, 2**29) == (1, 2**29)
+    partitions, steps = split_k_partitions(1, 2**29 + 1)
+    assert partitions == 2 and steps < 2**29
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ __device__ __forceinline__ long long batch_offset(const BatchIndex& i, const Str
 // The part of the problem that one block computes.
 struct BlockTile {
     long long row0, col0;   // its first row and column of C
-    long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^30
+    long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^29
     long long a0, b0, c0;   // where its matrices begin, in elements
     unsigned product;       // index in the batch
 };

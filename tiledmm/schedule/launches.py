@@ -23,8 +23,8 @@ MOST_TILES = 2**31 - 1
 #: Most launches that a product with more tiles is divided into.
 MOST_LAUNCHES = 65_535
 
-#: Most k of a split-K partition: kernels count it in 32 bits.
-LONGEST_PARTITION = 1 << 30
+#: Most k of a split-K partition: kernels count its real numbers, two in a complex element, in 32 bits.
+LONGEST_PARTITION = 1 << 29
 
 #: Split-K partitions begin at multiples of this, so that neither vector loads (at most 4 elements) nor most kernels'
 #: steps along K are cut.
@@ -147,11 +147,11 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
 
 
 def problem_args(
-    config: Config, problem: Problem, partitions: tuple[int, int] | None = None, partial_stride: int = 0
+    config: Config, problem: Problem, partitions: tuple[int, int] | None = None, partition_c: int = 0
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The members of ``Problem``, one int64 each.
 
-    ``partitions`` is the number of split-K partitions and k in each; ``partial_stride`` the elements of C from one
+    ``partitions`` is the number of split-K partitions and k in each; ``partition_c`` the elements of C from one
     partition's partial sums to the next.
     """
     batch: Sequence[BatchDimension]
@@ -162,7 +162,7 @@ def problem_args(
         problem.m, problem.n, problem.k,
         tiles(problem.m, config.bm), across, tiles_in_all(config, problem, partitions[0]),
         min(config.launch.group, across),
-        *partitions, partial_stride,
+        *partitions, partition_c,
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),
         row_b, col_b, *(d.b for d in batch),
