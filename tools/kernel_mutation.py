@@ -329,7 +329,7 @@ EQUIVALENT = (
     Known(".* NN.*", r"if constexpr \(ORDER == Order::ROWS\) return .*", r"if constexpr \(ORDER != Order::ROWS\) .*",
         "rows fall through to the general formula, where the column stride is 1"),
     Known(".* NN.*", r"const Matrix<.*> [AB] = .*", r".*\bp\.([ab])\.row, p\.\1\.row\};",
-          "columns are contiguous: nothing reads their stride"),
+        "columns are contiguous: nothing reads their stride"),
     Known(".* NN.*", r"return \{.*\brow_stride, col_stride\};", r".*\brow_stride, row_stride\};",
         "nobody reads the column stride of rows: it is 1"),
     Known("naive.*|coalesced.*", r".*inside\(p\.[mn], block\.(?:row|col)0, (?:height|width)\),.*",
