@@ -21,7 +21,7 @@ from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import SCAN, SHORTEST_DECOMPOSED, not_decomposed, required_kernels, schedule
 from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.select import AUTO, kernel_of, select
-from tiledmm.selection.tuned import Entry, describe_product
+from tiledmm.selection.tuned import Entry, describe_product, stamped
 
 TYPES = ("float32", "complex64")
 VARIANTS = tuple(row.name for row in kernel_variants() if row.decomposes)
@@ -328,7 +328,7 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
 def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:
     wanted = resolve(describe(matrix(1000, 1000)), describe(matrix(1000, 1000)))
     name = describe_product(wanted)
-    table = {name: Entry(name, "float32", "split_float32", False, {}, 1.0, 1.0, None)}
+    table = {name: stamped(Entry(name, "float32", "split_float32", False, {}, 1.0, 1.0, None))}
     assert select(AUTO, None, wanted, table=table).specialization.variant.name == "split_float32"
     assert select(AUTO, None, wanted, table=table, model=H100_IEEE).specialization.variant.name == "warp_tiled"
 

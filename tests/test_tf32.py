@@ -178,12 +178,12 @@ def test_tuned_products_in_tf32_are_others(tmp_path: Any) -> None:
     name = tuned.describe_product(wanted)
     assert name != tuned.describe_product(plain)
     entries = [
-        tuned.Entry(name, "tf32", "tensor_core", False, {"split_k": 3}, 50.0, 60.0),
-        tuned.Entry(name, "float32", "warp_tiled", False, {"split_k": 3}, 50.0, 60.0),
+        tuned.stamped(tuned.Entry(name, "tf32", "tensor_core", False, {"split_k": 3}, 50.0, 60.0)),
+        tuned.stamped(tuned.Entry(name, "float32", "warp_tiled", False, {"split_k": 3}, 50.0, 60.0)),
     ]
     for entry in entries:
         path = tmp_path / "table.json"
-        tuned.write(path, {name: entry})
+        tuned.add(path, entry)
         table = tuned.read(path)
         assert table == {name: entry}
         choice = select(AUTO, None, wanted, table=table)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import sys
 import time
 import warnings
@@ -17,6 +20,7 @@ import pytest
 import tiledmm
 from tests.test_selection import product
 from tiledmm.bench import timing
+from tiledmm.codegen.rendering import render, template_folder
 from tiledmm.errors import ConfigError
 from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.selection import tuned
@@ -27,18 +31,21 @@ from tiledmm.tuning import tune as tuning
 WANTED = product(1000, 900, 5000)
 MADE_UP = Model(replace(H100.gpu, name="made up"))
 
-ENTRY = tuned.Entry(
-    product=tuned.describe_product(WANTED),
-    compute="float32",
-    variant="warp_tiled",
-    transposed=False,
-    numbers={"bn": 128, "wn": 64, "tn": 8, "split_k": 6},
-    microseconds=90.0,
-    model_microseconds=100.0,
+ENTRY = tuned.stamped(
+    tuned.Entry(
+        product=tuned.describe_product(WANTED),
+        compute="float32",
+        variant="warp_tiled",
+        transposed=False,
+        overrides={"bn": 128, "wn": 64, "tn": 8, "split_k": 6},
+        microseconds=90.0,
+        model_microseconds=100.0,
+    )
 )
+OTHER = tuned.stamped(replace(ENTRY, product=tuned.describe_product(product(64, 32, 16)), overrides={}))
 
 
-# Of what is proposed for one product, what is quick on the device that is made up.
+# The proposal for one product that is quick on the device that is made up.
 QUICK = [
     each.specialization
     for each in tuning.proposals(product(40, 50, 700), 30)
@@ -64,12 +71,108 @@ def test_a_device_has_a_file_of_its_own(path: Path, tmp_path: Path) -> None:
 
 def test_what_is_written_is_read(path: Path) -> None:
     assert tuned.read(path) == {}
-    tuned.write(path, {ENTRY.product: ENTRY})
+    tuned.add(path, ENTRY)
     assert tuned.read(path) == {ENTRY.product: ENTRY}
     assert tuned.table_of("NVIDIA H100 80GB HBM3") == {ENTRY.product: ENTRY}
-    tuned.write(path, {})
-    assert tuned.table_of("NVIDIA H100 80GB HBM3") == {}, "read anew once it is written"
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    tuned.add(path, OTHER)
+    table = tuned.table_of("NVIDIA H100 80GB HBM3")
+    assert table == {ENTRY.product: ENTRY, OTHER.product: OTHER}, "read again once it is written"
+    faster = replace(ENTRY, microseconds=45.0)
+    tuned.add(path, faster)
+    assert tuned.read(path) == {OTHER.product: OTHER, ENTRY.product: faster}
+    assert {file.name for file in path.parent.iterdir()} <= {path.name, path.with_suffix(".lock").name}
+
+
+_WRITER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tests.test_tuning import ENTRY
+from tiledmm.selection import tuned
+
+for i in range(10):
+    tuned.add(Path(sys.argv[1]), replace(ENTRY, product=f"{ENTRY.product.rsplit(' ', 1)[0]} {sys.argv[2]}{i}"))
+"""
+
+
+def test_searches_at_the_same_time_lose_no_row(path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, path, each], env={**os.environ, "PYTHONPATH": search_path()})
+        for each in "123"
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert len(tuned.read(path)) == 30
+
+
+def search_path() -> str:
+    """Where this process imports from, for another one."""
+    return os.pathsep.join(sys.path)
+
+
+def test_a_row_that_this_process_cannot_read_stays(path: Path) -> None:
+    tuned.add(path, ENTRY)
+    data = json.loads(path.read_text())
+    unknown = {"product": "of another version", "since": 2030}
+    path.write_text(json.dumps(data | {"entries": [*data["entries"], unknown]}))
+    tuned.add(path, OTHER)
+    assert unknown in json.loads(path.read_text())["entries"]
+
+
+@pytest.mark.parametrize("text", ['{"format": 1, "entries": [{"overrides": {}}]}', '{"format": 99}', "torn"])
+def test_a_file_of_another_format_is_kept(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    for i in (1, 2):
+        path.write_text(text)
+        tuned.add(path, ENTRY)
+        assert tuned.read(path) == {ENTRY.product: ENTRY}
+        assert path.with_name(f"{path.name}.old{i}").read_text() == text
+
+
+def test_a_row_tells_what_was_measured() -> None:
+    assert ENTRY.version == tiledmm.__version__
+    assert re.fullmatch("[0-9a-f]{12}", ENTRY.kernel)
+    assert tuned.stamped(replace(ENTRY, overrides={})).kernel != ENTRY.kernel
+    assert tuned.stamped(replace(ENTRY, transposed=True)).kernel != ENTRY.kernel, "a kernel for TT"
+    assert tuned.stamped(replace(ENTRY, microseconds=1.0)).kernel == ENTRY.kernel
+
+
+def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text that counts is that of the row's kernel, without the version in its header."""
+    of_the_model = select(AUTO, None, WANTED)
+    tuned.add(path, ENTRY)
+    monkeypatch.setattr(tuned, "__version__", "9.9.9")
+    with monkeypatch.context() as patch:
+        patch.setattr(tuned, "render", lambda spec: render(spec).replace(tiledmm.__version__, "9.9.9"))
+        tuned._kernel_hash.cache_clear()
+        assert select(AUTO, None, WANTED, table=tuned.read(path)).microseconds == 90.0, "only the version has changed"
+    with monkeypatch.context() as patch:
+        patch.setattr(tuned, "render", lambda spec: render(spec) + "// changed")
+        tuned._kernel_hash.cache_clear()
+        table = tuned.read(path)
+        assert table == {ENTRY.product: ENTRY}, "nothing is rendered when a table is read"
+        with pytest.warns(UserWarning, match="measured by tiledmm 0.* 9.9.9 has changed.* run tiledmm.tune again"):
+            assert select(AUTO, None, WANTED, table=table) == of_the_model
+    tuned._kernel_hash.cache_clear()
+
+
+def test_many_rows_whose_kernels_have_changed_are_one_warning() -> None:
+    changed = [replace(each, kernel="0" * 12) for each in (ENTRY, OTHER)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        assert not any(map(tuned.has_its_kernel, [*changed, *changed]))
+    assert len(caught) == 1
+
+
+def test_a_row_whose_variant_was_unregistered_is_left_to_the_model(tmp_path: Path) -> None:
+    template = tmp_path / "mine.cu.j2"
+    template.write_text((template_folder() / "naive.cu.j2").read_text())
+    tiledmm.register("mine", template, like="naive")
+    try:
+        entry = tuned.stamped(replace(ENTRY, variant="mine", overrides={}))
+        assert tuned.has_its_kernel(entry)
+    finally:
+        tiledmm.unregister("mine")
+    assert select(AUTO, None, WANTED, table={entry.product: entry}) == select(AUTO, None, WANTED)
 
 
 def test_auto_takes_what_is_in_the_table() -> None:
@@ -79,13 +182,13 @@ def test_auto_takes_what_is_in_the_table() -> None:
     config = choice.specialization.config
     assert (config.bn, config.launch.split_k, choice.specialization.variant.name) == (128, 6, "warp_tiled")
     assert select(AUTO, None, product(1000, 900, 5001), table=table) == select(AUTO, None, product(1000, 900, 5001))
-    turned = select(AUTO, None, WANTED, table={ENTRY.product: replace(ENTRY, transposed=True)})
-    assert turned.product == WANTED.transposed()
+    transposed = tuned.stamped(replace(ENTRY, transposed=True))
+    assert select(AUTO, None, WANTED, table={ENTRY.product: transposed}).product == WANTED.transposed()
 
 
 def test_a_part_of_c_is_kept_and_the_model_does_the_others(path: Path) -> None:
-    entry = replace(ENTRY, transposed=True, cut=(896, 512))
-    tuned.write(path, {ENTRY.product: entry})
+    entry = tuned.stamped(replace(ENTRY, transposed=True, cut=(896, 512)))
+    tuned.add(path, entry)
     assert tuned.read(path) == {ENTRY.product: entry}
     choice = select(AUTO, None, WANTED, table=tuned.read(path))
     assert choice.cut == (896, 512)
@@ -96,9 +199,9 @@ def test_a_part_of_c_is_kept_and_the_model_does_the_others(path: Path) -> None:
 
 def test_a_triangle_is_for_a_symmetric_c(path: Path) -> None:
     wanted = replace(product(900, 900, 50, layout="NT"), symmetric=True)
-    numbers = {"bn": 128, "wn": 64, "tn": 8, "triangle": 1}
-    entry = replace(ENTRY, product=tuned.describe_product(wanted), numbers=numbers)
-    tuned.write(path, {entry.product: entry})
+    overrides = {"bn": 128, "wn": 64, "tn": 8, "triangle": 1}
+    entry = tuned.stamped(replace(ENTRY, product=tuned.describe_product(wanted), overrides=overrides))
+    tuned.add(path, entry)
     chosen = select(AUTO, None, wanted, table=tuned.read(path))
     assert chosen.specialization.config.triangle == 1
     plain = select(AUTO, None, replace(wanted, symmetric=False), table=tuned.read(path))
@@ -154,8 +257,9 @@ def test_products_that_lie_otherwise_are_others() -> None:
     [
         ("", "not a table"),
         ("[]", "not a table"),
-        ('{"format": 99, "entries": []}', "format 99, not 1"),
-        ('{"format": 1, "entries": {}}', "not a table"),
+        ('{"format": 1, "entries": []}', "format 1, not 2"),
+        ('{"format": 99, "entries": []}', "format 99, not 2"),
+        ('{"format": 2, "entries": {}}', "not a table"),
         ("\xff\xfe", "not a table"),
     ],
 )
@@ -171,22 +275,24 @@ def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, message: s
     [
         {"variant": "nope"},
         {"variant": "cublas"},
-        {"numbers": {"bm": 7}},
-        {"numbers": {"nope": 7}},
-        {"numbers": [1]},
+        {"overrides": {"bm": 7}},
+        {"overrides": {"nope": 7}},
+        {"overrides": [1]},
         {"compute": "float17"},
-        {"turned": 1},
+        {"transposed": 1},
         {"product": 5},
+        {"product": "f32_f99_f32_f32 NN aa 1 x 1000 x 900 x 5000"},
+        {"product": "f32_f32_f32_f32 XY aa 1 x 1000 x 900 x 5000"},
         {"microseconds": -1.0},
         {"microseconds": "fast"},
         {"extra": 1},
         {"cut": [1000, 900]},
         {"cut": [1001, 5]},
         {"cut": [0, 900]},
-        {"cut": [900, 1000], "turned": True},
+        {"cut": [900, 1000], "transposed": True},
         {"cut": [1.5, 900]},
         {"cut": 5},
-        {"numbers": {"bn": 128, "wn": 64, "tn": 8, "triangle": 1}},
+        {"overrides": {"bn": 128, "wn": 64, "tn": 8, "triangle": 1}},
         {"cut": [512, 512], "product": "of no sizes"},
     ],
     ids=lambda change: str(change),
@@ -194,7 +300,7 @@ def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, message: s
 def test_a_broken_entry_is_reported_and_the_others_kept(path: Path, change: dict[str, Any]) -> None:
     path.parent.mkdir()
     rows = [asdict(ENTRY) | change, asdict(ENTRY)]
-    path.write_text(json.dumps({"format": 1, "entries": rows}), encoding="utf-8")
+    path.write_text(json.dumps({"format": 2, "entries": rows}), encoding="utf-8")
     with pytest.warns(UserWarning, match="is not valid and is ignored"):
         assert tuned.read(path) == {ENTRY.product: ENTRY}
 
@@ -274,7 +380,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
 def test_tune_keeps_the_fastest_that_is_right(device: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.004, progress=False)
     plain = QUICK.variant.config(None, QUICK.compute).as_dict()
-    assert (entry.variant, plain | entry.numbers) == ("warp_tiled", QUICK.config.as_dict())
+    assert (entry.variant, plain | entry.overrides) == ("warp_tiled", QUICK.config.as_dict())
     assert entry.microseconds <= entry.model_microseconds
     assert "thin" not in device, "it spills"
     assert tuned.table_of("made up") == {entry.product: entry}
@@ -285,6 +391,15 @@ def test_tune_keeps_the_fastest_that_is_right(device: list[str], capsys: pytest.
     assert (
         tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.002, again=True, progress=False)[0].product == entry.product
     )
+
+
+def test_tune_measures_again_what_has_changed(device: list[str]) -> None:
+    (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.001, progress=False)
+    tuned.add(tuned.path_of("made up"), replace(entry, kernel="0" * 12))
+    device.clear()
+    (measured_again,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.001, progress=False)
+    assert device and measured_again.kernel != "0" * 12
+    assert tuned.is_current(measured_again)
 
 
 def test_tune_says_so_where_nothing_is_right(device: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,5 +416,5 @@ def test_there_must_be_something_to_tune(device: list[str]) -> None:
 
 def test_a_table_is_written_to_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     path = tmp_path / "some" / "where" / "gpu.json"
-    tuned.write(path, {})
-    assert tuned.read(path) == {}
+    tuned.add(path, ENTRY)
+    assert tuned.read(path) == {ENTRY.product: ENTRY}

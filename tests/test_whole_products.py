@@ -216,7 +216,7 @@ def kept(gpu: HostGpu, x1: Any, x2: Any, cut: tuple[int, int], **numbers: int) -
     own, other = (variant.config(tile, product.compute).as_dict() for tile in (32, None))
     differs = {field: value for field, value in own.items() if other[field] != value}
     entry = tuned.Entry(name, product.compute.dtype_name, "warp_tiled", False, differs | numbers, 1.0, 1.0, cut)
-    tuned.write(tuned.path_of(gpu.gpu.name), {name: entry})
+    tuned.add(tuned.path_of(gpu.gpu.name), tuned.stamped(entry))
     tiledmm.api.forget_plans()
 
 

@@ -34,7 +34,7 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
     np.testing.assert_array_equal(tiledmm.matmul(x1, x2).get(), np.matmul(left, right))
     (plan,) = api._plans.values()
     assert len(plan.launches) == 1 + sum(
-        (entry.numbers.get("split_k", 1) > 1, entry.numbers.get("pack_a", 0), entry.numbers.get("pack_b", 0),
-         2 * entry.numbers.get("pack_elements", 0))
+        (entry.overrides.get("split_k", 1) > 1, entry.overrides.get("pack_a", 0), entry.overrides.get("pack_b", 0),
+         2 * entry.overrides.get("pack_elements", 0))
     )  # fmt: skip
     tuned.table_of.cache_clear()

@@ -41,18 +41,20 @@ def tune(
     out.table(
         Table(
             "The fastest kernels found",
-            ("<product", "<variant", "<numbers", "time (us)", "x the model's choice"),
+            ("<product", "<variant", "<config", "time (us)", "x the model's choice"),
             tuple(
                 (
                     entry.product,
                     entry.variant,
-                    Figure(" ".join(f"{name}={value}" for name, value in entry.numbers.items()) or "-", entry.numbers),
+                    Figure(
+                        " ".join(f"{name}={value}" for name, value in entry.overrides.items()) or "-", entry.overrides
+                    ),
                     significant(entry.microseconds, 4),
                     significant(entry.model_microseconds / entry.microseconds),
                 )
                 for entry in entries
             ),
-            ("Numbers: those in which a kernel differs from the variant's default tile.",),
+            ("Config: the fields in which a kernel differs from the variant's default tile.",),
         )
     )
     out.end(ok=True)

@@ -11,7 +11,7 @@ from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.tuned import Table, describe_product
+from tiledmm.selection.tuned import Table, describe_product, has_its_kernel
 
 AUTO = "auto"
 
@@ -117,12 +117,12 @@ def select(
 def measured(product: Product, table: Table, model: Model) -> Choice | None:
     """The kernel of a tuned table for a product."""
     entry = table.get(describe_product(product))
-    if entry is None:
+    if entry is None or not model.takes(entry.variant):  # the precision rules it out, or it was unregistered
+        return None
+    if not has_its_kernel(entry):
         return None
     seen = product.transposed() if entry.transposed else product
     first, others = model.with_others(seen, entry.cut) if entry.cut else (seen, ())
-    if not model.takes(entry.variant):
-        return None  # the precision rules it out, or it was unregistered
     variant = find_variant(entry.variant)
-    config = variant.config(None, variant.computes_in(seen.compute), entry.numbers)
+    config = variant.config(None, variant.computes_in(seen.compute), entry.overrides)
     return Choice(first, specialization_of(entry.variant, config, seen), entry.microseconds, others)

@@ -1,12 +1,15 @@
-"""What was measured on a device of the user's: a table that ``auto`` reads, and ``tiledmm.tune`` writes.
+"""Measurements of the user's devices: a table per device, which ``auto`` reads and ``tiledmm.tune`` writes.
 
-A file a device, in the user's cache. It is read like any other input: what is not as it should be is reported, once,
-and ignored.
+Each table is a file in the user's cache. It is read like any other input: what is invalid is reported and ignored.
+A row holds a hash of its kernel's text. It is compared when ``auto`` takes the row, not when the table is read: that
+renders one kernel, which a plan is about to render anyway, and a change of one template leaves the other rows valid.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import json
 import os
 import re
@@ -16,16 +19,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.elements import compute_element
+from tiledmm._version import __version__
+from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
 from tiledmm.problem.operands import Product
+from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import VECTOR_BYTES
 from tiledmm.registry.variants import find_variant
 
-_FORMAT = 1
+_FORMAT = 2
 
 # Marks the layout of a product of a matrix and its own transpose.
 _SYMMETRIC = "="
+
+# Hexadecimal digits of a kernel's hash.
+_HASH_DIGITS = 12
+
+_TYPES = {element.name: element for element in ELEMENTS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +45,34 @@ class Entry:
 
     Attributes:
         product: See ``describe_product``.
-        compute: The type that the product is taken in.
-        variant: The kernel's.
+        compute: The computation type.
+        variant: The kernel's variant.
         transposed: Whether it computes the product transposed.
-        numbers: Those of ``Config`` in which it differs from the variant's default tile.
-        cut: Rows and columns of the part of its C that it computes; None for all of it. The model has kernels for the
+        overrides: The config fields in which it differs from the variant's default tile.
+        microseconds, model_microseconds: Time of this kernel, and of the model's choice in the same run.
+        cut: Rows and columns of the part of C that it computes; None for all of C. The model chooses kernels for the
             other parts.
-        microseconds, model_microseconds: What it took, and what the model's choice took in the same run.
+        version: The tiledmm that measured it.
+        kernel: Hash of the kernel's text, see ``stamped``.
     """
 
     product: str
     compute: str
     variant: str
     transposed: bool
-    numbers: dict[str, Any]
+    overrides: dict[str, Any]
     microseconds: float
     model_microseconds: float
     cut: tuple[int, int] | None = None
+    version: str = ""
+    kernel: str = ""
 
 
 Table = dict[str, Entry]
 
 
 def describe_product(product: Product) -> str:
-    """What is the same for products that one kernel suits: types, sizes, how they lie, whether rows are aligned."""
+    """The key of a product: its types, layout and sizes, and whether the rows of A and B are aligned."""
     problem = product.problem
     types = "_".join(each.name for each in (product.a, product.b, product.compute, product.c))
     rows = (max(problem.strides[:2]) * product.a.itemsize, max(problem.strides[2:4]) * product.b.itemsize)
@@ -67,7 +82,7 @@ def describe_product(product: Product) -> str:
 
 
 def path_of(gpu: str) -> Path:
-    """The file of a device's table: in ``$TILEDMM_CACHE_DIR``, or the folder that the system has for caches."""
+    """The file of a device's table, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches."""
     named = os.environ.get("TILEDMM_CACHE_DIR")
     if named:
         folder = Path(named)
@@ -80,19 +95,14 @@ def path_of(gpu: str) -> Path:
 
 
 def read(path: Path) -> Table:
-    """A table; empty if there is no file. What is broken in it is warned of, and left out."""
+    """A table; empty if there is no file. Invalid rows are left out with a warning."""
     try:
-        text = path.read_text(encoding="utf-8")
+        rows = _rows(path)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         _warn(path, f"it cannot be read: {error}")
         return {}
-    try:
-        data = json.loads(text)
-        rows = data["entries"]
-        if data["format"] != _FORMAT or not isinstance(rows, list):
-            raise ValueError(f"format {data['format']!r}, not {_FORMAT}")
     except (ValueError, KeyError, TypeError) as error:
         _warn(path, f"it is not a table of this version ({error})")
         return {}
@@ -101,10 +111,19 @@ def read(path: Path) -> Table:
         try:
             entry = _checked(row)
         except (TiledmmError, ValueError, KeyError, TypeError) as error:
-            _warn(path, f"an entry of it is not valid and is ignored: {error}")
+            _warn(path, f"one of its rows is not valid and is ignored: {error}")
         else:
             table[entry.product] = entry
     return table
+
+
+def _rows(path: Path) -> list[Any]:
+    """The rows of a file, unchecked."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    rows = data["entries"]
+    if data["format"] != _FORMAT or not isinstance(rows, list):
+        raise ValueError(f"format {data['format']!r}, not {_FORMAT}")
+    return rows
 
 
 def _checked(row: Any) -> Entry:
@@ -113,13 +132,10 @@ def _checked(row: Any) -> Entry:
     if (
         not isinstance(entry.product, str)
         or not isinstance(entry.transposed, bool)
-        or not isinstance(entry.numbers, dict)
+        or not isinstance(entry.overrides, dict)
     ):
         raise ValueError(f"{row!r} has members of other types")
-    variant = find_variant(entry.variant)
-    if variant.template is None:
-        raise ValueError(f"variant {entry.variant!r} has no kernel of this package")
-    config = variant.config(None, compute_element(entry.compute), entry.numbers)
+    config = _specialization(entry).config
     whole_or_square = entry.cut is None or len(set(entry.cut)) == 1
     if config.triangle and not (_SYMMETRIC in entry.product and whole_or_square):
         raise ValueError("triangle is for products whose C is symmetric")
@@ -139,14 +155,80 @@ def _checked_cut(entry: Entry) -> tuple[int, int]:
     return rows, cols
 
 
-def write(path: Path, table: Table) -> None:
-    """Writes a table in one step: who reads meanwhile finds the old one or the new one."""
+def _specialization(entry: Entry) -> Specialization:
+    """The kernel of an entry, as ``tiledmm.source`` prints it for these types, layout and config."""
+    types, layout, *_ = entry.product.split(" ")
+    a, b, _, c = (_TYPES.get(name) for name in types.split("_"))
+    if not (a and b and c):
+        raise ValueError(f"{entry.product!r} names no types")
+    layout = layout.rstrip(_SYMMETRIC)
+    if entry.transposed:
+        a, b, layout = b, a, layout[::-1].translate(TRANSPOSED)
+    return specialize(
+        find_variant(entry.variant), config=entry.overrides, dtype=entry.compute, layout=layout,
+        a_dtype=a.dtype_name, b_dtype=b.dtype_name, out_dtype=c.dtype_name,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1024)
+def _kernel_hash(spec: Specialization) -> str:
+    """Hash of a kernel's text but for the version in its header: a release that keeps a kernel keeps its rows."""
+    text = render(spec).replace(__version__, "")
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
+
+
+def stamped(entry: Entry) -> Entry:
+    """An entry with this version of tiledmm and the hash of the kernel's text, which were measured."""
+    return replace(entry, version=__version__, kernel=_kernel_hash(_specialization(entry).kernel))
+
+
+def is_current(entry: Entry) -> bool:
+    """Whether the kernel that was measured has the text that it has today."""
+    return entry.kernel == _kernel_hash(_specialization(entry).kernel)
+
+
+def has_its_kernel(entry: Entry) -> bool:
+    """Whether ``auto`` may take a row: warns of one whose kernel has changed since."""
+    if is_current(entry):
+        return True
+    # One text and one place for all such rows: Python shows it once.
+    warnings.warn(
+        f"rows of this GPU's tuned table were measured by tiledmm {entry.version or 'of an unknown version'} with "
+        f"kernels that tiledmm {__version__} has changed, and are ignored; run tiledmm.tune again to measure these",
+        stacklevel=1,
+    )
+    return False
+
+
+def add(path: Path, entry: Entry) -> None:
+    """Writes one row to a table, in place of the product's row. All other rows stay, those of other runs too.
+
+    A lock file keeps two writers apart. The file is replaced in one step: a reader finds the old one or the new one. A
+    file that is not a table of this version is kept under another name.
+    """
+    from filelock import FileLock  # slow to import, and ``auto`` never writes
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"format": _FORMAT, "entries": [asdict(entry) for entry in table.values()]}, indent=1)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        file.write(text + "\n")
-    os.replace(file.name, path)
+    with FileLock(path.with_suffix(".lock")):
+        try:
+            rows = _rows(path)
+        except FileNotFoundError:
+            rows = []
+        except (ValueError, KeyError, TypeError):
+            _keep_aside(path)
+            rows = []
+        others = [row for row in rows if not (isinstance(row, dict) and row.get("product") == entry.product)]
+        text = json.dumps({"format": _FORMAT, "entries": [*others, asdict(entry)]}, indent=1)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.replace(file.name, path)
     table_of.cache_clear()
+
+
+def _keep_aside(path: Path) -> None:
+    """Gives a file a name that no file has."""
+    names = (path.with_name(f"{path.name}.old{i}") for i in itertools.count(1))
+    os.rename(path, next(name for name in names if not name.exists()))
 
 
 @functools.lru_cache
@@ -156,4 +238,4 @@ def table_of(gpu: str) -> Table:
 
 
 def _warn(path: Path, what: str) -> None:
-    warnings.warn(f"tuned table {path}: {what}; tiledmm.tune writes it anew", stacklevel=3)
+    warnings.warn(f"tuned table {path}: {what}; tiledmm.tune measures again, and keeps this file", stacklevel=3)

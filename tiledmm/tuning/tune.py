@@ -73,7 +73,6 @@ def tune(
 
     model = device.device_model()
     path = tuned.path_of(model.gpu.name)
-    table = dict(tuned.read(path))
     entries = []
     for size, dtype, layout in _shown(jobs, progress):
         if min(size) < 1:
@@ -81,11 +80,12 @@ def tune(
         sets = operand_sets(size, dtype, layout)
         product = resolve(*map(describe, sets[0])).computed_in(compute_element(dtype))
         key = tuned.describe_product(product)
-        if again or key not in table:
-            table[key] = _fastest(model, product, sets, trials, seconds)
-            tuned.write(path, table)
+        entry = tuned.read(path).get(key)  # each time: another search may be writing to the same table
+        if again or entry is None or not tuned.is_current(entry):
+            entry = _fastest(model, product, sets, trials, seconds)
+            tuned.add(path, entry)
             api.forget_plans()
-        entries.append(table[key])
+        entries.append(entry)
     return entries
 
 
@@ -151,16 +151,17 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
     models = samples.get("0", samples[best])
     spec = choices[best].specialization
     plain = spec.variant.config(None, spec.compute).as_dict()
-    return tuned.Entry(
+    entry = tuned.Entry(
         product=tuned.describe_product(product),
         compute=spec.compute.dtype_name,
         variant=spec.variant.name,
         transposed=choices[best].product.is_transposed != product.is_transposed,
-        numbers={name: value for name, value in spec.config.as_dict().items() if value != plain[name]},
+        overrides={name: value for name, value in spec.config.as_dict().items() if value != plain[name]},
         microseconds=samples[best].seconds * 1e6,
         model_microseconds=models.seconds * 1e6,
         cut=choices[best].cut,
     )
+    return tuned.stamped(entry)
 
 
 def _run(plan: Any, sets: list[Any], i: int) -> None:
