@@ -3,8 +3,15 @@ from __future__ import annotations
 import pytest
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.hardware.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
+from tiledmm.errors import ConfigError, DeviceError, UnsupportedTypeError
+from tiledmm.hardware.architectures import (
+    REFERENCE_GPUS,
+    TARGETS,
+    Occupancy,
+    architecture_of,
+    find_target,
+    occupancy,
+)
 
 # What cudaOccMaxActiveBlocksPerMultiprocessor of the CUDA 12.9 toolkit's cuda_occupancy.h answers:
 # target, threads, registers, shared bytes, resident blocks.
@@ -98,6 +105,30 @@ def test_unknown_target_lists_the_targets():
     assert find_target("sm_90") is TARGETS["sm_90"]
     with pytest.raises(ConfigError, match=r"'sm_42'.*sm_75, sm_80.*sm_120"):
         find_target("sm_42")
+
+
+@pytest.mark.parametrize(
+    ("capability", "target"),
+    [
+        ((7, 5), "sm_75"),
+        ((8, 7), "sm_86"),
+        ((9, 0), "sm_90"),
+        ((9, 3), "sm_90"),
+        ((10, 3), "sm_100"),
+        ((12, 1), "sm_120"),
+        ((13, 0), "sm_120"),
+    ],
+)
+def test_a_device_has_the_newest_architecture_that_is_not_newer(capability, target):
+    assert architecture_of(capability) is TARGETS[target]
+
+
+@pytest.mark.parametrize(("capability", "text"), [((7, 2), "7.2"), ((7, 0), "7.0"), ((6, 1), "6.1")])
+def test_a_device_that_is_too_old_is_refused(capability, text):
+    with pytest.raises(DeviceError) as error:
+        architecture_of(capability)
+    assert isinstance(error.value, RuntimeError)
+    assert f"has compute capability {text}," in str(error.value) and "need 7.5 or newer" in str(error.value)
 
 
 # TFLOP/s of FP32 (and FP64) without tensor cores, as the vendor's documents print them.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import fields, replace
 
 import pytest
 
-from tiledmm.bench.records import BASELINE, Comparison, Row
+from tiledmm.bench.records import BASELINE, Comparison, Machine, Row
 
 pytest.importorskip("matplotlib")
 
+import matplotlib as mpl
+
 from tiledmm.bench import charts
 from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.registry.variants import kernel_variants
 
 
 def comparisons():
@@ -55,6 +59,25 @@ def test_every_variant_has_a_name_on_the_picture(tmp_path):
     light, *_ = charts.save(functools.partial(charts.throughput, comparisons()), tmp_path / "x")
     for name in ("naive", "tiled", "auto", BASELINE):
         assert f">{name}<" in light.read_text()
+
+
+def test_variants_have_colours_of_their_own_in_the_registrys_order():
+    names = [row.name for row in kernel_variants()]
+    with charts.theme("light"):
+        colours = [charts._colour(name) for name in [*names, "auto", BASELINE]]
+    assert len(set(colours)) == len(names) + 2
+    assert names[:8] == ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled",
+                         "vectorized", "warp_tiled"]  # fmt: skip
+    assert colours[:8] == [mpl.colormaps["plasma"](0.1 + 0.75 * i / 7) for i in range(8)], "from cold to hot"
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [("8.6", "RTX 3090"), ("8.7", "RTX 3090"), ("9.0", "H100 SXM 80 GB"), ("10.3", "B200"), ("12.1", "RTX 5090")],
+)
+def test_the_data_sheet_of_a_reports_gpu(capability, name):
+    machine = Machine(*[""] * len(fields(Machine)))
+    assert charts.gpu_of(replace(machine, compute_capability=capability)).name == name
 
 
 def test_where_the_gpu_begins_to_win():

@@ -15,7 +15,7 @@ import tiledmm
 from tests.strategies import PROPERTY, np_dtype
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import ELEMENTS, element
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
@@ -216,7 +216,9 @@ def test_a_device_is_described_by_its_properties() -> None:
     assert gpu.bandwidth == pytest.approx(2.039e12, rel=1e-3)
     bare = Gpu.of_device(known | {"minor": 3})
     assert (bare.arch.name, bare.clock, bare.bandwidth) == ("sm_90", H100.gpu.clock, H100.gpu.bandwidth)
-    assert Gpu.of_device(known | {"major": 6}).arch.name == "sm_120", "too old for any kernel: any will do"
+    assert Gpu.of_device(known | {"major": 13}).arch.name == "sm_120", "newer than all that are known"
+    with pytest.raises(DeviceError, match=r"has compute capability 7\.0, and tiledmm's kernels need 7\.5 or newer"):
+        Gpu.of_device(known | {"major": 7})
 
 
 # ---- few rows ----

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from tiledmm.bench.records import BASELINE, Comparison, Machine
 from tiledmm.codegen.rendering import specialize
 from tiledmm.elements import SCHEMES, compute_element
-from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu, architecture_of
+from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.report.roofline import pairs_of_bytes, peak
 
@@ -29,17 +30,7 @@ Point = tuple[float, float]
 _SIZE = (9.0, 5.4)
 _DOTS_PER_INCH = 110
 
-# Rungs by the colours of a heated body, from cold to hot; what is fastest stands out, and what is not ours is grey.
-_LADDER = (
-    "naive",
-    "coalesced",
-    "tiled",
-    "tiled_padded",
-    "double_buffered",
-    "register_tiled",
-    "vectorized",
-    "warp_tiled",
-)
+# The colour of ``auto``, and that of other libraries.
 _AUTO = "#2f81f7"
 _NOT_OURS = "#8b949e"
 
@@ -202,10 +193,13 @@ def crossover(line: Sequence[Point]) -> float | None:
 def gpu_of(machine: Machine) -> Gpu:
     """The data sheet of the GPU that a report was made on.
 
+    A capability without a data sheet has that of the newest architecture before it.
+
     Raises:
-        KeyError: If there is none of its compute capability.
+        DeviceError: If its compute capability is less than 7.5.
     """
-    return REFERENCE_GPUS[f"sm_{machine.compute_capability.replace('.', '')}"]
+    major, _, minor = machine.compute_capability.partition(".")
+    return REFERENCE_GPUS[architecture_of((int(major), int(minor))).name]
 
 
 def _axes(title: str, x: str, y: str, *, log_x: bool = True, log_y: bool = False) -> tuple[Figure, Axes]:
@@ -285,10 +279,18 @@ def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
 
 
 def _colour(name: str) -> Any:
-    if name in _LADDER:
+    """By the registry's order: CUDA-core variants for any matrices from cold to hot, all others from blue to green."""
+    rows = kernel_variants()
+    ladder = [row.name for row in rows if _is_for_any_matrices(row)]
+    if name in ladder:
         coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # or it would not show on dark
-        return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * _LADDER.index(name) / (len(_LADDER) - 1))
-    beside = [row.name for row in kernel_variants() if row.name not in _LADDER]  # blue to green
-    if name in beside:
-        return mpl.colormaps["viridis"](0.4 + 0.45 * beside.index(name) / (len(beside) - 1))
+        return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * ladder.index(name) / (len(ladder) - 1))
+    others = [row.name for row in rows if row.name not in ladder]
+    if name in others:
+        return mpl.colormaps["viridis"](0.4 + 0.45 * others.index(name) / (len(others) - 1))
     return _AUTO if name == "auto" else _NOT_OURS
+
+
+def _is_for_any_matrices(row: Variant) -> bool:
+    """Whether it is a CUDA-core variant of the package without a special case in mind."""
+    return row.text is None and not (row.tensor_cores or row.skinny or row.small_products)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.errors import ConfigError, DeviceError, UnsupportedTypeError
 
 WARP_SIZE = 32
 
@@ -196,6 +196,22 @@ def find_target(name: str) -> Architecture:
     return TARGETS[name]
 
 
+def architecture_of(capability: tuple[int, int]) -> Architecture:
+    """The newest architecture that is not newer than a device's compute capability: ``sm_90`` for 9.3.
+
+    Raises:
+        DeviceError: If the device is older than every architecture here.
+    """
+    oldest = next(iter(TARGETS.values()))
+    if capability < oldest.capability:
+        has, needed = (f"{major}.{minor}" for major, minor in (capability, oldest.capability))
+        raise DeviceError(
+            f"this GPU has compute capability {has}, and tiledmm's kernels need {needed} or newer; "
+            "cupy.matmul and tiledmm.simulator work without them"
+        )
+    return [arch for arch in TARGETS.values() if arch.capability <= capability][-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Occupancy:
     """How much of an SM a kernel can fill.
@@ -298,10 +314,12 @@ class Gpu:
 
     @classmethod
     def of_device(cls, properties: Mapping[str, Any]) -> Gpu:
-        """A device, by its ``cudaDeviceProp``. What a driver does not tell is the reference machine's."""
-        capability = properties["major"], properties["minor"]
-        older = [arch for arch in TARGETS.values() if arch.capability <= capability]
-        reference = REFERENCE_GPUS[(older or list(TARGETS.values()))[-1].name]
+        """A device, by its ``cudaDeviceProp``. What a driver does not tell is the reference machine's.
+
+        Raises:
+            DeviceError: If the device is older than every architecture here.
+        """
+        reference = REFERENCE_GPUS[architecture_of((properties["major"], properties["minor"])).name]
         # Kilohertz, and twice a cycle.
         bandwidth = 2e3 * properties.get("memoryClockRate", 0) * properties.get("memoryBusWidth", 0) / 8
         return cls(
