@@ -203,6 +203,27 @@ def test_host_clock_synchronizes_once_before_and_once_after() -> None:
     assert reading.seconds > 0
 
 
+def test_the_environment_of_a_cuda_13_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its properties have no clock rates."""
+    module = pytest.importorskip("tiledmm.bench.machine", exc_type=ImportError)
+    properties = {"name": b"made up", "major": 9, "minor": 0, "multiProcessorCount": 132, "l2CacheSize": 50 << 20,
+                  "totalGlobalMem": 80 << 30}  # fmt: skip
+    runtime = SimpleNamespace(
+        getDevice=lambda: 1,
+        getDeviceProperties=lambda device: properties,
+        cudaDevAttrClockRate=13,
+        deviceGetAttribute=lambda attribute, device: {(13, 1): 1_980_000}[attribute, device],
+        driverGetVersion=lambda: 13_000,
+        runtimeGetVersion=lambda: 13_010,
+    )
+    nvrtc, cublas = SimpleNamespace(getVersion=lambda: (13, 1)), SimpleNamespace(getVersion=lambda handle: 130_200)
+    cuda = SimpleNamespace(runtime=runtime, nvrtc=nvrtc, cublas=cublas, get_cublas_handle=lambda: 0)
+    monkeypatch.setattr(module, "cupy", SimpleNamespace(cuda=cuda, __version__="14.0"))
+    found = module.this_machine()
+    assert (found.gpu, found.compute_capability, found.max_clock_mhz) == ("made up", "9.0", 1980.0)
+    assert (found.cuda_driver, found.cuda_runtime, found.nvrtc, found.cublas) == ("13.0", "13.1", "13.1", "13.2.0")
+
+
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A CuPy with a stream that only remembers how long it was held."""

@@ -17,14 +17,16 @@ from tiledmm.bench.records import Machine
 def this_machine() -> Machine:
     """The current device, and the versions of what runs on it."""
     runtime = cupy.cuda.runtime
-    properties = runtime.getDeviceProperties(runtime.getDevice())
+    device = runtime.getDevice()
+    properties = runtime.getDeviceProperties(device)
     return Machine(
         gpu=properties["name"].decode(),
         compute_capability=f"{properties['major']}.{properties['minor']}",
         sms=properties["multiProcessorCount"],
         l2_bytes=properties["l2CacheSize"],
         memory_bytes=properties["totalGlobalMem"],
-        max_clock_mhz=properties["clockRate"] / 1e3,
+        # An attribute in every CUDA; a property up to CUDA 12 only.
+        max_clock_mhz=runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device) / 1e3,
         driver=_driver_version(),
         cuda_driver=_cuda_version(runtime.driverGetVersion()),
         cuda_runtime=_cuda_version(runtime.runtimeGetVersion()),
