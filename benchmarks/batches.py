@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.library.results import FOLDER, measured, save
-from tiledmm.bench.records import BASELINE, Size
+from tiledmm.bench.results import BASELINE
+from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
-from tiledmm.report.tables import NONE, Table, significant
+from tiledmm.report.cells import NONE, significant
+from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "batches.json"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8")
@@ -112,7 +114,7 @@ def main() -> int:
         return 1
     from rich.console import Console
 
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     rows = []
     for (count, size), dtype, layout in itertools.product(BATCHES, TYPES, LAYOUTS):

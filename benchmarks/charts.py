@@ -17,12 +17,13 @@ from matplotlib.figure import Figure
 from benchmarks.library.results import FOLDER, ROOT
 from benchmarks.sizes import STUDIED, TYPES, file_of
 from tiledmm.bench import charts
-from tiledmm.bench.records import Report, from_json
+from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import ComparisonReport
 
 CHARTS = ROOT / "docs" / "charts"
 
 
-def draw(report: Report) -> dict[str, Callable[[], Figure]]:
+def draw(report: ComparisonReport) -> dict[str, Callable[[], Figure]]:
     """Functions that draw the pictures of a type's report, by name."""
     found, gpu, kinds = list(report.comparisons), charts.gpu_of(report.machine), {}
     if found[0].dtype == TYPES[0]:

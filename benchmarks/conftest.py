@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.library.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import comparison_table
-from tiledmm.bench.records import BASELINE, Comparison, Report, Rung, expand, parse_size
+from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport
+from tiledmm.bench.sizes import parse_size
+from tiledmm.bench.variant_tiles import VariantTile, expand
 from tiledmm.cli import missing_gpu
 
 HERE = Path(__file__).parent
@@ -35,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name, option in (("size", "sizes"), ("dtype", "dtypes"), ("layout", "layouts")):
         values = metafunc.config.getoption(option).split(",")
         metafunc.parametrize(name, values, ids=[f"{name}={value}" for value in values], scope="session")
-    rungs = [*expand(), Rung(BASELINE)]
+    rungs = [*expand(), VariantTile(BASELINE)]
     metafunc.parametrize("rung", rungs, ids=[rung.label.replace(" ", "-") for rung in rungs])
 
 
@@ -64,9 +66,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     from rich.console import Console
 
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
-    report = Report(this_machine(), tuple(comparisons))
+    report = ComparisonReport(this_machine(), tuple(comparisons))
     terminalreporter.section("rivals timed alternately, on the device")
     terminalreporter.write_line(str(report.machine))
     console = Console(file=io.StringIO(), width=150)

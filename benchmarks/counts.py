@@ -20,7 +20,8 @@ from benchmarks.library.results import FOLDER, measured, origin, save
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.report.tables import Table, count, significant
+from tiledmm.report.cells import count, significant
+from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "counts.json"
 

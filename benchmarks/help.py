@@ -17,7 +17,8 @@ import time
 from rich.console import Console
 
 from tiledmm.cli import app
-from tiledmm.report.tables import Table, significant
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 
 EMPTY = "import typer\nmain = typer.Typer(add_completion=False)\nmain.command()(lambda: None)"
 _OURS = "from tiledmm.cli import main"

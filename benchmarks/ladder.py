@@ -12,7 +12,9 @@ from pathlib import Path
 
 from benchmarks.library.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
-from tiledmm.bench.records import Report, Rung, Size, expand
+from tiledmm.bench.results import ComparisonReport
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile, expand
 from tiledmm.cli import missing_gpu
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -20,26 +22,26 @@ PADDED_TILES = (8, 16, 32)
 LADDER_TILES = (32, 64, 128, 256)
 
 
-def measure(size: Size, seconds: float) -> Report:
+def measure(size: Size, seconds: float) -> ComparisonReport:
     """All variants on contiguous rows, padding on every layout and tile, and the cost of a small call."""
     from tiledmm.bench.comparison import compare, compare_calls
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
     from tiledmm.bench.peers import PEERS
 
     def tell(doing: str) -> None:
         print(f"{doing} ...", file=sys.stderr, flush=True)
 
-    ladder = [*expand(tiles=LADDER_TILES), Rung("auto")]
+    ladder = [*expand(tiles=LADDER_TILES), VariantTile("auto")]
     comparisons = [compare(size, rungs=ladder, seconds=seconds, peers=PEERS, progress=tell)]
     rungs = expand(("tiled", "tiled_padded"), PADDED_TILES)
     for layout in LAYOUTS:
         tell(layout)
         comparisons.append(compare(size, layout=layout, rungs=rungs, seconds=seconds, progress=tell))
     tell("calls on small operands")
-    return Report(this_machine(), tuple(comparisons), compare_calls())
+    return ComparisonReport(this_machine(), tuple(comparisons), compare_calls())
 
 
-def show(report: Report, size: Size) -> None:
+def show(report: ComparisonReport, size: Size) -> None:
     """Prints the tables, and the figures the project holds itself to."""
     from rich.console import Console
 
@@ -52,10 +54,10 @@ def show(report: Report, size: Size) -> None:
         console.print(line, highlight=False)
 
 
-def goals(report: Report, size: Size) -> list[str]:
+def goals(report: ComparisonReport, size: Size) -> list[str]:
     """The ratios aimed at on an H100 at float32, 4096, beside those found."""
-    ladder = report.find(size, "float32", "NN", Rung("naive"))
-    nt = report.find(size, "float32", "NT", Rung("tiled", 32), Rung("tiled_padded", 32))
+    ladder = report.find(size, "float32", "NN", VariantTile("naive"))
+    nt = report.find(size, "float32", "NT", VariantTile("tiled", 32), VariantTile("tiled_padded", 32))
     found = (
         ("coalesced over cupy.matmul", ladder.row("coalesced").to_cupy, 0.12),
         ("tiled 32 over cupy.matmul", ladder.row("tiled", 32).to_cupy, 0.17),

@@ -29,17 +29,19 @@ from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
-from tiledmm.bench.records import Report, from_json
+from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import ComparisonReport
 from tiledmm.registry.variants import general_variants, kernel_variants
-from tiledmm.report.tables import NONE, Table
+from tiledmm.report.cells import NONE
+from tiledmm.report.tables import Table
 
 
-def _of_report(table: Callable[[Report], Table]) -> Callable[[str], str]:
+def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
     """A table of a report."""
     return lambda text: table(from_json(text)).markdown(title=False)
 
 
-def _with_origin(table: Callable[[Report], Table]) -> Callable[[str], str]:
+def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
     """A table of a report, and what it was made with below."""
     return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.library.results import FOLDER, measured, save
-from tiledmm.bench.records import BASELINE, Size
+from tiledmm.bench.results import BASELINE
+from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
-from tiledmm.report.tables import Table, significant
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "selection.json"
 
@@ -131,7 +133,7 @@ def main() -> int:
         return 1
     from rich.console import Console
 
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     before = json.loads(options.out.read_text()) if options.out.exists() else {"products": []}
     rows: list[dict[str, Any]] = []

@@ -19,9 +19,10 @@ from typing import Any
 
 from benchmarks.library.accuracy import accuracy, keeps_promise
 from benchmarks.library.results import FOLDER, measured, save
-from tiledmm.bench.records import BASELINE
+from tiledmm.bench.results import BASELINE
 from tiledmm.cli import missing_gpu
-from tiledmm.report.tables import Table, significant
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 
 #: Where results go, by ``precision=``.
 RESULTS = {
@@ -265,7 +266,7 @@ def main() -> int:
         return 1
     from rich.console import Console
 
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     rows = measure(options.seconds, options.precision)
     results = measured(this_machine(), {"ceilings": ceilings(), "shapes": rows})

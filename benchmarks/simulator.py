@@ -23,7 +23,8 @@ import tiledmm
 from benchmarks.library.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
 from tiledmm.registry.variants import general_variants
-from tiledmm.report.tables import NONE, Table, significant
+from tiledmm.report.cells import NONE, significant
+from tiledmm.report.tables import Table
 from tiledmm.simulator import toolchain
 
 RESULTS = FOLDER / "simulator.json"

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.library.results import FOLDER, save_report
-from tiledmm.bench.records import Comparison, Report, Row, Rung, Size, expand, multiplying
+from tiledmm.bench.results import Comparison, ComparisonReport, Row
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.cli import missing_gpu
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -39,7 +41,7 @@ def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
     def tell(doing: str) -> None:
         print(f"{dtype} {doing} ...", file=sys.stderr, flush=True)
 
-    rungs, first = multiplying([*expand(), Rung("auto")], dtype), dtype == TYPES[0]
+    rungs, first = multiplying([*expand(), VariantTile("auto")], dtype), dtype == TYPES[0]
     for n in SIZES:
         tell(str(n))
         found = compare(Size(n, n, n), dtype=dtype, rungs=rungs, seconds=seconds, peers=[CPU] if first else [])
@@ -79,11 +81,11 @@ def main() -> int:
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     ok = True
     for dtype in options.dtypes:
-        report = Report(this_machine(), ())
+        report = ComparisonReport(this_machine(), ())
         # Written one by one: a run that is cut off leaves what it has measured.
         for found in measure(dtype, options.seconds):
             report = replace(report, comparisons=(*report.comparisons, found))

@@ -23,11 +23,13 @@ from benchmarks.library.accuracy import accuracy, keeps_promise
 from benchmarks.library.data import KINDS, LEFT_OUT, operands
 from benchmarks.library.power import load_all, load_table
 from benchmarks.library.results import FOLDER, measured, save
-from tiledmm.bench.records import BASELINE, Size
+from tiledmm.bench.results import BASELINE
+from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import kernel_variants
-from tiledmm.report.tables import NONE, Table, significant
+from tiledmm.report.cells import NONE, significant
+from tiledmm.report.tables import Table
 
 PARTS = ("speed", "accuracy", "loads")
 SIZES = (2048, 4096, 8192)
@@ -204,7 +206,7 @@ def main() -> int:
         print(f"{' and '.join(LEFT_OUT)}: left out, as matplotlib's sample data is not installed", file=sys.stderr)
     from rich.console import Console
 
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     peers = not options.no_peers
     tables, broken = [], []

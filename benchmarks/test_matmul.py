@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks.library.device_timer import device_timer
-from tiledmm.bench.records import BASELINE, Comparison, Rung, parse_size
+from tiledmm.bench.results import BASELINE, Comparison
+from tiledmm.bench.sizes import parse_size
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.elements import element
 from tiledmm.registry.variants import find_variant
 
@@ -28,7 +30,7 @@ def operands(size: str, dtype: str, layout: str) -> Any:
 
 @pytest.mark.benchmark(timer=device_timer)
 def test_matmul(
-    request: pytest.FixtureRequest, comparison: Comparison, size: str, dtype: str, layout: str, rung: Rung
+    request: pytest.FixtureRequest, comparison: Comparison, size: str, dtype: str, layout: str, rung: VariantTile
 ) -> None:
     if rung.variant != BASELINE and not find_variant(rung.variant).multiplies(element(dtype)):
         pytest.skip(f"{rung.variant} does not multiply {dtype}")

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from tiledmm.elements import ELEMENTS, TF32, element
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.selection.model import Model, candidates
 

@@ -26,7 +26,7 @@ from tests.strategies import Layout, lay_out, plain
 from tiledmm import devices, launch
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.schedule import tensor_maps
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model, candidates

@@ -17,7 +17,7 @@ import numpy as np
 from tests.strategies import multiplied
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import SCHEMES, Element
-from tiledmm.hardware.architectures import Gpu
+from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.schedule import launches
 from tiledmm.schedule.schedule import SCAN_HEAD
 from tiledmm.schedule.tensor_maps import TensorMap

@@ -31,7 +31,7 @@ from tiledmm.errors import (
     UnknownVariantError,
     UnsupportedTypeError,
 )
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import VARIANTS, general_variants
 from tiledmm.selection.candidates import AUTO_KERNELS
 from tiledmm.selection.model import H100, Model

@@ -4,14 +4,9 @@ import pytest
 
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, DeviceError, UnsupportedTypeError
-from tiledmm.hardware.architectures import (
-    REFERENCE_GPUS,
-    TARGETS,
-    Occupancy,
-    architecture_of,
-    find_target,
-    occupancy,
-)
+from tiledmm.hardware.architectures import TARGETS, architecture_of, find_target
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.hardware.occupancy import Occupancy, occupancy
 
 # What cudaOccMaxActiveBlocksPerMultiprocessor of the CUDA 12.9 toolkit's cuda_occupancy.h answers:
 # target, threads, registers, shared bytes, resident blocks.

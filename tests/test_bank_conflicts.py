@@ -11,7 +11,7 @@ from benchmarks.library import nsight
 from benchmarks.studies import bank_conflicts
 from benchmarks.studies.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
 from tests.profile.fake_ncu import install, raw_page
-from tiledmm.bench.records import Machine
+from tiledmm.bench.results import Machine
 from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import ProfilingError
 
@@ -49,7 +49,7 @@ def benchmark(monkeypatch, *arguments):
     """The exit status of the command."""
     monkeypatch.setattr(nsight, "missing_gpu", lambda: None)
     machine = SimpleNamespace(this_machine=lambda: Machine(*[""] * len(fields(Machine))))
-    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", machine)
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.environment", machine)
     monkeypatch.setattr(sys, "argv", ["bank_conflicts", *arguments])
     return bank_conflicts.main()
 

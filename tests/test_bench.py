@@ -20,29 +20,19 @@ from benchmarks.library import power
 from benchmarks.library.results import FOLDER
 from benchmarks.studies import bank_conflicts
 from tests.strategies import multiplied
-from tiledmm.bench import comparison_tables, simulated, timing, without_gpu
+from tiledmm.bench import comparison_tables, kernel_resources, resource_tables, simulated, timing
 from tiledmm.bench import reference as ref
-from tiledmm.bench.records import (
-    BASELINE,
-    Call,
-    Comparison,
-    Machine,
-    Report,
-    Row,
-    Rung,
-    Size,
-    expand,
-    from_json,
-    multiplying,
-    parse_size,
-    to_json,
-)
+from tiledmm.bench.report_files import from_json, to_json
+from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row
+from tiledmm.bench.sizes import Size, parse_size
+from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.codegen.rendering import specialize
 from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.report import tables
+from tiledmm.report import cells, documents, tables
+from tiledmm.report.cells import NONE
 from tiledmm.selection.model import H100
 
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
@@ -85,18 +75,18 @@ def test_rungs_are_every_variant_with_its_default_tile() -> None:
 def test_rungs_of_some_variants_and_tiles() -> None:
     rungs = expand(["tiled_padded", "auto", "cublas", "naive", "tiled"], [16, 8, 16])
     assert rungs == [
-        Rung("naive"),
-        Rung("tiled", 8),
-        Rung("tiled", 16),
-        Rung("tiled_padded", 8),
-        Rung("tiled_padded", 16),
-        Rung("auto"),
+        VariantTile("naive"),
+        VariantTile("tiled", 8),
+        VariantTile("tiled", 16),
+        VariantTile("tiled_padded", 8),
+        VariantTile("tiled_padded", 16),
+        VariantTile("auto"),
     ]
 
 
 def test_all_tiles_are_those_that_there_are() -> None:
     assert [rung.tile for rung in expand(["tiled"], "all")] == [8, 16, 32, 64]
-    assert expand(["naive"], "all") == [Rung("naive")]
+    assert expand(["naive"], "all") == [VariantTile("naive")]
 
 
 def test_rungs_that_do_not_exist() -> None:
@@ -205,7 +195,7 @@ def test_host_clock_synchronizes_once_before_and_once_after() -> None:
 
 def test_the_environment_of_a_cuda_13_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its properties have no clock rates."""
-    module = pytest.importorskip("tiledmm.bench.machine", exc_type=ImportError)
+    module = pytest.importorskip("tiledmm.bench.environment", exc_type=ImportError)
     properties = {"name": b"made up", "major": 9, "minor": 0, "multiProcessorCount": 132, "l2CacheSize": 50 << 20,
                   "totalGlobalMem": 80 << 30}  # fmt: skip
     runtime = SimpleNamespace(
@@ -450,7 +440,7 @@ def comparison(layout: str, *rows: Row) -> Comparison:
     return Comparison(4096, 4096, 4096, "float32", layout, 3e-5, 1, rows)
 
 
-def sample_report() -> Report:
+def sample_report() -> ComparisonReport:
     base = row(BASELINE, None, 2700.0, 2710.0, 2690.0, to_cupy=1.0)
     ladder = comparison(
         "NN",
@@ -467,7 +457,9 @@ def sample_report() -> Report:
         )
         for layout in ("NN", "NT", "TN", "TT")
     ]
-    return Report(MACHINE, (ladder, *padded), (Call("tiledmm.matmul", 6.8, 0.5, 1.1), Call(BASELINE, 13.7, 1.0, 2.2)))
+    return ComparisonReport(
+        MACHINE, (ladder, *padded), (CallCost("tiledmm.matmul", 6.8, 0.5, 1.1), CallCost(BASELINE, 13.7, 1.0, 2.2))
+    )
 
 
 def test_report_survives_json() -> None:
@@ -502,7 +494,7 @@ def test_a_row_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="tiled 8 is not in"):
         sample_report().comparisons[0].row("tiled", 8)
     with pytest.raises(ConfigError, match="no comparison"):
-        sample_report().find(Size(1, 1, 1), "float32", "NN", Rung("naive"))
+        sample_report().find(Size(1, 1, 1), "float32", "NN", VariantTile("naive"))
 
 
 # Tables
@@ -524,11 +516,11 @@ def test_a_row_that_is_not_there() -> None:
     ],
 )
 def test_significant(value: float | None, text: str) -> None:
-    assert tables.significant(value) == text
+    assert cells.significant(value) == text
 
 
 def test_percent_shows_that_few_are_not_none() -> None:
-    assert [tables.percent(x) for x in (None, 0.0, 1e-6, 0.5, 1.0)] == ["-", "0%", "<1%", "50%", "100%"]
+    assert [cells.percent(x) for x in (None, 0.0, 1e-6, 0.5, 1.0)] == ["-", "0%", "<1%", "50%", "100%"]
 
 
 def test_comparison_table() -> None:
@@ -541,12 +533,12 @@ def test_comparison_table() -> None:
     )
     table = comparison_tables.comparison_table(found)
     assert table.title == "4096 x 4096 x 4096  float32  NN"
-    cells = [dict(zip(table.columns, line, strict=True)) for line in table.rows]
+    shown = [dict(zip(table.columns, line, strict=True)) for line in table.rows]
     assert (
-        cells[0] | {"TFLOP/s": "0.491", "x cupy.matmul": "0.0100", "max error": "1.5e-07", "<check": "ok"} == cells[0]
+        shown[0] | {"TFLOP/s": "0.491", "x cupy.matmul": "0.0100", "max error": "1.5e-07", "<check": "ok"} == shown[0]
     )
-    assert (cells[1]["max error"], cells[1]["<check"], cells[1]["time (us)"]) == ("NaN", "WRONG", "-")
-    assert cells[2]["<check"] == cells[3]["<check"] == "-"
+    assert (shown[1]["max error"], shown[1]["<check"], shown[1]["time (us)"]) == ("NaN", "WRONG", "-")
+    assert shown[2]["<check"] == shown[3]["<check"] == "-"
     assert table.bad == {1, 2}
     assert table.notes == ("tiled 16: CompilationError: it does not.", "cupy.matmul: TypeError: no such type.")
 
@@ -590,16 +582,16 @@ def test_programs_get_figures_in_full() -> None:
     about = {"m": 2, "dtype": "int8"}
     first = tables.Table(
         "one", ("<name", "time (us)", "max error"),
-        (("a", tables.significant(1.23456), tables.error_figure(float("nan"))), ("b", tables.NONE, tables.NONE)),
+        (("a", cells.significant(1.23456), cells.error_figure(float("nan"))), ("b", NONE, NONE)),
         about=about,
     )  # fmt: skip
     assert first.records() == [
         {"m": 2, "dtype": "int8", "name": "a", "time (us)": 1.23456, "max error": None},
         {"m": 2, "dtype": "int8", "name": "b", "time (us)": None, "max error": None},
     ]
-    assert first.csv() == "m,dtype,name,time (us),max error\n2,int8,a,1.23456,\n2,int8,b,,\n"
-    second = tables.Table("two", ("<name", "share"), (("c, d", tables.percent(0.125)),))
-    assert tables.csv_text([first, second]).splitlines() == [
+    assert documents.csv_text([first]) == "m,dtype,name,time (us),max error\n2,int8,a,1.23456,\n2,int8,b,,\n"
+    second = tables.Table("two", ("<name", "share"), (("c, d", cells.percent(0.125)),))
+    assert documents.csv_text([first, second]).splitlines() == [
         "table,m,dtype,name,time (us),max error,share",
         "one,2,int8,a,1.23456,,",
         "one,2,int8,b,,,",
@@ -693,36 +685,36 @@ def test_compile_all_tells_failures_spills_and_unknown_targets_apart(monkeypatch
             raise CompilationError("too old")
         return resources(target, spill_store_bytes=8 if target == "sm_80" else 0)
 
-    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
     done: list[int] = []
-    kernels = without_gpu.compile_all([specialize("tiled")], done=lambda: done.append(1))
+    kernels = kernel_resources.compile_all([specialize("tiled")], done=lambda: done.append(1))
     assert len(done) == len(kernels)
     found = {kernel.target: kernel for kernel in kernels}
     assert {target for target, kernel in found.items() if not kernel.ok} == {"sm_75", "sm_80"}
-    cells = without_gpu.matrix_table(kernels)
-    texts = dict(zip(cells.columns, cells.rows[0], strict=True))
+    matrix = resource_tables.matrix_table(kernels)
+    texts = dict(zip(matrix.columns, matrix.rows[0], strict=True))
     assert texts["sm_75"] == "fails"
     assert texts["sm_80"] == "32  100% WR, spills 8 B"
     assert texts["sm_90"] == "32  100% WR"
     assert texts["sm_120"] == "unknown"
-    assert cells.bad == {0}
-    assert any("too old" in note for note in cells.notes)
+    assert matrix.bad == {0}
+    assert any("too old" in note for note in matrix.notes)
     for target, last in (("sm_75", "does not compile"), ("sm_120", "target unknown to this compiler")):
-        assert without_gpu.resource_table(kernels, target).rows[0][-1] == last
-    assert not without_gpu.resource_table(kernels, "sm_90").bad
+        assert resource_tables.resource_table(kernels, target).rows[0][-1] == last
+    assert not resource_tables.resource_table(kernels, "sm_90").bad
 
 
 def test_a_target_that_a_kernel_is_not_for_has_an_empty_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(without_gpu, "compile_for", lambda source, symbol, target: resources(target))
+    monkeypatch.setattr(kernel_resources, "compile_for", lambda source, symbol, target: resources(target))
     specs = [specialize(name, dtype="float64") for name in ("tensor_core", "tiled")]
-    table = without_gpu.matrix_table(without_gpu.compile_all(specs, ["sm_90", "sm_75"]))
+    table = resource_tables.matrix_table(kernel_resources.compile_all(specs, ["sm_90", "sm_75"]))
     assert table.columns[2:] == ("sm_75", "sm_90")
-    assert [row[2] for row in table.rows] == [without_gpu.NONE, "32  100% W"]
+    assert [row[2] for row in table.rows] == [NONE, "32  100% W"]
 
 
 def test_bounds_table() -> None:
-    specs = without_gpu.specializations(expand(["coalesced", "auto"]), "float32", "NN")
-    table = without_gpu.bounds_table(specs, Size(4096, 4096, 4096), "sm_90")
+    specs = kernel_resources.specializations(expand(["coalesced", "auto"]), "float32", "NN")
+    table = resource_tables.bounds_table(specs, Size(4096, 4096, 4096), "sm_90")
     assert table.rows == (("coalesced", "-", "0", "0.250", "683", "8.36", "16,433", "on-chip loads"),)
 
 
@@ -791,7 +783,7 @@ def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
     assert right.speed_over(base) == pytest.approx(right.to_cupy)
     assert told[0] == "preparing operands"
     assert told[-1] == "timing 4 rivals in turn"
-    assert from_json(to_json(Report(MACHINE, (found,)))).comparisons == (found,)
+    assert from_json(to_json(ComparisonReport(MACHINE, (found,)))).comparisons == (found,)
 
 
 @pytest.mark.cupy
@@ -848,7 +840,7 @@ def test_power_stands_beside_speed() -> None:
 
 def test_what_no_simulator_runs_is_left_out_and_is_no_failure() -> None:
     size = Size(8, 8, 8)
-    rows = simulated.simulate_all([Rung("wgmma", 64)], size, dtype="float16", layout="NN", target="sm_90")
+    rows = simulated.simulate_all([VariantTile("wgmma", 64)], size, dtype="float16", layout="NN", target="sm_90")
     assert [row.ok for row in rows] == [True]
     table = simulated.simulated_table(rows, size, dtype="float16", layout="NN", target="sm_90")
     assert table.rows[0][:3] == ("wgmma", "64", "on a GPU only")
@@ -858,8 +850,8 @@ def test_what_no_simulator_runs_is_left_out_and_is_no_failure() -> None:
 @pytest.mark.parametrize("name", ["warp_tiled", "wgmma", "tiny"])
 def test_a_kernel_is_named_by_its_tile(name: str) -> None:
     for tile in find_variant(name).tiles:
-        assert without_gpu.tile_name(specialize(name, tile=tile)) == str(tile)
-    assert without_gpu.tile_name(specialize("warp_tiled", config={"pad": 0})) == "128x256"
+        assert resource_tables.tile_name(specialize(name, tile=tile)) == str(tile)
+    assert resource_tables.tile_name(specialize("warp_tiled", config={"pad": 0})) == "128x256"
 
 
 def test_rivals_are_compared_in_the_rounds_that_they_share() -> None:

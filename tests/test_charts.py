@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tiledmm.bench.records import BASELINE, Comparison, Machine, Row
+from tiledmm.bench.results import BASELINE, Comparison, Machine, Row
 
 pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
 
 from tiledmm.bench import charts
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import kernel_variants
 
 

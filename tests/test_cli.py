@@ -19,9 +19,11 @@ from typer.testing import CliRunner
 import benchmarks.help
 from tiledmm import cli
 from tiledmm._version import __version__
-from tiledmm.bench import simulated, without_gpu
-from tiledmm.bench.records import Comparison, Machine, Row, Rung, from_json
+from tiledmm.bench import kernel_resources, simulated
+from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import Comparison, Machine, Row
 from tiledmm.bench.simulated import Simulated
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
 from tiledmm.compile import inspection
@@ -46,7 +48,7 @@ def fake_compile(monkeypatch: pytest.MonkeyPatch, only: str = "", **changes: int
         known = figures | changes if only in symbol else figures
         return Resources(target=target, constant_bytes=None, cubin=b"", log="", **known)
 
-    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("only", ["_naive_f32", "_naive_f64", "_coalesced_f32", "_coalesced_f64", "no kernel"])
 def test_one_kernel_of_many_that_spills_fails(no_gpu: None, monkeypatch: pytest.MonkeyPatch, only: str) -> None:
     fake_compile(monkeypatch, only, spill_store_bytes=4)
-    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(Rung("naive"), None, None)])
+    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
     result = invoke("8", "--variants", "naive,coalesced", "--dtypes", "float32,float64")
     assert result.exit_code == (only != "no kernel"), result.output
     assert ("FAILED" in result.output) is (only != "no kernel")
@@ -117,7 +119,7 @@ def test_one_wrong_result_of_many_fails(
     fake_compile(monkeypatch)
     left = list(wrong)
 
-    def simulate_all(rungs: list[Rung], *_: Any, **__: Any) -> list[Simulated]:
+    def simulate_all(rungs: list[VariantTile], *_: Any, **__: Any) -> list[Simulated]:
         return [Simulated(rung, None, None, "it is broken" if left.pop(0) else "") for rung in rungs]
 
     def missing(*_: Any) -> Any:
@@ -125,7 +127,7 @@ def test_one_wrong_result_of_many_fails(
 
     monkeypatch.setattr(simulated, "simulate_all", simulate_all)
     if not compiler:
-        monkeypatch.setattr(without_gpu, "compile_for", missing)
+        monkeypatch.setattr(kernel_resources, "compile_for", missing)
     result = invoke("8", "9", "--variants", "naive,coalesced")
     assert not left
     assert result.exit_code == any(wrong), result.output
@@ -221,7 +223,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     strings = {name: name for name in Machine.__annotations__}
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(compare=compare))  # type: ignore[misc]
-    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=lambda: Machine(**strings)))
+    monkeypatch.setitem(
+        sys.modules, "tiledmm.bench.environment", SimpleNamespace(this_machine=lambda: Machine(**strings))
+    )
     return state
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tiledmm import cli
-from tiledmm.bench import without_gpu
+from tiledmm.bench import kernel_resources
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import CompilationError, MissingDependencyError
@@ -31,7 +31,7 @@ def spills(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
             raise CompilationError("it does not")
         return Resources(target, 32, 0, found.get(target, 0), 0, 0, None, b"", "")
 
-    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
     return found
 
 

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from tests.conftest import missing_simulator
 from tiledmm import cli
+from tiledmm.bench import kernel_resources
 from tiledmm.bench import simulated as simulation
-from tiledmm.bench import without_gpu
-from tiledmm.bench.records import BASELINE, Comparison, Row, Rung
+from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.simulated import Simulated
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import device
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import MissingDependencyError
@@ -42,7 +43,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def compile_for(source: str, symbol: str, target: str) -> Resources:
         return Resources(target, 32, 0, 0, 0, 0, None, b"", "")
 
-    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
 
 
 simulated = pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
@@ -83,10 +84,10 @@ def test_one_tile_of_many_that_is_wrong_or_spills_fails(
     def compile_for(source: str, symbol: str, target: str) -> Resources:
         return Resources(target, 32, 0, 4 if f"_{spills}x{spills}x" in symbol else 0, 0, 0, None, b"", "")
 
-    def simulate_all(rungs: list[Rung], *_: Any, **__: Any) -> list[Simulated]:
+    def simulate_all(rungs: list[VariantTile], *_: Any, **__: Any) -> list[Simulated]:
         return [Simulated(rung, None, None, "it is broken" if rung.tile == wrong else "") for rung in rungs]
 
-    monkeypatch.setattr(without_gpu, "compile_for", compile_for)
+    monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
     monkeypatch.setattr(simulation, "simulate_all", simulate_all)
     result = invoke("tiled", "--csv")
     assert result.exit_code == (wrong is not None or spills is not None)
@@ -99,7 +100,7 @@ def test_without_a_compiler_registers_are_left_out(no_gpu: None, monkeypatch: py
     def missing(*arguments: Any) -> Any:
         raise MissingDependencyError("cuda-core is missing")
 
-    monkeypatch.setattr(without_gpu, "compile_for", missing)
+    monkeypatch.setattr(kernel_resources, "compile_for", missing)
     result = invoke("tiled", "--size", "32", "--csv")
     assert all(row["registers"] == "" and row["result"] == "right" for row in rows_of(result))
     assert "cuda-core is missing" in result.stderr
@@ -124,7 +125,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
     monkeypatch.setitem(sys.modules, "tiledmm.bench.comparison", SimpleNamespace(compare=compare))  # type: ignore[misc]
-    monkeypatch.setitem(sys.modules, "tiledmm.bench.machine", SimpleNamespace(this_machine=lambda: "a machine"))
+    monkeypatch.setitem(sys.modules, "tiledmm.bench.environment", SimpleNamespace(this_machine=lambda: "a machine"))
     return state
 
 

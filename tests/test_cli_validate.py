@@ -20,9 +20,10 @@ import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import api, cli
 from tiledmm.bench import validation
-from tiledmm.bench.records import Rung, Size
 from tiledmm.bench.reference import random_matrix, reference
+from tiledmm.bench.sizes import Size
 from tiledmm.bench.validation import Validation, _validation, validation_table
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import device
 from tiledmm.codegen.rendering import template_folder
 from tiledmm.elements import ELEMENTS, compute_element
@@ -47,7 +48,14 @@ def validate(multiply: Any, dtype: str = "float32", variant: str = "naive") -> V
     known = (a, b, reference(a, b, kind))
     told: list[Any] = []
     found = _validation(
-        "here", [Rung(variant)], SIZE, kind, "NN", known, lambda rung: multiply(a, b), lambda *doing: told.append(doing)
+        "here",
+        [VariantTile(variant)],
+        SIZE,
+        kind,
+        "NN",
+        known,
+        lambda rung: multiply(a, b),
+        lambda *doing: told.append(doing),
     )
     assert told == [(f"{SIZE} {dtype} NN: {variant}", 0, 1)]
     return found
@@ -251,7 +259,7 @@ def test_by_default_each_is_checked_of_a_type_of_its_own(monkeypatch: pytest.Mon
 
 def test_a_mismatch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def on_gpu(rungs: Any, size: Any, *, dtype: str, layout: str, progress: Any) -> Validation:
-        rows = (validation.Validated(Rung("naive"), validation.Verdict(False, 0.5), 0.5),)
+        rows = (validation.Validated(VariantTile("naive"), validation.Verdict(False, 0.5), 0.5),)
         return Validation("a GPU", size, dtype, layout, (1e-5, "Up to."), 1e-7, rows)
 
     monkeypatch.setattr(device, "missing_gpu", lambda: None)

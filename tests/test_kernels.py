@@ -10,7 +10,8 @@ import pytest
 from tests.conftest import full_unless
 from tiledmm.codegen.rendering import ORDERS, Specialization, render, specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
-from tiledmm.hardware.architectures import TARGETS, occupancy
+from tiledmm.hardware.architectures import TARGETS
+from tiledmm.hardware.occupancy import occupancy
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.auxiliary import decomposing

@@ -10,7 +10,7 @@ import pytest
 
 from tiledmm.bench import cpu, peers
 from tiledmm.bench.comparison_tables import comparison_table
-from tiledmm.bench.records import BASELINE, Comparison, Row
+from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.elements import ELEMENTS
 
 

@@ -6,7 +6,7 @@ import pytest
 import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import api, errors
-from tiledmm.bench.records import expand
+from tiledmm.bench.variant_tiles import expand
 from tiledmm.codegen.rendering import template_folder
 from tiledmm.registry.variants import VARIANTS, general_variants
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from benchmarks.library import results
-from tiledmm.bench.records import Machine, Report, from_json
+from tiledmm.bench.report_files import from_json
+from tiledmm.bench.results import ComparisonReport, Machine
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
-REPORT = Report(MACHINE, ())
+REPORT = ComparisonReport(MACHINE, ())
 
 
 def test_results_say_what_they_were_made_of(tmp_path: Path) -> None:

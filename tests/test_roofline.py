@@ -6,7 +6,7 @@ import pytest
 
 from tiledmm.codegen.rendering import specialize
 from tiledmm.errors import ConfigError
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import general_variants
 from tiledmm.report.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add

@@ -16,7 +16,8 @@ from tests.strategies import PROPERTY, np_dtype
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError, DeviceError
-from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
+from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
@@ -210,15 +211,15 @@ def test_c_is_cut_for_the_sms_that_there_are() -> None:
 
 def test_a_device_is_described_by_its_properties() -> None:
     known: dict[str, Any] = {"name": b"made up", "major": 9, "minor": 0, "multiProcessorCount": 114}
-    clocks = {"clockRate": 1_755_000, "memoryClockRate": 1_593_000, "memoryBusWidth": 5120}
-    gpu = Gpu.of_device(known | clocks)
+    clocks = {"ClockRate": 1_755_000, "MemoryClockRate": 1_593_000, "GlobalMemoryBusWidth": 5120}
+    gpu = gpu_of(known, clocks)
     assert (gpu.name, gpu.arch.name, gpu.sms, gpu.clock) == ("made up", "sm_90", 114, 1.755e9)
     assert gpu.bandwidth == pytest.approx(2.039e12, rel=1e-3)
-    bare = Gpu.of_device(known | {"minor": 3})
+    bare = gpu_of(known | {"minor": 3}, {})
     assert (bare.arch.name, bare.clock, bare.bandwidth) == ("sm_90", H100.gpu.clock, H100.gpu.bandwidth)
-    assert Gpu.of_device(known | {"major": 13}).arch.name == "sm_120", "newer than all that are known"
+    assert gpu_of(known | {"major": 13}, {}).arch.name == "sm_120", "newer than all that are known"
     with pytest.raises(DeviceError, match=r"has compute capability 7\.0, and tiledmm's kernels need 7\.5 or newer"):
-        Gpu.of_device(known | {"major": 7})
+        gpu_of(known | {"major": 7}, {})
 
 
 # ---- few rows ----

@@ -13,7 +13,7 @@ import tiledmm
 from tiledmm.codegen.rendering import render, specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.schedule.auxiliary import decomposing

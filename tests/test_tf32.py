@@ -13,7 +13,7 @@ from tiledmm import simulator
 from tiledmm.codegen.rendering import specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, TF32, compute_element, element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection import tuned

@@ -8,7 +8,7 @@ from typing import Any
 import cupy
 
 from tiledmm.errors import OperandTypeError
-from tiledmm.hardware.architectures import Gpu
+from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.selection.model import Model, candidates
 
 #: The class of CuPy's arrays.
@@ -50,5 +50,5 @@ def device_model(decomposes: bool = True) -> Model:
 
 @functools.lru_cache
 def _model_of(device: int, decomposes: bool) -> Model:
-    gpu = Gpu.of_device(cupy.cuda.runtime.getDeviceProperties(device))
+    gpu = gpu_of(cupy.cuda.runtime.getDeviceProperties(device), cupy.cuda.Device(device).attributes)
     return Model(gpu, candidates(decomposes))

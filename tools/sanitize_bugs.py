@@ -91,7 +91,7 @@ def main() -> int:
             row["simulator"] = simulated(by_name[row["name"]])
         save(options.out, results)
         return 0
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     # Kernels for GPUs without cp.async do not run on one with it.
     chosen = [number for number, bug in enumerate(BUGS) if bug.target == "sm_90"]

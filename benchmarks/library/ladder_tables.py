@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from tiledmm.bench.comparison_tables import ladder_table
-from tiledmm.bench.records import BASELINE, Report
+from tiledmm.bench.results import BASELINE, ComparisonReport
 from tiledmm.codegen.rendering import specialize
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import VARIANTS
+from tiledmm.report.cells import count, percent, significant
 from tiledmm.report.roofline import roofline
-from tiledmm.report.tables import Table, count, percent, significant
+from tiledmm.report.tables import Table
 
 
-def variant_table(report: Report, variant: str) -> Table:
+def variant_table(report: ComparisonReport, variant: str) -> Table:
     """The rows of one variant, and the baseline's."""
     full = ladder_table(report, report.comparisons[0].size)
     rows = tuple(cells for cells in full.rows if cells[0] in (variant, BASELINE))
     return Table(full.title, full.columns, rows)
 
 
-def bounds_table(report: Report) -> Table:
+def bounds_table(report: ComparisonReport) -> Table:
     """The bound of each CUDA-core kernel's loads on an H100, beside what it reached."""
     comparison = report.comparisons[0]
     rows = []

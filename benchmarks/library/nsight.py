@@ -78,7 +78,7 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
     if options.launch:
         launch_all()
         return 0
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     try:
         found = count_all()

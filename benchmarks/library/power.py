@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiledmm.report.tables import Table, significant
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 
 
 def readings(text: str) -> tuple[float, float]:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import tiledmm
-from tiledmm.bench.records import Machine, Report, json_text, to_json
+from tiledmm.bench.report_files import to_json
+from tiledmm.bench.results import ComparisonReport, Machine
 from tiledmm.codegen.rendering import template_folder
+from tiledmm.report.documents import json_text
 
 #: The repository, and its results: a file a run.
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +83,7 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def save_report(path: Path, report: Report) -> None:
+def save_report(path: Path, report: ComparisonReport) -> None:
     """Writes a report, with the sources; ``from_json`` reads it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json_text({**json.loads(to_json(report)), "sources": sources()}), encoding="utf-8")

@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks.library import nsight
 from benchmarks.library.results import FOLDER, save
 from tiledmm.codegen.rendering import specialize
-from tiledmm.report.tables import NONE, Table
+from tiledmm.report.cells import NONE
+from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "agreement.json"
 

@@ -14,7 +14,8 @@ from typing import Any
 from benchmarks.library import nsight
 from benchmarks.library.results import FOLDER
 from tiledmm.codegen.rendering import specialize
-from tiledmm.report.tables import Table, significant
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "bank_conflicts.json"
 

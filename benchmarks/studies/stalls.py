@@ -37,7 +37,7 @@ def main() -> int:
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     shown = {}
     for command in COMMANDS:

@@ -13,8 +13,9 @@ from typing import Any
 
 from benchmarks.library import nsight
 from benchmarks.library.results import FOLDER
-from tiledmm.bench.records import Size
-from tiledmm.report.tables import Table, significant
+from tiledmm.bench.sizes import Size
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "tensor_pipes.json"
 SIZE = 4096

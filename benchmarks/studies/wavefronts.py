@@ -340,7 +340,7 @@ def main() -> int:
     if ncu.find_ncu() is None:
         print("ncu (Nsight Compute) is not on PATH; it comes with the CUDA toolkit", file=sys.stderr)
         return 1
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
 
     machine = this_machine()
     names = options.out.with_name(f"{options.out.stem}-metrics.txt")

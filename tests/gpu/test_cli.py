@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tiledmm import cli
-from tiledmm.bench.records import from_json
+from tiledmm.bench.report_files import from_json
 from tiledmm.cli import checks
 from tiledmm.registry.variants import kernel_variants
 

@@ -13,7 +13,8 @@ import pytest
 from tiledmm.profile.kernel_args import words
 
 from benchmarks.studies.bank_conflicts import RESULTS
-from tiledmm.bench.records import Rung, Size, expand, multiplying
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import ProfilingError
 from tiledmm.profile.collection import Collection, collect
@@ -21,14 +22,14 @@ from tiledmm.profile.ncu import find_ncu
 from tiledmm.registry.variants import find_variant, kernel_variants
 
 ROOT = Path(__file__).resolve().parents[2]
-CUBLAS = Rung("cublas")
+CUBLAS = VariantTile("cublas")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 
 # What nobody can change from here.
 _NOT_HERE = re.compile("may not read|something else uses|does not profile this GPU|no library of the driver")
 
 
-def profiled(rungs: list[Rung], size: int, dtype: str, layout: str, report: Path | None = None) -> Collection:
+def profiled(rungs: list[VariantTile], size: int, dtype: str, layout: str, report: Path | None = None) -> Collection:
     if find_ncu() is None:
         pytest.skip("Nsight Compute is not installed")
     try:
@@ -43,7 +44,9 @@ def profiled(rungs: list[Rung], size: int, dtype: str, layout: str, report: Path
 def padding(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
     """Where ``tiled`` has bank conflicts and ``tiled_padded`` has none; cuBLAS beside them."""
     report = tmp_path_factory.mktemp("profile") / "kept.ncu-rep"
-    return profiled([Rung("tiled", 32), Rung("tiled_padded", 32), CUBLAS], 512, "float32", "NT", report), report
+    return profiled(
+        [VariantTile("tiled", 32), VariantTile("tiled_padded", 32), CUBLAS], 512, "float32", "NT", report
+    ), report
 
 
 def test_every_number_is_there(padding: tuple[Collection, Path]) -> None:

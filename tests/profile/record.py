@@ -15,7 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu
 from tiledmm.profile.collection import command_of
@@ -25,7 +26,7 @@ FOLDER = Path(__file__).parent / "recorded"
 
 #: What is recorded: bank conflicts of ``tiled``, none of ``tiled_padded``, which was counted before
 #: (``benchmarks/results/bank_conflicts.json``).
-RUNGS, SIZE, LAYOUT = (Rung("tiled", 32), Rung("tiled_padded", 32)), Size(512, 512, 512), "NT"
+RUNGS, SIZE, LAYOUT = (VariantTile("tiled", 32), VariantTile("tiled_padded", 32)), Size(512, 512, 512), "NT"
 
 _UNREAD = re.compile(r"\(Not Issued\)|Explicit|Divergent|Predicated")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.profile.fake_ncu import install, raw_page, source_page
-from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
 from tiledmm.problem.operands import Array
@@ -17,7 +18,7 @@ from tiledmm.profile.records import METRICS
 
 SIZE = Size(512, 256, 128)
 TILED, PADDED = (specialize(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
-RUNGS = (Rung("tiled", 32), Rung("cublas"))
+RUNGS = (VariantTile("tiled", 32), VariantTile("cublas"))
 
 
 @pytest.fixture
@@ -35,12 +36,12 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Specialization]]:
 
 
 def test_the_command_says_what_is_run() -> None:
-    line = command_of([*RUNGS, Rung("auto")], SIZE, "float16", "NT").line("ncu", "x.ncu-rep")
+    line = command_of([*RUNGS, VariantTile("auto")], SIZE, "float16", "NT").line("ncu", "x.ncu-rep")
     i = line.index("tiledmm.profile.target")
     assert line[i - 1] == "-m" and line[i + 1 :] == ["512x256x128", "float16", "NT", "tiled:32", "cublas", "auto"]
     assert line[line.index("--profile-from-start") + 1] == "off"
     assert line[line.index("--metrics") + 1].split(",") == list(METRICS.values())
-    assert [target.parse_rung(word) for word in line[i + 4 :]] == [*RUNGS, Rung("auto")]
+    assert [target.parse_rung(word) for word in line[i + 4 :]] == [*RUNGS, VariantTile("auto")]
 
 
 def test_a_product_by_two_variants(

@@ -13,10 +13,11 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tiledmm.bench.records import BASELINE, Comparison, Machine
+from tiledmm.bench.results import BASELINE, Comparison, Machine
 from tiledmm.codegen.rendering import specialize
 from tiledmm.elements import SCHEMES, compute_element
-from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu, architecture_of
+from tiledmm.hardware.architectures import architecture_of
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.report.roofline import pairs_of_bytes, peak

@@ -17,7 +17,9 @@ from tiledmm.bench import cpu, timing
 from tiledmm.bench import reference as expected
 from tiledmm.bench.peers import CPU
 from tiledmm.bench.peers import calls as peer_calls
-from tiledmm.bench.records import BASELINE, Call, Comparison, Row, Rung, Size, expand, multiplying
+from tiledmm.bench.results import BASELINE, CallCost, Comparison, Row
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.compile.compilation import Kernel, compiled, raw_kernel
 from tiledmm.devices import device_model
@@ -58,7 +60,7 @@ def compare(
     *,
     dtype: str = "float32",
     layout: str = "NN",
-    rungs: Iterable[Rung] | None = None,
+    rungs: Iterable[VariantTile] | None = None,
     seconds: float = 0.4,
     peers: Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
@@ -91,7 +93,7 @@ def _compared(
     size: Size,
     dtype: str,
     layout: str,
-    rungs: list[Rung],
+    rungs: list[VariantTile],
     seconds: float,
     peers: tuple[str, ...],
     report: Callable[[str], None],
@@ -207,7 +209,7 @@ def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
     return lambda: cupy.asarray(host)
 
 
-def _run_rung(sets: list[Operands], rung: Rung, precision: str, i: int) -> None:
+def _run_rung(sets: list[Operands], rung: VariantTile, precision: str, i: int) -> None:
     a, b, c = sets[i % len(sets)]
     matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision)
 
@@ -232,7 +234,7 @@ def run_cupy(sets: list[Operands], i: int) -> None:
     cupy.matmul(a, b, out=c)
 
 
-def _described(rung: Rung, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
+def _described(rung: VariantTile, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
     """A rung's row with what its compiled kernel says of itself, or with why there is none; and its ceiling."""
     row = Row(rung.variant, rung.tile)
     try:
@@ -259,7 +261,7 @@ def _choice(variant: str, tile: int | None, operands: Sequence[Any], precision: 
     return choose(resolve_call(described[0], described[1], out, UfuncKeywords(), precision), kernel, device_model)
 
 
-def _remark(rung: Rung, kernel: Kernel, choice: Choice) -> str:
+def _remark(rung: VariantTile, kernel: Kernel, choice: Choice) -> str:
     remarks = [f"runs {choice}"] if rung.variant == AUTO or str(choice) != kernel.symbol else []
     if kernel.local_bytes:
         remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")
@@ -319,7 +321,7 @@ def _device_clock(device: int) -> timing.DeviceClock:
     return timing.DeviceClock()
 
 
-def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[Call, ...]:
+def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[CallCost, ...]:
     """What a call on n x n operands costs its caller: this package, ``cupy.matmul``, and a bare launch.
 
     The bare launch is ``cupy.empty`` and a ``RawKernel`` called with the same kernel and arguments, which
@@ -347,7 +349,7 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     }
     samples = timing.measure(rivals, timing.HostClock(), seconds=seconds)
     return tuple(
-        Call(
+        CallCost(
             name,
             sample.seconds * 1e6,
             time_to_cupy=samples[BASELINE].speed_over(sample),

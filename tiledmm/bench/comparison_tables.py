@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiledmm.bench.records import BASELINE, Comparison, Report, Row, Rung, Size
-from tiledmm.report.tables import NONE, Table, count, error_figure, percent, significant
+from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport, Row
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
+from tiledmm.report.cells import NONE, count, error_figure, percent, significant
+from tiledmm.report.tables import Table
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -74,9 +77,9 @@ def _error(row: Row, *, exact: bool) -> str:
     return percent(row.error) if exact and row.error is not None else error_figure(row.error)
 
 
-def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
+def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
     """The README's table: every variant on one product, rows contiguous."""
-    full = comparison_table(report.find(size, dtype, "NN", Rung("naive")))
+    full = comparison_table(report.find(size, dtype, "NN", VariantTile("naive")))
     shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
     return Table(
         title=full.title,
@@ -88,7 +91,7 @@ def ladder_table(report: Report, size: Size, dtype: str = "float32") -> Table:
     )
 
 
-def padding_table(report: Report, size: Size, dtype: str = "float32") -> Table:
+def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
     """What padding gains: the speed of ``tiled_padded`` over ``tiled``, a row a tile, a column a layout."""
     layouts = ("NN", "NT", "TN", "TT")
     tiles = sorted(set.intersection(*(_padded_tiles(report, size, dtype, layout) for layout in layouts)))
@@ -96,7 +99,7 @@ def padding_table(report: Report, size: Size, dtype: str = "float32") -> Table:
     for tile in tiles:
         cells = [str(tile)]
         for layout in layouts:
-            found = report.find(size, dtype, layout, Rung("tiled", tile), Rung("tiled_padded", tile))
+            found = report.find(size, dtype, layout, VariantTile("tiled", tile), VariantTile("tiled_padded", tile))
             plain, padded = found.row("tiled", tile), found.row("tiled_padded", tile)
             gain = significant(padded.speed_over(plain))
             cells.append(f"{gain} ({significant(plain.tflops)} to {significant(padded.tflops)})")
@@ -104,14 +107,14 @@ def padding_table(report: Report, size: Size, dtype: str = "float32") -> Table:
     return Table(f"{size}  {dtype}: tiled_padded over tiled (TFLOP/s)", ("tile", *layouts), tuple(rows))
 
 
-def _padded_tiles(report: Report, size: Size, dtype: str, layout: str) -> set[int]:
+def _padded_tiles(report: ComparisonReport, size: Size, dtype: str, layout: str) -> set[int]:
     """Tiles at which both ``tiled`` and ``tiled_padded`` were timed on a layout."""
     product = (size, dtype, layout)
     comparisons = [each for each in report.comparisons if (each.size, each.dtype, each.layout) == product]
     return {row.tile for each in comparisons for row in each.rows if row.variant == "tiled_padded" and row.tile}
 
 
-def calls_table(report: Report) -> Table:
+def calls_table(report: ComparisonReport) -> Table:
     """What one small call costs its caller."""
     return Table(
         "One call on small operands, host time",

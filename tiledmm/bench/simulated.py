@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from tiledmm.bench.comparison_tables import product_about
-from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.compile.disassembly import nvdisasm
 from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.registry.variants import find_variant
-from tiledmm.report.tables import NONE, Table, count, error_figure, significant
+from tiledmm.report.cells import NONE, count, error_figure, significant
+from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, precision_of
 from tiledmm.simulator import Report, run
 
@@ -38,7 +40,7 @@ class Simulated:
         error: Why it does not compile, or empty.
     """
 
-    rung: Rung
+    rung: VariantTile
     report: Report | None
     verdict: Verdict | None
     error: str = ""
@@ -61,7 +63,7 @@ def sizes_to_simulate(sizes: Iterable[Size]) -> tuple[Size, ...]:
 
 
 def simulate_all(
-    rungs: Iterable[Rung],
+    rungs: Iterable[VariantTile],
     size: Size,
     *,
     dtype: str,

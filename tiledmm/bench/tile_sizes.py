@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiledmm.bench.comparison_tables import product_about
-from tiledmm.bench.records import BASELINE, Comparison, Row, Rung, Size
+from tiledmm.bench.kernel_resources import Compiled
+from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.simulated import Simulated
-from tiledmm.bench.without_gpu import Compiled
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import Specialization
 from tiledmm.errors import ConfigError, MissingDependencyError
-from tiledmm.hardware.architectures import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.report.cells import NONE, count, percent, significant
 from tiledmm.report.roofline import roofline
-from tiledmm.report.tables import NONE, Table, count, percent, significant
+from tiledmm.report.tables import Table
 
 _REUSE = (
     "Block: rows and columns of C that a block computes, and its step along K. Thread: rows and columns of a thread. "
@@ -164,6 +167,6 @@ def draw(table: Table, path: Path) -> None:
         figure.savefig(path)
 
 
-def rungs_of(variant: str, tiles: Sequence[int]) -> list[Rung]:
+def rungs_of(variant: str, tiles: Sequence[int]) -> list[VariantTile]:
     """A variant with each of its tiles; alone, if it has none."""
-    return [Rung(variant, tile) for tile in tiles] or [Rung(variant)]
+    return [VariantTile(variant, tile) for tile in tiles] or [VariantTile(variant)]

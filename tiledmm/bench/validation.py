@@ -10,18 +10,20 @@ import numpy as np
 
 from tiledmm.bench import simulated
 from tiledmm.bench.comparison_tables import product_about
-from tiledmm.bench.records import Rung, Size, multiplying
 from tiledmm.bench.reference import SAFETY, Reference, Verdict, judge, poison, reference
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile, multiplying
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import DeviceError, TiledmmError, UnsupportedTypeError
 from tiledmm.registry.variants import find_variant
-from tiledmm.report.tables import NONE, Figure, Table, count, error_figure, percent
+from tiledmm.report.cells import NONE, Figure, count, error_figure, percent
+from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, precision_of
 
 Matrix = np.ndarray[Any, Any]
 
 #: Multiplies by a kernel: its result on the host, and what else is wrong with the kernel, or nothing.
-Multiply = Callable[[Rung], tuple[Matrix, str]]
+Multiply = Callable[[VariantTile], tuple[Matrix, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Validated:
         left_out: Whether the kernel is for other devices.
     """
 
-    rung: Rung
+    rung: VariantTile
     verdict: Verdict | None = None
     from_numpy: float | None = None
     note: str = ""
@@ -75,7 +77,7 @@ class Validation:
 
 
 def on_gpu(
-    rungs: Iterable[Rung], size: Size, *, dtype: str, layout: str, progress: Callable[[str, int, int], None]
+    rungs: Iterable[VariantTile], size: Size, *, dtype: str, layout: str, progress: Callable[[str, int, int], None]
 ) -> Validation:
     """Runs kernels on the current device, on random operands; outputs are filled with what cannot be right before.
 
@@ -97,7 +99,7 @@ def on_gpu(
     poisoned = np.empty(c.shape, c.dtype)
     poison(poisoned, right)
 
-    def multiply(rung: Rung) -> tuple[Matrix, str]:
+    def multiply(rung: VariantTile) -> tuple[Matrix, str]:
         c.set(poisoned)
         matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision_of(kind))
         return cupy.asnumpy(c), ""
@@ -108,7 +110,7 @@ def on_gpu(
 
 
 def on_simulator(
-    rungs: Iterable[Rung],
+    rungs: Iterable[VariantTile],
     size: Size,
     *,
     dtype: str,
@@ -129,7 +131,7 @@ def on_simulator(
     poisoned = np.empty((size.m, size.n), kind.dtype)
     poison(poisoned, right)
 
-    def multiply(rung: Rung) -> tuple[Matrix, str]:
+    def multiply(rung: VariantTile) -> tuple[Matrix, str]:
         if rung.variant != AUTO and not find_variant(rung.variant).simulated:
             raise DeviceError("on a GPU only")
         c, report = run(
@@ -144,7 +146,7 @@ def on_simulator(
 
 def _validation(
     where: str,
-    rungs: Iterable[Rung],
+    rungs: Iterable[VariantTile],
     size: Size,
     kind: Element,
     layout: str,

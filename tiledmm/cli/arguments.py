@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from tiledmm.bench.records import Size
+    from tiledmm.bench.sizes import Size
     from tiledmm.codegen.rendering import Specialization
 
 Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)]
@@ -35,7 +35,7 @@ Numbers = Annotated[
 
 def sizes_of(texts: list[str]) -> list[Size]:
     """Products, each written as N or MxNxK."""
-    from tiledmm.bench.records import parse_size
+    from tiledmm.bench.sizes import parse_size
 
     return [parse_size(text) for text in texts]
 

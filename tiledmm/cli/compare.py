@@ -25,7 +25,8 @@ from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
-    from tiledmm.bench.records import Rung, Size
+    from tiledmm.bench.sizes import Size
+    from tiledmm.bench.variant_tiles import VariantTile
 
 DEFAULT_SIZES = ("256", "1024", "4096")
 
@@ -63,7 +64,7 @@ def compare(
         tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
         tiledmm compare 512 --json > results.json
     """
-    from tiledmm.bench.records import Rung, expand, multiplying
+    from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
     from tiledmm.hardware.architectures import find_target
 
     out = Output(json=json, csv=csv, markdown=markdown)
@@ -82,12 +83,12 @@ def compare(
             raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
         out.end(ok=_without_gpu(out, rungs, products, kinds, orders, target, asked=bool(sizes)))
-    _on_gpu(out, rungs if variants else [*rungs, Rung("auto")], products, kinds, orders, seconds, peers)
+    _on_gpu(out, rungs if variants else [*rungs, VariantTile("auto")], products, kinds, orders, seconds, peers)
 
 
 def _on_gpu(
     out: Output,
-    rungs: list[Rung],
+    rungs: list[VariantTile],
     products: list[Size],
     kinds: list[str],
     orders: list[str],
@@ -96,9 +97,10 @@ def _on_gpu(
 ) -> None:
     from tiledmm.bench.comparison import compare as compare_rivals
     from tiledmm.bench.comparison_tables import comparison_table
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
     from tiledmm.bench.peers import PEERS
-    from tiledmm.bench.records import REPORT_FORMAT, Report
+    from tiledmm.bench.report_files import REPORT_FORMAT
+    from tiledmm.bench.results import ComparisonReport
 
     machine = this_machine()
     out.say(f"{machine}\n")
@@ -125,7 +127,7 @@ def _on_gpu(
             break
         comparisons.append(found)
         out.table(comparison_table(found))
-    report = Report(machine, tuple(comparisons))
+    report = ComparisonReport(machine, tuple(comparisons))
     if stopped:
         out.say(f"\nStopped: {stopped}")
     else:
@@ -145,7 +147,7 @@ _METHOD = (
 
 def _without_gpu(
     out: Output,
-    rungs: list[Rung],
+    rungs: list[VariantTile],
     products: list[Size],
     kinds: list[str],
     orders: list[str],
@@ -153,14 +155,14 @@ def _without_gpu(
     *,
     asked: bool,
 ) -> bool:
-    from tiledmm.bench import without_gpu
+    from tiledmm.bench import kernel_resources, resource_tables
     from tiledmm.errors import MissingDependencyError
     from tiledmm.hardware.architectures import TARGETS
 
     ok = _simulate(out, rungs, products if asked else [], kinds, orders, target)
     no_compiler = ""
     for kind, layout in itertools.product(kinds, orders):
-        specs = without_gpu.specializations(rungs, kind, layout)
+        specs = kernel_resources.specializations(rungs, kind, layout)
         if not specs:
             out.say("auto chooses among kernels for a product on a GPU: it has none of its own to show.")
             return True
@@ -174,13 +176,13 @@ def _without_gpu(
                 ok = ok and all(kernel.ok for kernel in kernels)
                 if out.for_programs:  # one table a target, all of the same columns
                     for each in dict.fromkeys(kernel.target for kernel in kernels):
-                        out.table(without_gpu.resource_table(kernels, each))
+                        out.table(resource_tables.resource_table(kernels, each))
                 else:
-                    out.table(without_gpu.resource_table(kernels, target))
-                    out.table(without_gpu.matrix_table(kernels))
+                    out.table(resource_tables.resource_table(kernels, target))
+                    out.table(resource_tables.matrix_table(kernels))
         for size in products:
-            out.table(without_gpu.bounds_table(specs, size, target))
-    out.say(without_gpu.BOUNDS_NOTE)
+            out.table(resource_tables.bounds_table(specs, size, target))
+    out.say(resource_tables.BOUNDS_NOTE)
     if not ok:
         out.say("\nFAILED: at least one kernel is wrong, does not compile or spills registers.")
     return ok
@@ -188,7 +190,7 @@ def _without_gpu(
 
 def _simulate(
     out: Output,
-    rungs: list[Rung],
+    rungs: list[VariantTile],
     products: list[Size],
     kinds: list[str],
     orders: list[str],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tiledmm.cli.output import progress
 
 if TYPE_CHECKING:
-    from tiledmm.bench.without_gpu import Compiled
+    from tiledmm.bench.kernel_resources import Compiled
     from tiledmm.codegen.rendering import Specialization
 
 
@@ -19,7 +19,7 @@ def compiled(specs: list[Specialization], targets: Collection[str]) -> list[Comp
     Raises:
         MissingDependencyError: If there is no compiler.
     """
-    from tiledmm.bench.without_gpu import compile_all
+    from tiledmm.bench.kernel_resources import compile_all
 
     total = len(specs) * len(targets)
     finished = itertools.count(1)

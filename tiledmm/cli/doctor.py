@@ -21,7 +21,8 @@ def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> 
         tiledmm doctor --markdown    (for a bug report)
     """
     from tiledmm.cli import checks
-    from tiledmm.report.tables import Figure, Table
+    from tiledmm.report.cells import Figure
+    from tiledmm.report.tables import Table
 
     out = Output(json=json, csv=csv, markdown=markdown)
     jobs = list(checks.jobs())

@@ -11,7 +11,7 @@ from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 if TYPE_CHECKING:
-    from tiledmm.bench.without_gpu import Compiled
+    from tiledmm.bench.kernel_resources import Compiled
 
 _DEFAULT_TARGET = "sm_90"
 
@@ -40,7 +40,7 @@ def inspect(
         tiledmm inspect warp_tiled --tile 128 --target sm_80
         tiledmm inspect register_tiled --config tm=4 --csv
     """
-    from tiledmm.bench import without_gpu
+    from tiledmm.bench import resource_tables
     from tiledmm.errors import ConfigError
     from tiledmm.hardware.architectures import TARGETS, find_target
     from tiledmm.registry.variants import find_variant
@@ -56,13 +56,13 @@ def inspect(
         major, minor = specs[0].variant.least_capability(specs[0].compute)
         raise ConfigError(f"variant {variant!r} needs compute capability {major}.{minor}, which {target} has not")
     if out.for_programs:
-        out.table(without_gpu.details_table(kernels, product))
+        out.table(resource_tables.details_table(kernels, product))
     else:
         shown = _in_detail(kernels, target)
-        out.table(without_gpu.details_table(shown, product))
+        out.table(resource_tables.details_table(shown, product))
         if len(targets) > 1:
-            out.table(without_gpu.targets_table(kernels))
-        out.say(without_gpu.BOUNDS_NOTE)
+            out.table(resource_tables.targets_table(kernels))
+        out.say(resource_tables.BOUNDS_NOTE)
     out.end(ok=all(kernel.ok for kernel in kernels))
 
 

@@ -73,12 +73,12 @@ class Output:
         """
         if self.json:
             from tiledmm._version import __version__
-            from tiledmm.bench.records import json_text
+            from tiledmm.report.documents import json_text
 
             tables = [table.json() for table in self._tables]
             typer.echo(json_text({"tiledmm": __version__, "ok": ok, "tables": tables, **known}), nl=False)
         elif self.csv:
-            from tiledmm.report.tables import csv_text
+            from tiledmm.report.documents import csv_text
 
             for note in dict.fromkeys(note for table in self._tables for note in table.notes):
                 self.say(note)

@@ -13,7 +13,7 @@ from tiledmm.cli.arguments import Layout, Tiles, layout_of, names_of, sizes_of, 
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
-    from tiledmm.bench.records import Rung
+    from tiledmm.bench.variant_tiles import VariantTile
 
 
 def profile(
@@ -45,7 +45,7 @@ def profile(
     """
     import shlex
 
-    from tiledmm.bench.records import multiplying
+    from tiledmm.bench.variant_tiles import multiplying
     from tiledmm.errors import DeviceError
     from tiledmm.profile.collection import collect, command_of
     from tiledmm.profile.ncu import find_ncu
@@ -75,11 +75,11 @@ def profile(
     out.end(ok=True, command=list(found.command), profiles=profiles)
 
 
-def _rungs(variants: list[str], tiles: str) -> list[Rung]:
+def _rungs(variants: list[str], tiles: str) -> list[VariantTile]:
     """What is profiled, in ladder order; cuBLAS last."""
-    from tiledmm.bench.records import Rung, expand
+    from tiledmm.bench.variant_tiles import VariantTile, expand
     from tiledmm.profile.target import CUBLAS
 
     names = [name for text in variants for name in names_of(text)]
     rungs = expand([name for name in names if name != CUBLAS], tiles_of(tiles))
-    return rungs + ([Rung(CUBLAS)] if CUBLAS in names else [])
+    return rungs + ([VariantTile(CUBLAS)] if CUBLAS in names else [])

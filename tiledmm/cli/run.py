@@ -53,7 +53,7 @@ def _report(products: Products, json_file: Path | None) -> None:
     """Tells what became of the products."""
     typer.echo(f"\ntiledmm: {products}{'' if products.total else _why_none()}", err=True)
     if json_file:
-        from tiledmm.bench.records import json_text
+        from tiledmm.report.documents import json_text
 
         json_file.write_text(json_text(products.to_json()), encoding="utf-8")
 

@@ -14,7 +14,8 @@ from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
-    from tiledmm.bench.records import Rung, Size
+    from tiledmm.bench.sizes import Size
+    from tiledmm.bench.variant_tiles import VariantTile
     from tiledmm.codegen.rendering import Specialization
     from tiledmm.report.tables import Table
 
@@ -83,7 +84,7 @@ def tiles(
 
 def _measured(
     out: Output,
-    rungs: list[Rung],
+    rungs: list[VariantTile],
     specs: list[Specialization],
     size: Size,
     kind: str,
@@ -91,7 +92,7 @@ def _measured(
     seconds: float,
 ) -> tuple[Table, bool]:
     from tiledmm.bench.comparison import compare
-    from tiledmm.bench.machine import this_machine
+    from tiledmm.bench.environment import this_machine
     from tiledmm.bench.tile_sizes import measured_table
 
     out.say(f"{this_machine()}\n")
@@ -106,7 +107,7 @@ def _measured(
 
 def _counted(
     out: Output,
-    rungs: list[Rung],
+    rungs: list[VariantTile],
     specs: list[Specialization],
     size: Size,
     kind: str,
@@ -114,8 +115,8 @@ def _counted(
     target: str,
 ) -> tuple[Table, bool]:
     from tiledmm.bench import simulated
+    from tiledmm.bench.kernel_resources import Compiled
     from tiledmm.bench.tile_sizes import counted_table
-    from tiledmm.bench.without_gpu import Compiled
     from tiledmm.errors import MissingDependencyError
 
     with progress() as tell:

@@ -30,7 +30,8 @@ def tune(
         tiledmm tune 1000 2000x500x64 --layouts NN,NT
     """
     from tiledmm.errors import DeviceError
-    from tiledmm.report.tables import Figure, Table, significant
+    from tiledmm.report.cells import Figure, significant
+    from tiledmm.report.tables import Table
     from tiledmm.tuning import tune as tuning
 
     out = Output(json=json, csv=csv, markdown=markdown)

@@ -12,7 +12,7 @@ from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, layouts_of, names_of, s
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
-    from tiledmm.bench.records import Rung
+    from tiledmm.bench.variant_tiles import VariantTile
 
 # One that tiles fit, and one that they do not.
 _SIZES = "512,509x257x383"
@@ -50,7 +50,7 @@ def validate(
         tiledmm validate auto --dtypes all --sizes 1000
     """
     from tiledmm.bench import simulated, validation
-    from tiledmm.bench.records import expand
+    from tiledmm.bench.variant_tiles import expand
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import kernel_variants
 
@@ -80,15 +80,15 @@ def validate(
     out.end(ok=ok)
 
 
-def _by_type(rungs: list[Rung], kinds: list[str]) -> dict[str, list[Rung]]:
+def _by_type(rungs: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
     """The kernels to check of each type: of those that are named, or float32 and what multiplies no such numbers."""
-    from tiledmm.bench.records import multiplying
+    from tiledmm.bench.variant_tiles import multiplying
     from tiledmm.elements import compute_element
     from tiledmm.registry.variants import find_variant
 
     if kinds:
         return {kind: multiplying(rungs, kind) for kind in kinds}
-    found: dict[str, list[Rung]] = {}
+    found: dict[str, list[VariantTile]] = {}
     for rung in rungs:
         auto = rung.variant == "auto"
         float32 = auto or find_variant(rung.variant).multiplies(compute_element("float32"))

@@ -1,5 +1,5 @@
-"""What is known of GPUs: architectures and their limits, reference machines by their data sheets, shared-memory banks.
+"""What is known of GPUs: architectures, occupancy, reference GPUs by their data sheets, shared-memory banks.
 
-In: a target such as ``"sm_90"``, or CUDA's device properties. Out: rates, limits, occupancy, wavefronts.
-Imports ``elements`` and ``errors`` only.
+In: a target such as ``"sm_90"``, or what CUDA says of a device. Out: rates, limits, occupancy, wavefronts; and the
+driver's library (``driver``). Imports ``elements`` and ``errors`` only.
 """

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.bench.records import Rung, Size
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import Specialization, render
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
@@ -45,14 +46,14 @@ class Collection:
     profiles: tuple[Profile, ...]
 
 
-def command_of(rungs: Sequence[Rung], size: Size, dtype: str, layout: str) -> ncu.Command:
+def command_of(rungs: Sequence[VariantTile], size: Size, dtype: str, layout: str) -> ncu.Command:
     """What ncu is told for a product, by each of some variants."""
     program = (sys.executable, "-m", "tiledmm.profile.target", *arguments(size, dtype, layout, rungs))
     return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
 
 
 def collect(
-    rungs: Sequence[Rung], size: Size, dtype: str = "float32", layout: str = "NN", *, report: Path | None = None
+    rungs: Sequence[VariantTile], size: Size, dtype: str = "float32", layout: str = "NN", *, report: Path | None = None
 ) -> Collection:
     """Profiles variants on one product, on the current device.
 
@@ -83,7 +84,7 @@ def collect(
     return Collection(tuple(line), tuple(profiles))
 
 
-def launched(rung: Rung, size: Size, dtype: str, layout: str) -> list[Specialization]:
+def launched(rung: VariantTile, size: Size, dtype: str, layout: str) -> list[Specialization]:
     """The kernels that are launched for a product, in order; none that are known for ``"cublas"``.
 
     Raises:
@@ -117,7 +118,7 @@ def _laid_out(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Arra
 
 
 def _profile(
-    rung: Rung, specializations: Sequence[Specialization], found: Sequence[tuple[ncu.Launch, ncu.Instructions]]
+    rung: VariantTile, specializations: Sequence[Specialization], found: Sequence[tuple[ncu.Launch, ncu.Instructions]]
 ) -> Profile:
     """Of a variant's launches, the one that takes longest; the others by name and time."""
     every = [reduced(rung.label, launch) for launch, _ in found]

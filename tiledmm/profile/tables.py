@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tiledmm.profile.records import ISSUING, Profile, missing_metrics
 from tiledmm.profile.words import REASONS, waits_in_words
-from tiledmm.report.tables import NONE, Table, count, percent, significant
+from tiledmm.report.cells import NONE, count, percent, significant
+from tiledmm.report.tables import Table
 
 #: Waits that are shown for every kernel; others are where one of the kernels spends more than this share of its time.
 WAITS = ("barrier", "mio_throttle", "short_scoreboard", "long_scoreboard")

@@ -9,22 +9,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tiledmm.bench.records import Rung, Size, parse_size
+from tiledmm.bench.sizes import Size, parse_size
+from tiledmm.bench.variant_tiles import VariantTile
 
 #: What ``cupy.matmul`` is called here, as variants are.
 CUBLAS = "cublas"
 
 
-def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[Rung]) -> list[str]:
+def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[VariantTile]) -> list[str]:
     """The command line after ``-m tiledmm.profile.target``."""
     names = [rung.variant if rung.tile is None else f"{rung.variant}:{rung.tile}" for rung in rungs]
     return ["x".join(map(str, size)), dtype, layout, *names]
 
 
-def parse_rung(text: str) -> Rung:
+def parse_rung(text: str) -> VariantTile:
     """A variant with or without a tile, as it stands in the command line."""
     name, _, tile = text.partition(":")
-    return Rung(name, int(tile) if tile else None)
+    return VariantTile(name, int(tile) if tile else None)
 
 
 def main(words: Sequence[str]) -> None:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError
-from tiledmm.hardware.architectures import WARP_SIZE, Gpu
+from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
+from tiledmm.hardware.data_sheets import Gpu
 
 if TYPE_CHECKING:
     from tiledmm.codegen.rendering import Specialization
@@ -92,7 +93,7 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         m, n, k: Sizes of the product.
 
     Example:
-        >>> from tiledmm.hardware.architectures import REFERENCE_GPUS
+        >>> from tiledmm.hardware.data_sheets import REFERENCE_GPUS
         >>> from tiledmm.codegen.rendering import specialize
         >>> bounds = roofline(specialize("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
         >>> print(f"{bounds.bound / 1e12:.1f} TFLOP/s, limited by {bounds.limited_by}")

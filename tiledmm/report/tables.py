@@ -1,35 +1,20 @@
-"""Tables of what was found: one form for all, shown on a terminal by rich, or written as Markdown, CSV or JSON."""
+"""The one form of all tables: shown on a terminal by rich, or as Markdown; its records are for documents."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tiledmm.report.cells import value_of
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-
-NONE = "-"
 
 # Blanks that a terminal has for each column of a table.
 _BETWEEN = 2
 
 # What is longer, such as a path, may be broken over lines.
 _LONG_WORD = 24
-
-
-class Figure(str):
-    """A cell that shows a value: text for people, which keeps what it was made from for programs."""
-
-    value: Any
-
-    def __new__(cls, text: str, value: Any) -> Figure:
-        """Text, and what it shows."""
-        self = super().__new__(cls, text)
-        self.value = value
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +40,7 @@ class Table:
     def records(self) -> list[dict[str, Any]]:
         """A dictionary a row, by heading, figures in full and None where there is none; ``about`` comes first."""
         headings = [heading.lstrip("<") for heading in self.columns]
-        return [{**self.about, **dict(zip(headings, map(_value, row), strict=True))} for row in self.rows]
-
-    def csv(self) -> str:
-        """As CSV, figures in full."""
-        return csv_text([self])
+        return [{**self.about, **dict(zip(headings, map(value_of, row), strict=True))} for row in self.rows]
 
     def json(self) -> dict[str, Any]:
         """What JSON has of it."""
@@ -151,50 +132,5 @@ class Table:
         return "\n".join(lines)
 
 
-def csv_text(tables: Iterable[Table]) -> str:
-    """The rows of tables as one CSV: a column for each heading of any, and where there are several, their titles."""
-    every = list(tables)
-    rows = [{**({"table": each.title} if len(every) > 1 else {}), **row} for each in every for row in each.records()]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _value(cell: str) -> Any:
-    """What a cell shows, for programs."""
-    if isinstance(cell, Figure):
-        return None if cell.value != cell.value else cell.value  # JSON has no NaN
-    return None if cell == NONE else str(cell)
-
-
 def _markdown_row(cells: Any) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def significant(value: float | None, digits: int = 3) -> Figure:
-    """A figure to so many significant digits, without exponents: ``0.0123``, ``1.23``, ``12,346``."""
-    if value is None:
-        return Figure(NONE, None)
-    if value == 0:
-        return Figure("0", value)
-    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded figure
-    return Figure(f"{value:,.{max(0, digits - 1 - exponent)}f}", value)
-
-
-def count(value: int | None) -> Figure:
-    """A whole number, with commas."""
-    return Figure(NONE if value is None else f"{value:,}", value)
-
-
-def percent(value: float | None) -> Figure:
-    """A fraction as a whole percentage; a small one is not shown as none."""
-    if value is None:
-        return Figure(NONE, None)
-    return Figure("<1%" if 0 < value < 0.01 else f"{value:.0%}", value)
-
-
-def error_figure(error: float | None) -> Figure:
-    """An error in units of |A| |B|; ``NaN`` where there is a NaN or an infinity."""
-    return Figure("NaN" if error is None else f"{error:.1e}" if error else "0", error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
-from tiledmm.hardware.architectures import REFERENCE_GPUS, Gpu
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 from tiledmm.registry.config import Config

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
-from tiledmm.hardware.architectures import Gpu
+from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import Config

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tiledmm.codegen.page import first_line_of_page
-from tiledmm.report.tables import NONE, Table, significant
+from tiledmm.report.cells import NONE, significant
+from tiledmm.report.tables import Table
 from tiledmm.simulator.report import LineCounts, Report, Traffic
 
 _COLUMNS = (

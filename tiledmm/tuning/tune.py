@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiledmm import api
-from tiledmm.bench.records import Size
+from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.lazy import device_module

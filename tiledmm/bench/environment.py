@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 
 from tiledmm._version import __version__
-from tiledmm.bench.records import Machine
+from tiledmm.bench.results import Machine
 
 
 def this_machine() -> Machine:

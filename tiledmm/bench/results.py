@@ -1,108 +1,16 @@
-"""What a comparison finds, as data: written to JSON, read back, and turned into tables elsewhere."""
+"""Results of comparisons, as data."""
 
 from __future__ import annotations
 
-import json
-import re
 import statistics
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
 
-from tiledmm.elements import ELEMENTS, compute_element
-from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
+from tiledmm.errors import ConfigError
 
 #: The rival that every comparison has: its row's name.
 BASELINE = "cupy.matmul"
-
-#: Of a report as JSON.
-REPORT_FORMAT = 1
-
-
-class Size(NamedTuple):
-    """Sizes of a product: A (m, k), B (k, n), C (m, n)."""
-
-    m: int
-    n: int
-    k: int
-
-    def __str__(self) -> str:
-        """As tables show it: ``"256 x 128 x 64"``."""
-        return " x ".join(map(str, self))
-
-
-def parse_size(text: str) -> Size:
-    """``"4096"`` or, as MxNxK, ``"4096x1024x512"``.
-
-    Raises:
-        ConfigError: If it is neither, or a size is 0.
-    """
-    match = re.fullmatch(r"(\d+)(?:x(\d+)x(\d+))?", text.strip().lower())
-    sizes = [int(number) for number in match.groups() if number] if match else []
-    if not sizes or min(sizes) < 1:
-        raise ConfigError(f"a size is N or MxNxK, each at least 1, like 4096 or 4096x1024x512; got {text!r}")
-    return Size(*(sizes * 3)[:3])
-
-
-class Rung(NamedTuple):
-    """A variant with a tile; None where it has no tiles, and for ``"auto"``."""
-
-    variant: str
-    tile: int | None = None
-
-    @property
-    def label(self) -> str:
-        """As tables show it: ``"tiled 32"``."""
-        return self.variant if self.tile is None else f"{self.variant} {self.tile}"
-
-
-def expand(variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal["all"] | None = None) -> list[Rung]:
-    """The rungs to compare, in ladder order, ``"auto"`` last.
-
-    Args:
-        variants: Names; None for all kernels of this package. ``"cublas"`` adds nothing: the baseline is in
-            every comparison.
-        tiles: Tiles of the variants that have any, ``"all"`` for all they have; None for each one's default.
-
-    Raises:
-        UnknownVariantError: If there is no such variant.
-        ConfigError: If a tile fits none of them.
-    """
-    names = [row.name for row in kernel_variants()] if variants is None else list(variants)
-    chosen = {find_variant(name).name for name in names if name != "auto"}
-    rows = [row for row in kernel_variants() if row.name in chosen]
-    fitting = {tile for row in rows for tile in row.tiles}
-    wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
-    for tile in wanted or ():
-        if tile not in fitting:
-            which = "no variant" if variants is None else f"none of {', '.join(row.name for row in rows)}"
-            fits = ", ".join(map(str, sorted(fitting))) or "none"
-            raise ConfigError(f"{which} has a tile {tile}; tiles are {fits}")
-    rungs: list[Rung] = []
-    for row in rows:
-        if not row.tiles:
-            rungs.append(Rung(row.name))
-        else:
-            kept = [row.default_tile] if wanted is None else [tile for tile in wanted if tile in row.tiles]
-            rungs += [Rung(row.name, tile) for tile in kept]
-    return rungs + ([Rung("auto")] if "auto" in names else [])
-
-
-def multiplying(rungs: Iterable[Rung], dtype: str) -> list[Rung]:
-    """Those rungs that multiply elements of a type.
-
-    Raises:
-        UnsupportedTypeError: If there is no such type, or none of them does.
-    """
-    kind = compute_element(dtype)
-    every = list(rungs)
-    found = [rung for rung in every if rung.variant == "auto" or find_variant(rung.variant).multiplies(kind)]
-    if every and not found:
-        names = dict.fromkeys(rung.variant for rung in every)
-        has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
-        raise UnsupportedTypeError(f"none of {', '.join(names)} multiplies {kind.dtype_name}, only {', '.join(has)}")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +60,7 @@ class Row:
     @property
     def label(self) -> str:
         """Variant and tile, as tables show them."""
-        return Rung(self.variant, self.tile).label
+        return VariantTile(self.variant, self.tile).label
 
     @property
     def ours(self) -> bool:
@@ -212,11 +120,11 @@ class Comparison:
         for row in self.rows:
             if row.variant == variant and tile in (None, row.tile):
                 return row
-        raise ConfigError(f"{Rung(variant, tile).label} is not in the comparison {self.title}")
+        raise ConfigError(f"{VariantTile(variant, tile).label} is not in the comparison {self.title}")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallCost:
     """What one small call costs its caller.
 
     Attributes:
@@ -269,7 +177,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ComparisonReport:
     """One run.
 
     Attributes:
@@ -280,14 +188,14 @@ class Report:
 
     machine: Machine
     comparisons: tuple[Comparison, ...]
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallCost, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether every kernel of this package was right."""
         return all(comparison.ok for comparison in self.comparisons)
 
-    def find(self, size: Size, dtype: str, layout: str, *rungs: Rung) -> Comparison:
+    def find(self, size: Size, dtype: str, layout: str, *rungs: VariantTile) -> Comparison:
         """The first comparison of this product that has all these rungs.
 
         Raises:
@@ -299,32 +207,3 @@ class Report:
                 return found
         labels = ", ".join(rung.label for rung in rungs)
         raise ConfigError(f"the report has no comparison {size} {dtype} {layout} with {labels}")
-
-
-def to_json(report: Report) -> str:
-    """A report as JSON text."""
-    return json_text({"format": REPORT_FORMAT, **asdict(report)})
-
-
-def json_text(data: dict[str, Any]) -> str:
-    """Data as JSON text, indented."""
-    text = json.dumps(data, indent=1, allow_nan=False)
-    # The rounds of a row on one line: what one scrolls past.
-    return re.sub(r"\[[\d.,\snule-]*\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
-
-
-def from_json(text: str) -> Report:
-    """The report that ``to_json`` wrote.
-
-    Raises:
-        ConfigError: If it is of another format.
-    """
-    data: dict[str, Any] = json.loads(text)
-    if data.get("format") != REPORT_FORMAT:
-        raise ConfigError(f"these results have format {data.get('format')!r}, not {REPORT_FORMAT}: measure again")
-    comparisons = []
-    for item in data["comparisons"]:
-        rows = tuple(Row(**{**row, "rounds": tuple(row["rounds"])}) for row in item["rows"])
-        comparisons.append(Comparison(**{**item, "rows": rows}))
-    calls = tuple(Call(**call) for call in data["calls"])
-    return Report(Machine(**data["machine"]), tuple(comparisons), calls)

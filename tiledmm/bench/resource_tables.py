@@ -1,124 +1,23 @@
-"""What is known without a GPU: each kernel compiled for every target, and bounded on a reference machine."""
+"""Tables of kernels without a GPU: what each costs on a target, and what bounds it on a reference GPU."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tiledmm.bench.comparison_tables import product_about
-from tiledmm.bench.records import Rung, Size, multiplying
-from tiledmm.codegen.rendering import Specialization, render, specialize
-from tiledmm.compile.inspection import Resources, compile_for
-from tiledmm.errors import CompilationError, ConfigError
-from tiledmm.hardware.architectures import REFERENCE_GPUS, TARGETS, Occupancy, find_target, occupancy
+from tiledmm.bench.kernel_resources import Compiled
+from tiledmm.bench.sizes import Size
+from tiledmm.codegen.rendering import Specialization
+from tiledmm.hardware.architectures import TARGETS, find_target
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.config import LaunchConfig
+from tiledmm.report.cells import NONE, Figure, count, percent, significant
 from tiledmm.report.roofline import roofline
-from tiledmm.report.tables import NONE, Figure, Table, count, percent, significant
+from tiledmm.report.tables import Table
 
 _LETTERS = {"warps": "W", "blocks": "B", "registers": "R", "shared memory": "S"}
 _LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM holds."
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """One kernel on one target.
-
-    Attributes:
-        spec: The kernel.
-        target: The target's name.
-        resources: What it costs there; None if it was not compiled.
-        error: Why it does not compile; empty if it does.
-        unknown: True if the installed compiler is too old for the target, which is nobody's mistake.
-    """
-
-    spec: Specialization
-    target: str
-    resources: Resources | None
-    error: str = ""
-    unknown: bool = False
-
-    @property
-    def spilled(self) -> int:
-        """Bytes of registers that a thread parks in local memory and fetches back."""
-        return 0 if self.resources is None else _spilled(self.resources)
-
-    @property
-    def ok(self) -> bool:
-        """Whether it compiled without spills, as far as the compiler knows the target."""
-        return not self.error and not self.spilled
-
-    @property
-    def occupancy(self) -> Occupancy | None:
-        """How much of an SM it fills."""
-        if self.resources is None:
-            return None
-        shared = self.resources.shared_bytes + self.spec.dynamic_shared_bytes
-        return occupancy(TARGETS[self.target], self.spec.threads, self.resources.registers, shared)
-
-
-def _spilled(resources: Resources) -> int:
-    return resources.spill_store_bytes + resources.spill_load_bytes
-
-
-def specializations(rungs: Iterable[Rung], dtype: str, layout: str) -> list[Specialization]:
-    """The kernels of some rungs. ``auto`` has none of its own.
-
-    Raises:
-        TiledmmError: As ``tiledmm.source`` does.
-    """
-    return [
-        specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
-        for r in multiplying(rungs, dtype)
-        if r.variant != "auto"
-    ]
-
-
-def compile_all(
-    specs: Iterable[Specialization],
-    targets: Iterable[str] = tuple(TARGETS),
-    *,
-    done: Callable[[], object] = lambda: None,
-) -> list[Compiled]:
-    """Compiles kernels for targets, on all cores.
-
-    Args:
-        specs: The kernels.
-        targets: Names of targets; a kernel is compiled for those that have what it needs.
-        done: Called, from any thread, after each.
-
-    Raises:
-        MissingDependencyError: If there is no compiler; the message has the command that installs it.
-    """
-
-    def one(job: tuple[Specialization, str]) -> Compiled:
-        spec, target = job
-        try:
-            return Compiled(spec, target, compile_for(render(spec), spec.symbol, spec.variant.arch or target))
-        except CompilationError as error:
-            return Compiled(spec, target, None, error=str(error))
-        except ConfigError:
-            return Compiled(spec, target, None, unknown=True)
-        finally:
-            done()
-
-    found = [find_target(target) for target in targets]
-    jobs = [
-        (spec, each.name) for spec in specs for each in found if spec.variant.runs_on(each.capability, spec.compute)
-    ]
-    pool = ThreadPoolExecutor(_cores())
-    try:
-        return list(pool.map(one, jobs))
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux: those this process may use
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def resource_table(kernels: list[Compiled], target: str) -> Table:

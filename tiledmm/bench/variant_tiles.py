@@ -1,0 +1,72 @@
+"""What is compared: variants, each with a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from tiledmm.elements import ELEMENTS, compute_element
+from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.registry.variants import find_variant, kernel_variants
+
+
+class VariantTile(NamedTuple):
+    """A variant with a tile; None where it has no tiles, and for ``"auto"``."""
+
+    variant: str
+    tile: int | None = None
+
+    @property
+    def label(self) -> str:
+        """As tables show it: ``"tiled 32"``."""
+        return self.variant if self.tile is None else f"{self.variant} {self.tile}"
+
+
+def expand(
+    variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal["all"] | None = None
+) -> list[VariantTile]:
+    """The rungs to compare, in ladder order, ``"auto"`` last.
+
+    Args:
+        variants: Names; None for all kernels of this package. ``"cublas"`` adds nothing: the baseline is in
+            every comparison.
+        tiles: Tiles of the variants that have any, ``"all"`` for all they have; None for each one's default.
+
+    Raises:
+        UnknownVariantError: If there is no such variant.
+        ConfigError: If a tile fits none of them.
+    """
+    names = [row.name for row in kernel_variants()] if variants is None else list(variants)
+    chosen = {find_variant(name).name for name in names if name != "auto"}
+    rows = [row for row in kernel_variants() if row.name in chosen]
+    fitting = {tile for row in rows for tile in row.tiles}
+    wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
+    for tile in wanted or ():
+        if tile not in fitting:
+            which = "no variant" if variants is None else f"none of {', '.join(row.name for row in rows)}"
+            fits = ", ".join(map(str, sorted(fitting))) or "none"
+            raise ConfigError(f"{which} has a tile {tile}; tiles are {fits}")
+    rungs: list[VariantTile] = []
+    for row in rows:
+        if not row.tiles:
+            rungs.append(VariantTile(row.name))
+        else:
+            kept = [row.default_tile] if wanted is None else [tile for tile in wanted if tile in row.tiles]
+            rungs += [VariantTile(row.name, tile) for tile in kept]
+    return rungs + ([VariantTile("auto")] if "auto" in names else [])
+
+
+def multiplying(rungs: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
+    """Those rungs that multiply elements of a type.
+
+    Raises:
+        UnsupportedTypeError: If there is no such type, or none of them does.
+    """
+    kind = compute_element(dtype)
+    every = list(rungs)
+    found = [rung for rung in every if rung.variant == "auto" or find_variant(rung.variant).multiplies(kind)]
+    if every and not found:
+        names = dict.fromkeys(rung.variant for rung in every)
+        has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
+        raise UnsupportedTypeError(f"none of {', '.join(names)} multiplies {kind.dtype_name}, only {', '.join(has)}")
+    return found

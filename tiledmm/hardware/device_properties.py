@@ -1,0 +1,33 @@
+"""A device at hand as a ``Gpu``, from what CUDA's runtime says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tiledmm.hardware.architectures import architecture_of
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
+
+
+def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
+    """A device. What CUDA does not tell is the reference GPU's.
+
+    Args:
+        properties: Its ``cudaDeviceProp``.
+        attributes: Its attributes, by their names without ``cudaDevAttr``. Clock rates are here: CUDA 13 removed them
+            from the properties.
+
+    Raises:
+        DeviceError: If the device is older than every architecture in ``TARGETS``.
+    """
+    reference = REFERENCE_GPUS[architecture_of((properties["major"], properties["minor"])).name]
+    # Kilohertz and bits, and two transfers a cycle.
+    bandwidth = 2e3 * attributes.get("MemoryClockRate", 0) * attributes.get("GlobalMemoryBusWidth", 0) / 8
+    return Gpu(
+        properties["name"].decode(),
+        reference.arch,
+        properties["multiProcessorCount"],
+        1e3 * attributes.get("ClockRate", 0) or reference.clock,
+        bandwidth or reference.bandwidth,
+        "CUDA's device attributes",
+    )
