@@ -58,7 +58,7 @@ def measure(count: int, size: Size, dtype: str, layout: str, seconds: float) -> 
     from tiledmm.bench import reference, timing
 
     a, b, c = operands(count, size, dtype, layout)
-    rivals: dict[str, timing.Call] = {}
+    rivals: dict[str, timing.TimedCall] = {}
     ok = True
     for name, multiply in (("auto", tiledmm.matmul), (BASELINE, cupy.matmul)):
         call: Callable[[int], Any] = functools.partial(lambda i, multiply: multiply(a, b, out=c), multiply=multiply)

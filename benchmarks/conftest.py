@@ -54,7 +54,7 @@ def comparison(request: pytest.FixtureRequest, size: str, dtype: str, layout: st
     from tiledmm.bench.comparison import compare
 
     seconds = request.config.getoption("seconds")
-    found = compare(parse_size(size), dtype=dtype, layout=layout, rungs=expand(), seconds=seconds)
+    found = compare(parse_size(size), dtype=dtype, layout=layout, variant_tiles=expand(), seconds=seconds)
     request.config.stash[COMPARISONS].append(found)
     return found
 

@@ -32,11 +32,11 @@ def measure(size: Size, seconds: float) -> ComparisonReport:
         print(f"{doing} ...", file=sys.stderr, flush=True)
 
     ladder = [*expand(tiles=LADDER_TILES), VariantTile("auto")]
-    comparisons = [compare(size, rungs=ladder, seconds=seconds, peers=PEERS, progress=tell)]
+    comparisons = [compare(size, variant_tiles=ladder, seconds=seconds, peers=PEERS, progress=tell)]
     rungs = expand(("tiled", "tiled_padded"), PADDED_TILES)
     for layout in LAYOUTS:
         tell(layout)
-        comparisons.append(compare(size, layout=layout, rungs=rungs, seconds=seconds, progress=tell))
+        comparisons.append(compare(size, layout=layout, variant_tiles=rungs, seconds=seconds, progress=tell))
     tell("calls on small operands")
     return ComparisonReport(this_machine(), tuple(comparisons), compare_calls())
 

@@ -58,7 +58,7 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
         right = reference.reference(first.a, first.b)
         product = resolve(*map(describe, first))
         ranked = sorted(device_model().rank(product), key=lambda choice: choice.microseconds or 0.0)
-        rivals: dict[str, timing.Call] = {
+        rivals: dict[str, timing.TimedCall] = {
             BASELINE: lambda i, s=sets: cupy.matmul(*s[i % len(s)][:2], out=s[i % len(s)].c)
         }
         kernels = []

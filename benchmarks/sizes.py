@@ -44,11 +44,11 @@ def measure(dtype: str, seconds: float) -> Iterator[Comparison]:
     rungs, first = multiplying([*expand(), VariantTile("auto")], dtype), dtype == TYPES[0]
     for n in SIZES:
         tell(str(n))
-        found = compare(Size(n, n, n), dtype=dtype, rungs=rungs, seconds=seconds, peers=[CPU] if first else [])
+        found = compare(Size(n, n, n), dtype=dtype, variant_tiles=rungs, seconds=seconds, peers=[CPU] if first else [])
         yield replace(found, rows=(*found.rows, with_copies(found, seconds))) if first else found
     if first:
         tell("tiles")
-        yield compare(STUDIED_AT, rungs=expand(STUDIED, "all"), seconds=seconds)
+        yield compare(STUDIED_AT, variant_tiles=expand(STUDIED, "all"), seconds=seconds)
 
 
 def with_copies(found: Comparison, seconds: float) -> Row:

@@ -91,7 +91,7 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
     for size in SIZES:
         for layout in LAYOUTS:
             a, b, c = operand_sets(Size(size, size, size), dtype, layout)[0]
-            rivals: dict[str, timing.Call] = {
+            rivals: dict[str, timing.TimedCall] = {
                 BASELINE: functools.partial(lambda i, a, b, c: cupy.matmul(a, b, out=c), a=a, b=b, c=c),
                 **_of_kernels(kernels(dtype), a, b, c),
                 **(_of_others(a, b, c) if peers else {}),

@@ -38,7 +38,7 @@ from tiledmm.selection.model import H100
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
 
 
-# Sizes and rungs
+# Sizes and variants
 
 
 @pytest.mark.parametrize(
@@ -55,26 +55,32 @@ def test_what_is_no_size(text: str) -> None:
         parse_size(text)
 
 
-def test_rungs_for_a_type_are_those_that_multiply_it() -> None:
-    rungs = expand(["tensor_core", "naive", "auto"])
-    assert [rung.variant for rung in multiplying(rungs, "float16")] == ["naive", "tensor_core", "auto"]
-    assert [rung.variant for rung in multiplying(rungs, "float32")] == ["naive", "auto"]
+def test_variants_for_a_type_are_those_that_multiply_it() -> None:
+    variant_tiles = expand(["tensor_core", "naive", "auto"])
+    assert [each.variant for each in multiplying(variant_tiles, "float16")] == [
+        "naive",
+        "tensor_core",
+        "auto",
+    ]
+    assert [each.variant for each in multiplying(variant_tiles, "float32")] == ["naive", "auto"]
     with pytest.raises(UnsupportedTypeError, match="none of tensor_core multiplies float32, only float16, bfloat16"):
         multiplying(expand(["tensor_core"]), "float32")
     with pytest.raises(UnsupportedTypeError, match="float24"):
-        multiplying(rungs, "float24")
+        multiplying(variant_tiles, "float24")
 
 
-def test_rungs_are_every_variant_with_its_default_tile() -> None:
-    rungs = expand()
-    assert [rung.variant for rung in rungs] == [row.name for row in kernel_variants()]
-    assert [rung.tile for rung in rungs] == [row.default_tile if row.tiles else None for row in kernel_variants()]
-    assert {"naive", "tiled 32"} <= {rung.label for rung in rungs}
+def test_variants_are_every_variant_with_its_default_tile() -> None:
+    variant_tiles = expand()
+    assert [each.variant for each in variant_tiles] == [row.name for row in kernel_variants()]
+    assert [each.tile for each in variant_tiles] == [
+        row.default_tile if row.tiles else None for row in kernel_variants()
+    ]
+    assert {"naive", "tiled 32"} <= {each.label for each in variant_tiles}
 
 
-def test_rungs_of_some_variants_and_tiles() -> None:
-    rungs = expand(["tiled_padded", "auto", "cublas", "naive", "tiled"], [16, 8, 16])
-    assert rungs == [
+def test_some_variants_and_tiles() -> None:
+    variant_tiles = expand(["tiled_padded", "auto", "cublas", "naive", "tiled"], [16, 8, 16])
+    assert variant_tiles == [
         VariantTile("naive"),
         VariantTile("tiled", 8),
         VariantTile("tiled", 16),
@@ -85,11 +91,11 @@ def test_rungs_of_some_variants_and_tiles() -> None:
 
 
 def test_all_tiles_are_those_that_there_are() -> None:
-    assert [rung.tile for rung in expand(["tiled"], "all")] == [8, 16, 32, 64]
+    assert [each.tile for each in expand(["tiled"], "all")] == [8, 16, 32, 64]
     assert expand(["naive"], "all") == [VariantTile("naive")]
 
 
-def test_rungs_that_do_not_exist() -> None:
+def test_variants_that_do_not_exist() -> None:
     with pytest.raises(UnknownVariantError, match="tiled_padded"):
         expand(["tiled_paded"])
     with pytest.raises(ConfigError, match=r"24.*8, 16, 32, 64"):
@@ -766,8 +772,10 @@ def test_operands_lie_as_the_layout_says(comparing: Any, layout: str) -> None:
 @pytest.mark.cupy
 def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
     told: list[str] = []
-    rungs = expand(["naive", "coalesced", "tiled", "auto"], [8, 16])
-    found = comparing.compare(Size(6, 5, 7), layout="TN", rungs=rungs, seconds=0.001, progress=told.append)
+    variant_tiles = expand(["naive", "coalesced", "tiled", "auto"], [8, 16])
+    found = comparing.compare(
+        Size(6, 5, 7), layout="TN", variant_tiles=variant_tiles, seconds=0.001, progress=told.append
+    )
     assert [r.label for r in found.rows] == ["naive", "coalesced", "tiled 8", "tiled 16", "auto", BASELINE]
     naive, broken, wrong, right, auto, base = found.rows
     assert not found.ok
@@ -788,7 +796,7 @@ def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
 
 @pytest.mark.cupy
 def test_compare_goes_on_where_cupy_cannot(comparing: Any) -> None:
-    found = comparing.compare(Size(3, 3, 3), dtype="float16", rungs=expand(["naive"]), seconds=0.001)
+    found = comparing.compare(Size(3, 3, 3), dtype="float16", variant_tiles=expand(["naive"]), seconds=0.001)
     assert found.ok
     assert found.row(BASELINE).note == "TypeError: not this type"
     assert found.row("naive").to_cupy is None
@@ -798,7 +806,7 @@ def test_compare_goes_on_where_cupy_cannot(comparing: Any) -> None:
 @pytest.mark.parametrize("dtype", ["complex64", "bool", "uint64", "bfloat16"])
 @pytest.mark.cupy
 def test_compare_takes_every_kind_of_type(comparing: Any, dtype: str) -> None:
-    found = comparing.compare(Size(4, 4, 4), dtype=dtype, rungs=expand(["naive"]), seconds=0.001)
+    found = comparing.compare(Size(4, 4, 4), dtype=dtype, variant_tiles=expand(["naive"]), seconds=0.001)
     assert found.ok
     naive = found.row("naive")
     assert naive.tflops == pytest.approx(128 * element(dtype).multiplies / naive.microseconds / 1e6)
@@ -812,14 +820,14 @@ def test_compare_has_cupy_take_tf32_too_and_only_meanwhile(comparing: Any, monke
         set_compute_type=lambda dtype, compute: taken.append(compute),
     )  # fmt: skip
     monkeypatch.setattr(comparing, "_routines_linalg", fake)
-    rungs = expand(["warp_tiled", "tensor_core", "auto"])
-    found = comparing.compare(Size(40, 40, 70), dtype="tf32", rungs=rungs, seconds=0.001)
+    variant_tiles = expand(["warp_tiled", "tensor_core", "auto"])
+    found = comparing.compare(Size(40, 40, 70), dtype="tf32", variant_tiles=variant_tiles, seconds=0.001)
     assert taken == ["float32", "tf32", "float32"]
     assert found.ok
     assert [row.variant for row in found.rows] == ["tensor_core", "auto", BASELINE]
     assert 2.0**-24 < (found.row("tensor_core").error or 0) < 2.0**-10 < found.tolerance
     monkeypatch.setattr(comparing, "matmul", lambda a, b, out, **_: np.matmul(a * np.float32(1.01), b, out=out))
-    assert not comparing.compare(Size(40, 40, 70), dtype="tf32", rungs=rungs, seconds=0.001).ok
+    assert not comparing.compare(Size(40, 40, 70), dtype="tf32", variant_tiles=variant_tiles, seconds=0.001).ok
 
 
 # ---- power under load ----

@@ -119,8 +119,8 @@ def test_one_wrong_result_of_many_fails(
     fake_compile(monkeypatch)
     left = list(wrong)
 
-    def simulate_all(rungs: list[VariantTile], *_: Any, **__: Any) -> list[Simulated]:
-        return [Simulated(rung, None, None, "it is broken" if left.pop(0) else "") for rung in rungs]
+    def simulate_all(variant_tiles: list[VariantTile], *_: Any, **__: Any) -> list[Simulated]:
+        return [Simulated(each, None, None, "it is broken" if left.pop(0) else "") for each in variant_tiles]
 
     def missing(*_: Any) -> Any:
         raise MissingDependencyError("there is none")
@@ -212,10 +212,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     state = SimpleNamespace(asked=[], ok=True, wrong=[])
 
     def compare(
-        size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, peers: bool, progress: Any
+        size: Any, *, dtype: str, layout: str, variant_tiles: Any, seconds: float, peers: bool, progress: Any
     ) -> Comparison:
         progress("checking")
-        state.asked.append((tuple(size), dtype, layout, [rung.label for rung in rungs], seconds))
+        state.asked.append((tuple(size), dtype, layout, [each.label for each in variant_tiles], seconds))
         ok = not state.wrong.pop(0) if state.wrong else state.ok
         rows = (Row("naive", ok=ok, error=1e-7, microseconds=1.0, rounds=(1.0,)),)
         return Comparison(*size, dtype, layout, 1e-5, 1, rows)

@@ -84,8 +84,8 @@ def test_one_tile_of_many_that_is_wrong_or_spills_fails(
     def compile_for(source: str, symbol: str, target: str) -> Resources:
         return Resources(target, 32, 0, 4 if f"_{spills}x{spills}x" in symbol else 0, 0, 0, None, b"", "")
 
-    def simulate_all(rungs: list[VariantTile], *_: Any, **__: Any) -> list[Simulated]:
-        return [Simulated(rung, None, None, "it is broken" if rung.tile == wrong else "") for rung in rungs]
+    def simulate_all(variant_tiles: list[VariantTile], *_: Any, **__: Any) -> list[Simulated]:
+        return [Simulated(each, None, None, "it is broken" if each.tile == wrong else "") for each in variant_tiles]
 
     monkeypatch.setattr(kernel_resources, "compile_for", compile_for)
     monkeypatch.setattr(simulation, "simulate_all", simulate_all)
@@ -111,15 +111,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A GPU on which the largest tile is the fastest."""
     state = SimpleNamespace(wrong=(), asked=None)
 
-    def compare(size: Any, *, dtype: str, layout: str, rungs: Any, seconds: float, progress: Any) -> Comparison:
+    def compare(size: Any, *, dtype: str, layout: str, variant_tiles: Any, seconds: float, progress: Any) -> Comparison:
         progress("preparing operands")
         state.asked = tuple(size), dtype, layout, seconds
         rows = [
             Row(
-                rung.variant, rung.tile, rung.tile not in state.wrong, 1e-7,
-                microseconds=100 / rung.tile, rounds=(100 / rung.tile,),
+                each.variant, each.tile, each.tile not in state.wrong, 1e-7,
+                microseconds=100 / each.tile, rounds=(100 / each.tile,),
             )
-            for rung in rungs
+            for each in variant_tiles
         ]  # fmt: skip
         return Comparison(*size, dtype, layout, 1e-5, 1, (*rows, Row(BASELINE, ok=True, error=1e-7)))
 

@@ -54,7 +54,7 @@ def validate(multiply: Any, dtype: str = "float32", variant: str = "naive") -> V
         kind,
         "NN",
         known,
-        lambda rung: multiply(a, b),
+        lambda variant_tile: multiply(a, b),
         lambda *doing: told.append(doing),
     )
     assert told == [(f"{SIZE} {dtype} NN: {variant}", 0, 1)]
@@ -243,8 +243,8 @@ def test_one_wrong_product_of_many_fails(gpu: Any, by: str, wrong: tuple[int, ..
 def test_by_default_each_is_checked_of_a_type_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, set[str]] = {}
 
-    def on_gpu(rungs: Any, size: Any, *, dtype: str, layout: str, progress: Any) -> Validation:
-        asked.setdefault(dtype, set()).update(rung.variant for rung in rungs)
+    def on_gpu(variant_tiles: Any, size: Any, *, dtype: str, layout: str, progress: Any) -> Validation:
+        asked.setdefault(dtype, set()).update(each.variant for each in variant_tiles)
         return Validation("a GPU", size, dtype, layout, (0.0, "Exact."), 0.0, ())
 
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
@@ -258,7 +258,7 @@ def test_by_default_each_is_checked_of_a_type_of_its_own(monkeypatch: pytest.Mon
 
 
 def test_a_mismatch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def on_gpu(rungs: Any, size: Any, *, dtype: str, layout: str, progress: Any) -> Validation:
+    def on_gpu(variant_tiles: Any, size: Any, *, dtype: str, layout: str, progress: Any) -> Validation:
         rows = (validation.Validated(VariantTile("naive"), validation.Verdict(False, 0.5), 0.5),)
         return Validation("a GPU", size, dtype, layout, (1e-5, "Up to."), 1e-7, rows)
 

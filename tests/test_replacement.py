@@ -93,7 +93,7 @@ def test_what_goes_through(own: list[str], way: str) -> None:
         result = WAYS[way](a, b)
     np.testing.assert_array_equal(of_host(result), of_host(a) @ of_host(b))
     assert isinstance(result, cupy.ndarray)
-    (line,) = found.lines
+    (line,) = found.groups
     assert (line.operands, line.types, line.layout, line.count) == ("(5, 7) @ (7, 3)", "float32", "NN", 1)
     assert (line.kernel, line.variants, line.reason) == ("tiledmm_tiled_f32_16x16x16_nn", ("tiled",), "")
     assert not own
@@ -193,7 +193,7 @@ def test_what_the_kernel_does_not_take_is_cupys_and_counted_with_the_reason(own:
             np.testing.assert_array_equal(of_host(a @ b), of_host(a) @ of_host(b))
         cupy.matmul(a, b)
         a.dot(b)
-    (line,) = found.lines
+    (line,) = found.groups
     assert own == ["@", "@", "@", "matmul", "dot"]
     assert (line.count, line.variants, line.layout) == (5, (), "NN")
     assert "'tensor_core'" in line.reason
@@ -204,7 +204,7 @@ def test_the_baseline_may_be_asked_for(own: list[str]) -> None:
     with tiledmm.replacing(variant="cublas") as found:
         numbers(5, 7) @ numbers(7, 3)
     assert own == ["@"]
-    assert found.lines[0].reason == "variant 'cublas' was asked for"
+    assert found.groups[0].reason == "variant 'cublas' was asked for"
 
 
 def test_an_array_of_a_class_of_its_own_is_cupys(own: list[str]) -> None:
@@ -213,7 +213,7 @@ def test_an_array_of_a_class_of_its_own_is_cupys(own: list[str]) -> None:
         cupy.matmul(a, b)
         b @ a
     assert own == ["matmul", "@"]
-    assert {line.reason for line in found.lines} == {f"{__name__}.Heir is a class of arrays of its own"}
+    assert {line.reason for line in found.groups} == {f"{__name__}.Heir is a class of arrays of its own"}
 
 
 def test_where_memory_runs_out_cupy_is_tried(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_where_memory_runs_out_cupy_is_tried(own: list[str], monkeypatch: pytest
     with tiledmm.replacing() as found:
         numbers(3, 3) @ numbers(3, 3)
     assert own == ["@"]
-    assert "memory" in found.lines[0].reason
+    assert "memory" in found.groups[0].reason
 
 
 def test_other_errors_are_not_hidden(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_other_errors_are_not_hidden(own: list[str], monkeypatch: pytest.MonkeyP
 def test_relatives_are_cupys_and_counted(own: list[str], multiply: Callable[[Any], Any], reason: str) -> None:
     with tiledmm.replacing() as found:
         multiply(numbers(3, 3))
-    (line,) = found.lines
+    (line,) = found.groups
     assert reason in line.reason
     assert line.layout == "-"
     assert len(own) == 1
@@ -300,8 +300,8 @@ def test_in_nested_blocks_the_inner_one_takes_and_counts(own: list[str], way: st
             multiply(a, a)
             multiply(a, a)
         multiply(a, a)
-    assert [(line.variants, line.count) for line in outer.lines] == [(("naive",), 2)]
-    assert [(line.variants, line.count) for line in inner.lines] == [(("tiled",), 2)]
+    assert [(line.variants, line.count) for line in outer.groups] == [(("naive",), 2)]
+    assert [(line.variants, line.count) for line in inner.groups] == [(("tiled",), 2)]
 
 
 def test_in_nested_blocks_the_inner_one_counts_what_is_cupys(own: list[str]) -> None:
@@ -371,7 +371,7 @@ def test_products_of_all_threads_are_counted(own: list[str]) -> None:
 
     with tiledmm.replacing() as found, concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(multiply, range(4)))
-    assert (found.total, len(found.lines)) == (1000, 1)
+    assert (found.total, len(found.groups)) == (1000, 1)
 
 
 # ---- what is told ----
@@ -430,7 +430,7 @@ def test_a_product_in_parts_names_all_kernels(own: list[str]) -> None:
         pytest.fail("no product is cut into parts")
     found = Products()
     found.took(HostPlan(choice), a, b)
-    (line,) = found.lines
+    (line,) = found.groups
     assert line.operands == f"({m}, 4096) @ (4096, 4000)"
     assert len(line.variants) == len(choice.parts)
     assert line.kernel == str(choice)
@@ -440,7 +440,7 @@ def test_nothing_to_multiply_is_told(own: list[str]) -> None:
     with tiledmm.replacing() as found:
         numbers(0, 4) @ numbers(4, 3)
         numbers(2, 0) @ numbers(0, 3)
-    assert {line.kernel for line in found.lines} == {"nothing to multiply"}
+    assert {line.kernel for line in found.groups} == {"nothing to multiply"}
 
 
 def test_plans_are_not_kept_for_ever(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,7 +468,7 @@ def test_what_differs_in_anything_has_a_line_of_its_own(own: list[str], variant:
         multiply()
         multiply(**other)
         multiply()
-    assert [line.count for line in found.lines] == [2, 1]
+    assert [line.count for line in found.groups] == [2, 1]
 
 
 def test_a_long_table_ends(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,6 +477,6 @@ def test_a_long_table_ends(own: list[str], monkeypatch: pytest.MonkeyPatch) -> N
         for _ in range(2):
             for k in range(1, 51):
                 numbers(3, k) @ numbers(k, 3)
-    assert (found.total, len(found.lines)) == (100, 50)
+    assert (found.total, len(found.groups)) == (100, 50)
     assert len(found.table().rows) == 40
     assert found.table().notes == ("And 20 of 10 other kinds.",)

@@ -74,7 +74,7 @@ def test_what_goes_through(way: str) -> None:
         result = multiply(a, b)
     np.testing.assert_array_equal(result.get(), left @ right)
     assert (found.total, found.taken) == (products, products), found
-    assert {line.variants for line in found.lines} == {("tiled",)}, found
+    assert {line.variants for line in found.groups} == {("tiled",)}, found
 
 
 def test_matrix_power() -> None:
@@ -92,7 +92,7 @@ def test_every_type(name: str) -> None:
     with tiledmm.replacing() as found:
         result = to_device(left) @ to_device(right)
     np.testing.assert_array_equal(to_host(result), exact_product(left, right))
-    (line,) = found.lines
+    (line,) = found.groups
     assert not line.reason and line.types.startswith(name)
 
 
@@ -104,7 +104,7 @@ def test_every_layout(layout: str) -> None:
         results = [a @ b, a.dot(b)]
     for result in results:
         np.testing.assert_array_equal(result.get(), left @ right)
-    (line,) = found.lines
+    (line,) = found.groups
     assert (line.layout, line.count) == (layout, 2)
 
 
@@ -141,7 +141,7 @@ def test_every_variant(variant: str, tile: int | None) -> None:
         results = [a @ b, cupy.matmul(a, b), cupy.dot(a, b, out=into(a, b))]
     for result in results:
         np.testing.assert_array_equal(result.get(), left @ right)
-    assert [line.variants for line in found.lines] == [(variant,)]
+    assert [line.variants for line in found.groups] == [(variant,)]
 
 
 def test_random_numbers_keep_float32s_accuracy() -> None:
@@ -165,7 +165,7 @@ def test_what_a_kernel_does_not_take_cupy_does() -> None:
         halves = a.astype("f2") @ b.astype("f2")
     for result in [*results, halves]:
         np.testing.assert_array_equal(result.get(), (left @ right).astype(result.dtype.name))
-    left_to_cupy, taken = found.lines
+    left_to_cupy, taken = found.groups
     assert (left_to_cupy.count, left_to_cupy.types, taken.count, taken.types) == (4, "float32", 1, "float16")
     assert "'tensor_core'" in left_to_cupy.reason
     assert found.summary() == "5 matrix products: 1 by tiledmm (tensor_core 1), 4 by CuPy"

@@ -60,7 +60,7 @@ def compare(
     *,
     dtype: str = "float32",
     layout: str = "NN",
-    rungs: Iterable[VariantTile] | None = None,
+    variant_tiles: Iterable[VariantTile] | None = None,
     seconds: float = 0.4,
     peers: Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
@@ -72,13 +72,13 @@ def compare(
         dtype: Type of the operands and the result, by NumPy's name; or ``"tf32"``: they are float32, and CuPy is told
             to take products in tf32, too.
         layout: How A and B lie in memory, see ``tiledmm.source``.
-        rungs: Kernels to compare; None for every variant with its default tile.
+        variant_tiles: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
         peers: What else there are rows for, of ``tiledmm.bench.peers.PEERS``: libraries that are installed, the CPU.
         progress: Called with what is being done.
 
     Returns:
-        A row for each rung, then one for ``cupy.matmul``, then those of peers; all are checked. What was wrong is not
+        A row for each kernel, then one for ``cupy.matmul``, then those of peers; all are checked. A wrong result is not
         timed.
 
     Raises:
@@ -86,14 +86,22 @@ def compare(
     """
     report = progress or (lambda doing: None)
     with cupy_takes(compute_element(dtype)):
-        return _compared(size, dtype, layout, expand() if rungs is None else list(rungs), seconds, tuple(peers), report)
+        return _compared(
+            size,
+            dtype,
+            layout,
+            expand() if variant_tiles is None else list(variant_tiles),
+            seconds,
+            tuple(peers),
+            report,
+        )
 
 
 def _compared(
     size: Size,
     dtype: str,
     layout: str,
-    rungs: list[VariantTile],
+    variant_tiles: list[VariantTile],
     seconds: float,
     peers: tuple[str, ...],
     report: Callable[[str], None],
@@ -104,12 +112,12 @@ def _compared(
     right = expected.reference(sets[0].a, sets[0].b, kind)
 
     rows: list[Row] = []
-    rivals: dict[str, timing.Call] = {}
+    rivals: dict[str, timing.TimedCall] = {}
     ceilings: dict[str, float] = {}
-    for rung in multiplying(rungs, dtype):
-        report(f"checking {rung.label}")
-        call = functools.partial(_run_rung, sets, rung, precision_of(kind))
-        row, ceilings[rung.label] = _described(rung, sets[0], kind, size)
+    for variant_tile in multiplying(variant_tiles, dtype):
+        report(f"checking {variant_tile.label}")
+        call = functools.partial(_run_variant, sets, variant_tile, precision_of(kind))
+        row, ceilings[variant_tile.label] = _described(variant_tile, sets[0], kind, size)
         row = _verified(row, call, sets[0], right)
         rows.append(row)
         if row.ok:
@@ -209,9 +217,9 @@ def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
     return lambda: cupy.asarray(host)
 
 
-def _run_rung(sets: list[Operands], rung: VariantTile, precision: str, i: int) -> None:
+def _run_variant(sets: list[Operands], variant_tile: VariantTile, precision: str, i: int) -> None:
     a, b, c = sets[i % len(sets)]
-    matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision)
+    matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision)
 
 
 @contextlib.contextmanager
@@ -234,11 +242,11 @@ def run_cupy(sets: list[Operands], i: int) -> None:
     cupy.matmul(a, b, out=c)
 
 
-def _described(rung: VariantTile, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
-    """A rung's row with what its compiled kernel says of itself, or with why there is none; and its ceiling."""
-    row = Row(rung.variant, rung.tile)
+def _described(variant_tile: VariantTile, operands: Operands, kind: Element, size: Size) -> tuple[Row, float]:
+    """A variant's row with its compiled kernel's resources, or with the reason why there is none; and its ceiling."""
+    row = Row(variant_tile.variant, variant_tile.tile)
     try:
-        choice = _choice(rung.variant, rung.tile, operands, precision_of(kind))
+        choice = _choice(variant_tile.variant, variant_tile.tile, operands, precision_of(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
@@ -248,7 +256,7 @@ def _described(rung: VariantTile, operands: Operands, kind: Element, size: Size)
         shared_bytes=kernel.shared_bytes,
         local_bytes=kernel.local_bytes,
         occupancy=kernel.occupancy,
-        note=_remark(rung, kernel, choice),
+        note=_remark(variant_tile, kernel, choice),
     )
     return described, _ceiling(choice.specialization, size)
 
@@ -261,14 +269,14 @@ def _choice(variant: str, tile: int | None, operands: Sequence[Any], precision: 
     return choose(resolve_call(described[0], described[1], out, UfuncKeywords(), precision), kernel, device_model)
 
 
-def _remark(rung: VariantTile, kernel: Kernel, choice: Choice) -> str:
-    remarks = [f"runs {choice}"] if rung.variant == AUTO or str(choice) != kernel.symbol else []
+def _remark(variant_tile: VariantTile, kernel: Kernel, choice: Choice) -> str:
+    remarks = [f"runs {choice}"] if variant_tile.variant == AUTO or str(choice) != kernel.symbol else []
     if kernel.local_bytes:
         remarks.append(f"a thread has {kernel.local_bytes} bytes in local memory")
     return ", ".join(remarks)
 
 
-def _verified(row: Row, call: timing.Call, operands: Operands, right: expected.Reference) -> Row:
+def _verified(row: Row, call: timing.TimedCall, operands: Operands, right: expected.Reference) -> Row:
     """The row with its error. A call that raises is a row too: the others are still worth seeing."""
     if row.ours and row.registers is None:
         return row
@@ -340,7 +348,7 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
     def launch(i: int) -> None:
         raw(prepared.grid, prepared.block, (a, b, cupy.empty(shape, kind), prepared.problem))
 
-    rivals: dict[str, timing.Call] = {
+    rivals: dict[str, timing.TimedCall] = {
         "tiledmm.matmul": lambda i: matmul(a, b),
         "tiledmm.matmul, out=": lambda i: matmul(a, b, out=out),
         BASELINE: lambda i: cupy.matmul(a, b),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.bench.timing import Call
+from tiledmm.bench.timing import TimedCall
 
 #: Steps, m * n * k, up to which the nested loops are run: a quarter of a second.
 _MOST_STEPS = 1 << 21
@@ -41,13 +41,13 @@ def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[
     return np.array(c).astype(a.dtype)
 
 
-def calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, Call | str]:
+def calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
     """What multiplies two matrices and returns the product, by name; or why it was left out."""
     (m, k), n = a.shape, b.shape[1]
     count = threads()
     name = f"numpy, {count} thread{'s' if count > 1 else ''}"
     expected = _seconds(a[:_SAMPLE], b) * max(1.0, m / _SAMPLE)
-    found: dict[str, Call | str] = {name: lambda i: a @ b}
+    found: dict[str, TimedCall | str] = {name: lambda i: a @ b}
     if expected > _PATIENCE:
         found[name] = f"left out: it would take {expected:.0f} seconds"
     if m * n * k <= _MOST_STEPS and a.dtype.kind in "fc":

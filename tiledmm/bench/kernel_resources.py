@@ -56,15 +56,15 @@ def _spilled(resources: Resources) -> int:
     return resources.spill_store_bytes + resources.spill_load_bytes
 
 
-def specializations(rungs: Iterable[VariantTile], dtype: str, layout: str) -> list[Specialization]:
-    """The kernels of some rungs. ``auto`` has none of its own.
+def specializations(variant_tiles: Iterable[VariantTile], dtype: str, layout: str) -> list[Specialization]:
+    """The kernels of variants. ``auto`` has none of its own.
 
     Raises:
         TiledmmError: As ``tiledmm.source`` does.
     """
     return [
         specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
-        for r in multiplying(rungs, dtype)
+        for r in multiplying(variant_tiles, dtype)
         if r.variant != "auto"
     ]
 

@@ -195,15 +195,15 @@ class ComparisonReport:
         """Whether every kernel of this package was right."""
         return all(comparison.ok for comparison in self.comparisons)
 
-    def find(self, size: Size, dtype: str, layout: str, *rungs: VariantTile) -> Comparison:
-        """The first comparison of this product that has all these rungs.
+    def find(self, size: Size, dtype: str, layout: str, *variant_tiles: VariantTile) -> Comparison:
+        """The first comparison of this product that has all these variants and tiles.
 
         Raises:
             ConfigError: If there is none.
         """
         for found in self.comparisons:
             has = {(row.variant, row.tile) for row in found.rows}
-            if (found.size, found.dtype, found.layout) == (size, dtype, layout) and has >= set(rungs):
+            if (found.size, found.dtype, found.layout) == (size, dtype, layout) and has >= set(variant_tiles):
                 return found
-        labels = ", ".join(rung.label for rung in rungs)
+        labels = ", ".join(each.label for each in variant_tiles)
         raise ConfigError(f"the report has no comparison {size} {dtype} {layout} with {labels}")

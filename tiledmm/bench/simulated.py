@@ -34,13 +34,13 @@ class Simulated:
     """One kernel on one product.
 
     Attributes:
-        rung: The kernel.
+        variant_tile: The kernel.
         report: What it did; None if it was not run.
         verdict: How far its result is off; None if it was not run.
         error: Why it does not compile, or empty.
     """
 
-    rung: VariantTile
+    variant_tile: VariantTile
     report: Report | None
     verdict: Verdict | None
     error: str = ""
@@ -63,7 +63,7 @@ def sizes_to_simulate(sizes: Iterable[Size]) -> tuple[Size, ...]:
 
 
 def simulate_all(
-    rungs: Iterable[VariantTile],
+    variant_tiles: Iterable[VariantTile],
     size: Size,
     *,
     dtype: str,
@@ -74,7 +74,7 @@ def simulate_all(
     """Runs kernels on random operands.
 
     Args:
-        rungs: The kernels.
+        variant_tiles: The kernels.
         size: The product.
         dtype, layout: Its type, and how A and B lie in memory.
         target: The GPU to be.
@@ -90,20 +90,20 @@ def simulate_all(
     a, b = operands(size, compute, layout)
     expected = reference(a, b, compute)
     found = []
-    for rung in multiplying(rungs, dtype):
-        if rung.variant != AUTO and not find_variant(rung.variant).simulated:
-            found.append(Simulated(rung, None, None))
+    for variant_tile in multiplying(variant_tiles, dtype):
+        if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
+            found.append(Simulated(variant_tile, None, None))
             continue
-        tell = None if progress is None else (lambda done, of, name=rung.label: progress(name, done, of))
+        tell = None if progress is None else (lambda done, of, name=variant_tile.label: progress(name, done, of))
         try:
             c, report = run(
-                a, b, variant=rung.variant, tile=rung.tile, precision=precision_of(compute), target=target,
-                machine=machine, progress=tell,
+                a, b, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(compute),
+                target=target, machine=machine, progress=tell,
             )  # fmt: skip
         except (CompilationError, ConfigError) as error:
-            found.append(Simulated(rung, None, None, str(error)))
+            found.append(Simulated(variant_tile, None, None, str(error)))
         else:
-            found.append(Simulated(rung, report, judge(c, expected)))
+            found.append(Simulated(variant_tile, report, judge(c, expected)))
     return found
 
 
@@ -133,7 +133,7 @@ def _lay_out(matrix: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:
 def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: str, target: str) -> Table:
     """A row a kernel: whether it is right, and its traffic for each multiply-add of a warp."""
     machine = any(row.report and row.report.machine for row in rows)
-    notes = [f"{row.rung.label}: {row.error}" for row in rows if row.error]
+    notes = [f"{row.variant_tile.label}: {row.error}" for row in rows if row.error]
     notes += [str(finding) for row in rows if row.report for finding in row.report.findings]
     return Table(
         title=f"Simulated  {size}  {dtype}  {layout}",
@@ -154,7 +154,7 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
 
 
 def _cells(row: Simulated) -> tuple[str, ...]:
-    head = (row.rung.variant, count(row.rung.tile))
+    head = (row.variant_tile.variant, count(row.variant_tile.tile))
     if row.report is None or row.verdict is None:
         return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
     report, traffic = row.report, row.report.machine or row.report.source

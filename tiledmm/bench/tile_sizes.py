@@ -76,9 +76,9 @@ def counted_table(
         kernels: The same kernels, compiled for one target, or not compiled.
     """
     target = kernels[0].target
-    errors = [f"{row.rung.label}: {row.error}" for row in found if row.error]
-    errors += [f"{row.rung.label}: {finding}" for row in found if row.report for finding in row.report.findings]
-    errors += [f"tile {row.rung.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
+    errors = [f"{row.variant_tile.label}: {row.error}" for row in found if row.error]
+    errors += [f"{row.variant_tile.label}: {finding}" for row in found if row.report for finding in row.report.findings]
+    errors += [f"tile {row.variant_tile.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
     return Table(
         title=f"Tiles of {variant}  {size}  {dtype}  {layout}  simulated as {target}, {REFERENCE_GPUS[target].name}",
         columns=(
@@ -106,7 +106,7 @@ def _counted(row: Simulated, kernel: Compiled, size: Size) -> tuple[str, ...]:
         conflicts = shared.bank_conflicts if shared.requests else None
         counts = (significant(per_warp), count(conflicts), count(report.barriers))
     return (
-        *_head(row.rung.tile, kernel.spec),
+        *_head(row.variant_tile.tile, kernel.spec),
         *counts,
         count(kernel.resources.registers if kernel.resources else None),
         count(kernel.spec.shared_bytes),
@@ -167,6 +167,6 @@ def draw(table: Table, path: Path) -> None:
         figure.savefig(path)
 
 
-def rungs_of(variant: str, tiles: Sequence[int]) -> list[VariantTile]:
+def variant_tiles_of(variant: str, tiles: Sequence[int]) -> list[VariantTile]:
     """A variant with each of its tiles; alone, if it has none."""
     return [VariantTile(variant, tile) for tile in tiles] or [VariantTile(variant)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Does the work once. The argument counts the calls, so that successive calls can use different memory.
-Call = Callable[[int], object]
+TimedCall = Callable[[int], object]
 
 #: Rounds that are aimed at, and the fewest that make do where a call is slow.
 ROUNDS = 15
@@ -71,7 +71,7 @@ class Clock(Protocol):
 
     max_calls: int
 
-    def time(self, call: Call, calls: int) -> Reading:
+    def time(self, call: TimedCall, calls: int) -> Reading:
         """Seconds of one of ``calls`` calls."""
 
 
@@ -95,7 +95,7 @@ class DeviceClock:
         """Keeps the current stream busy for this long (0.2 s at most), so that what is queued next waits."""
         self._hold((1,), (1,), (self._nanoseconds(min(seconds, _MAX_HOLD) * 1e9),))
 
-    def time(self, call: Call, calls: int) -> Reading:
+    def time(self, call: TimedCall, calls: int) -> Reading:
         """Device seconds of one of ``calls`` calls, which are queued while the stream is held.
 
         The reading is not pure if queueing took longer than the hold, however long: a call that synchronizes.
@@ -134,7 +134,7 @@ class HostClock:
             synchronize = cupy.cuda.get_current_stream().synchronize
         self._synchronize = synchronize
 
-    def time(self, call: Call, calls: int) -> Reading:
+    def time(self, call: TimedCall, calls: int) -> Reading:
         """Host seconds of one of ``calls`` calls."""
         self._synchronize()
         begun = time.perf_counter()
@@ -169,7 +169,7 @@ class Sample:
         return statistics.median(other.rounds[i] / self.rounds[i] for i in common)
 
 
-def measure(rivals: Mapping[str, Call], clock: Clock, *, seconds: float = 0.4) -> dict[str, Sample]:
+def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0.4) -> dict[str, Sample]:
     """Times rivals alternately.
 
     Every rival is called and estimated first, so nothing is compiled or allocated for the first time within

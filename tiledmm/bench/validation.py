@@ -31,14 +31,14 @@ class Validated:
     """One kernel's result.
 
     Attributes:
-        rung: The kernel.
+        variant_tile: The kernel.
         verdict: How far it is off the reference; None if there is no result.
         from_numpy: How far it is off NumPy's result, in the same unit.
         note: What else is to be said, such as why there is no result.
         left_out: Whether the kernel is for other devices.
     """
 
-    rung: VariantTile
+    variant_tile: VariantTile
     verdict: Verdict | None = None
     from_numpy: float | None = None
     note: str = ""
@@ -77,12 +77,17 @@ class Validation:
 
 
 def on_gpu(
-    rungs: Iterable[VariantTile], size: Size, *, dtype: str, layout: str, progress: Callable[[str, int, int], None]
+    variant_tiles: Iterable[VariantTile],
+    size: Size,
+    *,
+    dtype: str,
+    layout: str,
+    progress: Callable[[str, int, int], None],
 ) -> Validation:
     """Runs kernels on the current device, on random operands; outputs are filled with what cannot be right before.
 
     Args:
-        rungs: The kernels.
+        variant_tiles: The kernels.
         size: The product.
         dtype, layout: Its type, and how A and B lie in memory.
         progress: Called with what is being done, how much of it is done, and how much there is.
@@ -99,18 +104,18 @@ def on_gpu(
     poisoned = np.empty(c.shape, c.dtype)
     poison(poisoned, right)
 
-    def multiply(rung: VariantTile) -> tuple[Matrix, str]:
+    def multiply(variant_tile: VariantTile) -> tuple[Matrix, str]:
         c.set(poisoned)
-        matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision_of(kind))
+        matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(kind))
         return cupy.asnumpy(c), ""
 
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     where = properties["name"].decode()
-    return _validation(where, rungs, size, kind, layout, (host_a, host_b, right), multiply, progress)
+    return _validation(where, variant_tiles, size, kind, layout, (host_a, host_b, right), multiply, progress)
 
 
 def on_simulator(
-    rungs: Iterable[VariantTile],
+    variant_tiles: Iterable[VariantTile],
     size: Size,
     *,
     dtype: str,
@@ -131,22 +136,22 @@ def on_simulator(
     poisoned = np.empty((size.m, size.n), kind.dtype)
     poison(poisoned, right)
 
-    def multiply(rung: VariantTile) -> tuple[Matrix, str]:
-        if rung.variant != AUTO and not find_variant(rung.variant).simulated:
+    def multiply(variant_tile: VariantTile) -> tuple[Matrix, str]:
+        if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
             raise DeviceError("on a GPU only")
         c, report = run(
-            a, b, out=poisoned.copy(), variant=rung.variant, tile=rung.tile, precision=precision_of(kind),
-            target=target, counts=False,
+            a, b, out=poisoned.copy(), variant=variant_tile.variant, tile=variant_tile.tile,
+            precision=precision_of(kind), target=target, counts=False,
         )  # fmt: skip
         return c, "; ".join(map(str, report.findings))
 
     where = f"the simulator, as {target}"
-    return _validation(where, rungs, size, kind, layout, (a, b, right), multiply, progress)
+    return _validation(where, variant_tiles, size, kind, layout, (a, b, right), multiply, progress)
 
 
 def _validation(
     where: str,
-    rungs: Iterable[VariantTile],
+    variant_tiles: Iterable[VariantTile],
     size: Size,
     kind: Element,
     layout: str,
@@ -156,22 +161,22 @@ def _validation(
 ) -> Validation:
     a, b, right = known
     numpys = np.matmul(a, b).astype(kind.dtype)
-    chosen = multiplying(rungs, kind.dtype_name)
+    chosen = multiplying(variant_tiles, kind.dtype_name)
     rows = []
-    for i, rung in enumerate(chosen):
-        progress(f"{size} {kind.dtype_name} {layout}: {rung.label}", i, len(chosen))
+    for i, variant_tile in enumerate(chosen):
+        progress(f"{size} {kind.dtype_name} {layout}: {variant_tile.label}", i, len(chosen))
         try:
-            found, wrong = multiply(rung)
+            found, wrong = multiply(variant_tile)
         except (UnsupportedTypeError, DeviceError) as error:
-            rows.append(Validated(rung, note=str(error), left_out=True))
+            rows.append(Validated(variant_tile, note=str(error), left_out=True))
         except (TiledmmError, TypeError, ValueError, NotImplementedError) as error:
             if isinstance(error, ImportError):
                 raise
-            rows.append(Validated(rung, note=f"{type(error).__name__}: {error}"))
+            rows.append(Validated(variant_tile, note=f"{type(error).__name__}: {error}"))
         else:
             distance = _distance(found, numpys, right)
             differs = "its result is not NumPy's" if right.scale is None and distance else ""
-            rows.append(Validated(rung, judge(found, right), distance, wrong or differs))
+            rows.append(Validated(variant_tile, judge(found, right), distance, wrong or differs))
     numpy_error = judge(numpys, right).error
     reason = explain_tolerance(kind, size.k, right.tolerance)
     return Validation(where, size, kind.dtype_name, layout, (right.tolerance, reason), numpy_error, tuple(rows))
@@ -214,7 +219,7 @@ def validation_table(found: Validation) -> Table:
     error = "wrong elements" if exact else "max error"
 
     def cells(row: Validated) -> tuple[str, ...]:
-        head = (row.rung.variant, count(row.rung.tile))
+        head = (row.variant_tile.variant, count(row.variant_tile.tile))
         if row.verdict is None:
             return (*head, NONE, NONE, NONE, NONE, "left out" if row.left_out else "FAILED")
         check = "exact" if exact else "ok"
@@ -231,7 +236,7 @@ def validation_table(found: Validation) -> Table:
         title=f"{found.size}  {found.dtype}  {found.layout}  on {found.where}",
         columns=("<variant", "tile", error, "allowed", "NumPy's own", "from NumPy's", "<check"),
         rows=tuple(map(cells, found.rows)),
-        notes=(reason, *(f"{row.rung.label}: {row.note}." for row in found.rows if row.note)),
+        notes=(reason, *(f"{row.variant_tile.label}: {row.note}." for row in found.rows if row.note)),
         bad=frozenset(i for i, row in enumerate(found.rows) if not row.ok),
         about={"where": found.where, **product_about(found.size, found.dtype, found.layout)},
     )

@@ -25,7 +25,7 @@ class VariantTile(NamedTuple):
 def expand(
     variants: Iterable[str] | None = None, tiles: Iterable[int] | Literal["all"] | None = None
 ) -> list[VariantTile]:
-    """The rungs to compare, in ladder order, ``"auto"`` last.
+    """The variants to compare, each with a tile, in ladder order, ``"auto"`` last.
 
     Args:
         variants: Names; None for all kernels of this package. ``"cublas"`` adds nothing: the baseline is in
@@ -46,27 +46,27 @@ def expand(
             which = "no variant" if variants is None else f"none of {', '.join(row.name for row in rows)}"
             fits = ", ".join(map(str, sorted(fitting))) or "none"
             raise ConfigError(f"{which} has a tile {tile}; tiles are {fits}")
-    rungs: list[VariantTile] = []
+    variant_tiles: list[VariantTile] = []
     for row in rows:
         if not row.tiles:
-            rungs.append(VariantTile(row.name))
+            variant_tiles.append(VariantTile(row.name))
         else:
             kept = [row.default_tile] if wanted is None else [tile for tile in wanted if tile in row.tiles]
-            rungs += [VariantTile(row.name, tile) for tile in kept]
-    return rungs + ([VariantTile("auto")] if "auto" in names else [])
+            variant_tiles += [VariantTile(row.name, tile) for tile in kept]
+    return variant_tiles + ([VariantTile("auto")] if "auto" in names else [])
 
 
-def multiplying(rungs: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
-    """Those rungs that multiply elements of a type.
+def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
+    """Those that multiply elements of a type.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of them does.
     """
     kind = compute_element(dtype)
-    every = list(rungs)
-    found = [rung for rung in every if rung.variant == "auto" or find_variant(rung.variant).multiplies(kind)]
+    every = list(variant_tiles)
+    found = [each for each in every if each.variant == "auto" or find_variant(each.variant).multiplies(kind)]
     if every and not found:
-        names = dict.fromkeys(rung.variant for rung in every)
+        names = dict.fromkeys(each.variant for each in every)
         has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
         raise UnsupportedTypeError(f"none of {', '.join(names)} multiplies {kind.dtype_name}, only {', '.join(has)}")
     return found

@@ -69,26 +69,34 @@ def compare(
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products = sizes_of(list(sizes or DEFAULT_SIZES))
-    rungs = expand(names_of(variants) or None, tiles_of(tiles))
+    variant_tiles = expand(names_of(variants) or None, tiles_of(tiles))
     kinds, orders = types_of(dtypes), layouts_of(layouts)
     for kind in kinds:
-        multiplying(rungs, kind)
+        multiplying(variant_tiles, kind)
     find_target(target)
     if not kinds or not orders:
         raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:
-        if not rungs:
+        if not variant_tiles:
             raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
-        out.end(ok=_without_gpu(out, rungs, products, kinds, orders, target, asked=bool(sizes)))
-    _on_gpu(out, rungs if variants else [*rungs, VariantTile("auto")], products, kinds, orders, seconds, peers)
+        out.end(ok=_without_gpu(out, variant_tiles, products, kinds, orders, target, asked=bool(sizes)))
+    _on_gpu(
+        out,
+        variant_tiles if variants else [*variant_tiles, VariantTile("auto")],
+        products,
+        kinds,
+        orders,
+        seconds,
+        peers,
+    )
 
 
 def _on_gpu(
     out: Output,
-    rungs: list[VariantTile],
+    variant_tiles: list[VariantTile],
     products: list[Size],
     kinds: list[str],
     orders: list[str],
@@ -114,12 +122,12 @@ def _on_gpu(
                     size,
                     dtype=kind,
                     layout=layout,
-                    rungs=rungs,
+                    variant_tiles=variant_tiles,
                     seconds=seconds,
                     peers=PEERS if peers else (),
                     # Operands are prepared, each rival is checked, then all are timed.
                     progress=lambda doing, tell=tell, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
-                        f"{of}: {doing}", next(steps), len(rungs) + 3
+                        f"{of}: {doing}", next(steps), len(variant_tiles) + 3
                     ),
                 )
         except (ImportError, MemoryError) as error:  # a CUDA library that CuPy lacks, or a product that is too large
@@ -147,7 +155,7 @@ _METHOD = (
 
 def _without_gpu(
     out: Output,
-    rungs: list[VariantTile],
+    variant_tiles: list[VariantTile],
     products: list[Size],
     kinds: list[str],
     orders: list[str],
@@ -159,10 +167,10 @@ def _without_gpu(
     from tiledmm.errors import MissingDependencyError
     from tiledmm.hardware.architectures import TARGETS
 
-    ok = _simulate(out, rungs, products if asked else [], kinds, orders, target)
+    ok = _simulate(out, variant_tiles, products if asked else [], kinds, orders, target)
     no_compiler = ""
     for kind, layout in itertools.product(kinds, orders):
-        specs = kernel_resources.specializations(rungs, kind, layout)
+        specs = kernel_resources.specializations(variant_tiles, kind, layout)
         if not specs:
             out.say("auto chooses among kernels for a product on a GPU: it has none of its own to show.")
             return True
@@ -190,7 +198,7 @@ def _without_gpu(
 
 def _simulate(
     out: Output,
-    rungs: list[VariantTile],
+    variant_tiles: list[VariantTile],
     products: list[Size],
     kinds: list[str],
     orders: list[str],
@@ -204,7 +212,9 @@ def _simulate(
     try:
         for kind, layout, size in itertools.product(kinds, orders, simulated.sizes_to_simulate(products)):
             with progress() as tell:
-                rows = simulated.simulate_all(rungs, size, dtype=kind, layout=layout, target=target, progress=tell)
+                rows = simulated.simulate_all(
+                    variant_tiles, size, dtype=kind, layout=layout, target=target, progress=tell
+                )
             ok = ok and all(row.ok for row in rows)
             out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=target))
     except MissingDependencyError as error:

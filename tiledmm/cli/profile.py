@@ -55,16 +55,18 @@ def profile(
     out = Output(json=json, csv=csv, markdown=markdown)
     (product,) = sizes_of([size])
     pair = layout_of(layout)
-    rungs = multiplying(_rungs(variants, tiles), dtype)
+    variant_tiles = multiplying(_variant_tiles(variants, tiles), dtype)
     if print_command:
         ncu = find_ncu() or "ncu"
-        typer.echo(shlex.join(command_of(rungs, product, dtype, pair).line(ncu, str(report or "profile.ncu-rep"))))
+        typer.echo(
+            shlex.join(command_of(variant_tiles, product, dtype, pair).line(ncu, str(report or "profile.ncu-rep")))
+        )
         return
     if reason := device.missing_gpu():
         raise DeviceError(f"ncu counts on a GPU, and there is none: {reason}; --print-command needs none")
     with progress() as tell:
-        tell(f"Nsight Compute counts {', '.join(rung.label for rung in rungs)}", 0, 0)
-        found = collect(rungs, product, dtype, pair, report=report)
+        tell(f"Nsight Compute counts {', '.join(each.label for each in variant_tiles)}", 0, 0)
+        found = collect(variant_tiles, product, dtype, pair, report=report)
     out.table(profiles_table(found.profiles, f"{product}  {dtype}  {pair}"))
     for each in found.profiles:
         out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in words(each)), ""]))
@@ -75,11 +77,11 @@ def profile(
     out.end(ok=True, command=list(found.command), profiles=profiles)
 
 
-def _rungs(variants: list[str], tiles: str) -> list[VariantTile]:
+def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
     """What is profiled, in ladder order; cuBLAS last."""
     from tiledmm.bench.variant_tiles import VariantTile, expand
     from tiledmm.profile.target import CUBLAS
 
     names = [name for text in variants for name in names_of(text)]
-    rungs = expand([name for name in names if name != CUBLAS], tiles_of(tiles))
-    return rungs + ([VariantTile(CUBLAS)] if CUBLAS in names else [])
+    variant_tiles = expand([name for name in names if name != CUBLAS], tiles_of(tiles))
+    return variant_tiles + ([VariantTile(CUBLAS)] if CUBLAS in names else [])

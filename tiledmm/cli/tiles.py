@@ -58,8 +58,8 @@ def tiles(
     out = Output(json=json, csv=csv, markdown=markdown)
     kernel_of(variant, None, dtype, layout)  # whose errors are of the variant, type and layout
     row = find_variant(variant)
-    rungs = tile_sizes.rungs_of(variant, row.tiles)
-    specs = [kernel_of(variant, rung.tile, dtype, layout) for rung in rungs]
+    variant_tiles = tile_sizes.variant_tiles_of(variant, row.tiles)
+    specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
     find_target(target)
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     (product,) = sizes_of([size or ("256" if reason else "4096")])
@@ -72,9 +72,9 @@ def tiles(
                 f"{product} is too large for the simulator: at most 256 x 256 x 256, or as much work"
             )
         out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.\n")
-        table, ok = _counted(out, rungs, specs, product, kind, layout.upper(), target)
+        table, ok = _counted(out, variant_tiles, specs, product, kind, layout.upper(), target)
     else:
-        table, ok = _measured(out, rungs, specs, product, kind, layout.upper(), seconds)
+        table, ok = _measured(out, variant_tiles, specs, product, kind, layout.upper(), seconds)
     out.table(table)
     if chart:
         tile_sizes.draw(table, chart)
@@ -84,7 +84,7 @@ def tiles(
 
 def _measured(
     out: Output,
-    rungs: list[VariantTile],
+    variant_tiles: list[VariantTile],
     specs: list[Specialization],
     size: Size,
     kind: str,
@@ -99,15 +99,15 @@ def _measured(
     steps = itertools.count()
     with progress() as tell:
         found = compare(
-            size, dtype=kind, layout=layout, rungs=rungs, seconds=seconds,
-            progress=lambda doing: tell(doing, next(steps), len(rungs) + 3),
+            size, dtype=kind, layout=layout, variant_tiles=variant_tiles, seconds=seconds,
+            progress=lambda doing: tell(doing, next(steps), len(variant_tiles) + 3),
         )  # fmt: skip
-    return measured_table(rungs[0].variant, found, specs), found.ok
+    return measured_table(variant_tiles[0].variant, found, specs), found.ok
 
 
 def _counted(
     out: Output,
-    rungs: list[VariantTile],
+    variant_tiles: list[VariantTile],
     specs: list[Specialization],
     size: Size,
     kind: str,
@@ -120,7 +120,7 @@ def _counted(
     from tiledmm.errors import MissingDependencyError
 
     with progress() as tell:
-        rows = simulated.simulate_all(rungs, size, dtype=kind, layout=layout, target=target, progress=tell)
+        rows = simulated.simulate_all(variant_tiles, size, dtype=kind, layout=layout, target=target, progress=tell)
     try:
         kernels = compiled(specs, [target])
     except MissingDependencyError as error:
@@ -129,4 +129,4 @@ def _counted(
     by_symbol = {kernel.spec.symbol: kernel for kernel in kernels}
     shown = [by_symbol.get(spec.symbol, Compiled(spec, target, None, unknown=True)) for spec in specs]
     ok = all(row.ok for row in rows) and all(kernel.ok for kernel in shown)
-    return counted_table(rungs[0].variant, size, rows, shown, kind, layout), ok
+    return counted_table(variant_tiles[0].variant, size, rows, shown, kind, layout), ok

@@ -56,11 +56,11 @@ def validate(
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = variants or [*(row.name for row in kernel_variants()), "auto"]
-    rungs = expand(names, tiles_of(tiles))
+    variant_tiles = expand(names, tiles_of(tiles))
     products, orders = sizes_of(names_of(sizes or _SIZES)), layouts_of(layouts)
-    kinds = _by_type(rungs, types_of(dtypes))
+    kinds = _by_type(variant_tiles, types_of(dtypes))
     find_target(target)
-    if not rungs or not orders:
+    if not variant_tiles or not orders:
         raise typer.BadParameter("there is nothing to check: name a variant with a kernel, and a layout")
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
@@ -80,17 +80,19 @@ def validate(
     out.end(ok=ok)
 
 
-def _by_type(rungs: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
+def _by_type(variant_tiles: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
     """The kernels to check of each type: of those that are named, or float32 and what multiplies no such numbers."""
     from tiledmm.bench.variant_tiles import multiplying
     from tiledmm.elements import compute_element
     from tiledmm.registry.variants import find_variant
 
     if kinds:
-        return {kind: multiplying(rungs, kind) for kind in kinds}
+        return {kind: multiplying(variant_tiles, kind) for kind in kinds}
     found: dict[str, list[VariantTile]] = {}
-    for rung in rungs:
-        auto = rung.variant == "auto"
-        float32 = auto or find_variant(rung.variant).multiplies(compute_element("float32"))
-        found.setdefault("float32" if float32 else find_variant(rung.variant).default_type, []).append(rung)
+    for variant_tile in variant_tiles:
+        kind = "float32"
+        if variant_tile.variant != "auto":
+            row = find_variant(variant_tile.variant)
+            kind = kind if row.multiplies(compute_element(kind)) else row.default_type
+        found.setdefault(kind, []).append(variant_tile)
     return found

@@ -14,15 +14,15 @@ from tiledmm.problem.operands import describe, resolve
 if TYPE_CHECKING:
     from tiledmm.report.tables import Table
 
-# Plans for which it is kept what they are, and lines of a table that anybody reads.
-_MAX_PLANS, _MOST_LINES = 4096, 40
+# Plans whose group is remembered, and rows of a table that anybody reads.
+_MAX_PLANS, _MOST_ROWS = 4096, 40
 
-# Wide enough for any line: what is printed is not cut.
+# Wide enough for any row: nothing is cut.
 _WIDTH = 1000
 
 
 @dataclass(slots=True)
-class Line:
+class ProductGroup:
     """Products of one kind.
 
     Attributes:
@@ -51,56 +51,56 @@ class Products:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[Any, ...], Line] = {}
-        self._of_plan: dict[Any, Line] = {}
+        self._groups: dict[tuple[Any, ...], ProductGroup] = {}
+        self._of_plan: dict[Any, ProductGroup] = {}
         self._lock = threading.Lock()
 
     def took(self, plan: Any, x1: Any, x2: Any) -> None:
         """Counts a product that a plan has computed."""
         with self._lock:
-            line = self._of_plan.get(plan)
-            if line is None:
+            group = self._of_plan.get(plan)
+            if group is None:
                 if len(self._of_plan) >= _MAX_PLANS:
                     self._of_plan.clear()
-                line = self._of_plan[plan] = self._line(_taken(plan.choice, x1, x2))
-            line.count += 1
+                group = self._of_plan[plan] = self._group(_taken(plan.choice, x1, x2))
+            group.count += 1
 
     def left(self, x1: Any, x2: Any, reason: str, *, matmul: bool = True) -> None:
         """Counts a product that CuPy has computed: one of ``matmul``'s, or of another kind."""
         with self._lock:
             layout = _layout(x1, x2) if matmul else "-"
-            self._line(Line(_shapes(x1, x2), _types(x1, x2), layout, reason=reason)).count += 1
+            self._group(ProductGroup(_shapes(x1, x2), _types(x1, x2), layout, reason=reason)).count += 1
 
-    def _line(self, described: Line) -> Line:
+    def _group(self, described: ProductGroup) -> ProductGroup:
         key = described.operands, described.types, described.layout, described.kernel, described.reason
-        return self._lines.setdefault(key, described)
+        return self._groups.setdefault(key, described)
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def groups(self) -> tuple[ProductGroup, ...]:
         """What there was so far, most frequent first."""
         with self._lock:
-            lines = [replace(line) for line in self._lines.values()]
-        return tuple(sorted(lines, key=lambda line: -line.count))
+            groups = [replace(group) for group in self._groups.values()]
+        return tuple(sorted(groups, key=lambda group: -group.count))
 
     @property
     def taken(self) -> int:
         """Products that this package took."""
-        return sum(line.count for line in self.lines if not line.reason)
+        return sum(group.count for group in self.groups if not group.reason)
 
     @property
     def total(self) -> int:
         """Products in all."""
-        return sum(line.count for line in self.lines)
+        return sum(group.count for group in self.groups)
 
     def summary(self) -> str:
         """How many there were, and through which kernels, in a sentence."""
-        lines = self.lines
-        total, taken = (sum(line.count for line in some) for some in (lines, _taken_of(lines)))
+        groups = self.groups
+        total, taken = (sum(group.count for group in some) for some in (groups, _taken_of(groups)))
         if not total:
             return "no matrix products of CuPy arrays"
         variants: Counter[str] = Counter()
-        for line in _taken_of(lines):
-            variants[" and ".join(dict.fromkeys(line.variants))] += line.count
+        for group in _taken_of(groups):
+            variants[" and ".join(dict.fromkeys(group.variants))] += group.count
         by = ", ".join(f"{name} {count:,}" for name, count in variants.most_common())
         parts = [f"{taken:,} by tiledmm ({by})"] * bool(taken) + [f"{total - taken:,} by CuPy"] * (taken < total)
         return f"{total:,} matrix product{'s' * (total != 1)}: {', '.join(parts)}"
@@ -109,29 +109,30 @@ class Products:
         """A row for each kind of products, most frequent first."""
         from tiledmm.report.tables import Table
 
-        lines = self.lines
-        reasons = {reason: i for i, reason in enumerate(dict.fromkeys(line.reason for line in lines if line.reason), 1)}
+        groups = self.groups
+        left = dict.fromkeys(group.reason for group in groups if group.reason)
+        reasons = {reason: i for i, reason in enumerate(left, 1)}
         rows = tuple(
             (
-                f"{line.count:,}",
-                line.operands,
-                line.types,
-                line.layout,
-                f"CuPy ({reasons[line.reason]})" if line.reason else line.kernel,
+                f"{group.count:,}",
+                group.operands,
+                group.types,
+                group.layout,
+                f"CuPy ({reasons[group.reason]})" if group.reason else group.kernel,
             )
-            for line in lines[:_MOST_LINES]
+            for group in groups[:_MOST_ROWS]
         )
         notes = [f"({i}) {reason}" for reason, i in reasons.items()]
-        if unseen := lines[_MOST_LINES:]:
-            notes.append(f"And {sum(line.count for line in unseen):,} of {len(unseen):,} other kinds.")
+        if unseen := groups[_MOST_ROWS:]:
+            notes.append(f"And {sum(group.count for group in unseen):,} of {len(unseen):,} other kinds.")
         return Table(self.summary(), ("products", "<operands", "<type", "<layout", "<taken by"), rows, tuple(notes))
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a program to read."""
-        lines = self.lines
-        taken = sum(line.count for line in _taken_of(lines))
-        total = sum(line.count for line in lines)
-        return {"total": total, "taken": taken, "products": [asdict(line) for line in lines]}
+        groups = self.groups
+        taken = sum(group.count for group in _taken_of(groups))
+        total = sum(group.count for group in groups)
+        return {"total": total, "taken": taken, "products": [asdict(group) for group in groups]}
 
     def __str__(self) -> str:
         from io import StringIO
@@ -145,13 +146,13 @@ class Products:
         return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
 
 
-def _taken_of(lines: tuple[Line, ...]) -> Iterator[Line]:
-    return (line for line in lines if not line.reason)
+def _taken_of(groups: tuple[ProductGroup, ...]) -> Iterator[ProductGroup]:
+    return (group for group in groups if not group.reason)
 
 
-def _taken(choice: Any, x1: Any, x2: Any) -> Line:
+def _taken(choice: Any, x1: Any, x2: Any) -> ProductGroup:
     product = choice.product.transposed() if choice.product.is_transposed else choice.product
-    return Line(
+    return ProductGroup(
         operands=_shapes(x1, x2),
         types=_types(x1, x2, choice.product.compute.dtype_name),
         layout=product.problem.layout,

@@ -129,7 +129,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
 
     first = sets[0]
     right = reference.reference(first.a, first.b, product.compute)
-    rivals: dict[str, timing.Call] = {}
+    rivals: dict[str, timing.TimedCall] = {}
     choices = {}
     for number, choice in enumerate(proposals(product, trials, model)):
         try:

@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tiledmm.bench.timing import Call
+from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import Element
 
 #: The libraries, by the name that imports them: so are the modules of this folder called, with an underscore.
@@ -23,9 +23,9 @@ CPU = "cpu"
 PEERS = (*LIBRARIES, CPU)
 
 
-def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, Call | str]:
+def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
     """Calls by name; or, of a library that is installed and does not work, what it says."""
-    found: dict[str, Call | str] = {}
+    found: dict[str, TimedCall | str] = {}
     for library in libraries:
         if importlib.util.find_spec(library) is None:
             continue

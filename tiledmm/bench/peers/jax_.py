@@ -13,7 +13,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import cupy
 import jax
 
-from tiledmm.bench.timing import Call
+from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import TF32, Element
 
 # Without its 64-bit mode, which is for a whole process, JAX has these.
@@ -37,7 +37,7 @@ def multiply(a: Any, b: Any, precision: str) -> Any:
     return cupy.from_dlpack(product(x, y, *turned, precision))
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
+def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
     """Floats of 32 bits and less, of contiguous operands."""
     contiguous = all(x.flags.c_contiguous or x.flags.f_contiguous for x in sets[0][:2])
     if kind.dtype_name not in _TYPES or not contiguous:

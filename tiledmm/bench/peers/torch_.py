@@ -8,7 +8,7 @@ from typing import Any
 import cupy
 import torch
 
-from tiledmm.bench.timing import Call
+from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import TF32, Element
 
 
@@ -25,7 +25,7 @@ def current_stream() -> torch.cuda.Stream:
     return torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream()
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
+def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
     """Floats and complex numbers; PyTorch has no product of integers on a GPU."""
     if kind.dtype.kind in "biu":
         return {}

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from tiledmm.bench.peers.torch_ import tensor
-from tiledmm.bench.timing import Call
+from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import TF32, Element
 
 # Step along K, by bytes of an element.
@@ -51,7 +51,7 @@ def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
     )  # fmt: skip
 
 
-def calls(sets: Sequence[Any], kind: Element) -> dict[str, Call]:
+def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:
     """Floats of 32 bits and less."""
     if (kind.dtype.kind != "f" and kind.dtype_name != "bfloat16") or kind.itemsize not in _STEPS:
         return {}
