@@ -29,6 +29,7 @@ from tiledmm.cli.failures import told
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
+from tiledmm.hardware import driver as hardware_driver
 from tiledmm.hardware.architectures import TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -192,13 +193,13 @@ def test_missing_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     runtime = SimpleNamespace(getDeviceCount=failing, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    monkeypatch.setattr(device, "driver", lambda: None)
+    monkeypatch.setattr(hardware_driver, "driver", lambda: None)
     assert device.missing_gpu() == "no driver"
 
     def absent() -> None:
         raise OSError("libcuda.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(device, "driver", absent)
+    monkeypatch.setattr(hardware_driver, "driver", absent)
     assert device.missing_gpu() == "no NVIDIA driver"
     runtime.getDeviceCount = lambda: 0
     assert device.missing_gpu() == "CUDA finds no device"

@@ -149,11 +149,9 @@ def test_slices_begin_where_steps_do() -> None:
 
 
 def test_a_driver_without_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_maps.ctypes, "CDLL", lambda name: object())
-    tensor_maps._driver.cache_clear()
+    monkeypatch.setattr(tensor_maps, "driver", lambda: object())
     with pytest.raises(tensor_maps.DeviceError, match="CUDA 12"):
         TensorMap(2, (64, 64, 1, 1, 1), (128,) * 4, (64, 64)).encode(256)
-    tensor_maps._driver.cache_clear()
 
 
 class Driver:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiledmm.cli.device import driver, first_line
+from tiledmm.cli.device import first_line
+from tiledmm.hardware.driver import driver
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 
 def missing_gpu() -> str | None:
     """Why no kernel can run here, in a few words; None if one can."""
@@ -16,22 +13,13 @@ def missing_gpu() -> str | None:
         return None if cupy.cuda.runtime.getDeviceCount() else "CUDA finds no device"
     except cupy.cuda.runtime.CUDARuntimeError as error:
         said = first_line(error)
+    from tiledmm.hardware.driver import driver
+
     try:
         driver()
     except OSError:  # CUDA calls that a driver that is too old
         return "no NVIDIA driver"
     return said
-
-
-def driver() -> Any:
-    """NVIDIA's driver.
-
-    Raises:
-        OSError: If there is none.
-    """
-    import ctypes
-
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 def first_line(error: Exception) -> str:

@@ -80,8 +80,8 @@ def profile(
 def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
     """What is profiled, in ladder order; cuBLAS last."""
     from tiledmm.bench.variant_tiles import VariantTile, expand
-    from tiledmm.profile.target import CUBLAS
+    from tiledmm.registry.variants import VARIANTS
 
     names = [name for text in variants for name in names_of(text)]
-    variant_tiles = expand([name for name in names if name != CUBLAS], tiles_of(tiles))
-    return variant_tiles + ([VariantTile(CUBLAS)] if CUBLAS in names else [])
+    variant_tiles = expand(names, tiles_of(tiles))
+    return variant_tiles + [VariantTile(row.name) for row in VARIANTS.values() if row.is_baseline and row.name in names]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 
 from tiledmm.elements import TF32, Element
 from tiledmm.errors import DeviceError, ShapeError
+from tiledmm.hardware.driver import driver
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, Problem
 from tiledmm.registry.config import Config
 
@@ -148,9 +147,9 @@ def _stride(step: int, size: int, element: Element) -> int:
     return step * element.itemsize if size > 1 else _ROW
 
 
-@functools.cache
 def _driver() -> Any:
-    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    if not hasattr(driver, "cuTensorMapEncodeTiled"):
+    """The driver, which encodes tensor maps."""
+    found = driver()
+    if not hasattr(found, "cuTensorMapEncodeTiled"):
         raise DeviceError("this driver encodes no tensor maps: variant 'wgmma' needs one for CUDA 12 or newer")
-    return driver
+    return found
