@@ -375,7 +375,7 @@ def test_the_module_is_the_command() -> None:
 def test_tune_needs_a_gpu(no_gpu: None) -> None:
     result = CliRunner().invoke(cli.app, ["tune", "64"])
     assert result.exit_code == 1
-    assert "there is none: none in this test" in result.output
+    assert "this machine has none: none in this test" in result.output
     assert CliRunner().invoke(cli.app, ["tune", "64", "--layouts", "NX"]).exit_code == 2
 
 

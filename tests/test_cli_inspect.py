@@ -94,7 +94,7 @@ def test_what_spills_or_does_not_compile_fails(spills: dict[str, int], spilled: 
     ("arguments", "message"),
     [
         (("tilde",), "did you mean"),
-        (("auto",), "chooses among kernels"),
+        (("auto",), "chooses a kernel"),
         (("tiled", "--tile", "24"), "its tiles are 8, 16"),
         (("tiled", "--target", "sm_1"), "the targets are"),
         (("tiled", "--size", "3x4"), "MxNxK"),

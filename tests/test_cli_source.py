@@ -73,7 +73,7 @@ def test_another_tile(arguments: tuple[str, ...], before: str) -> None:
     ("arguments", "message"),
     [
         (("tilde",), "did you mean"),
-        (("auto",), "chooses among kernels"),
+        (("auto",), "chooses a kernel"),
         (("cublas",), "no kernel of this package"),
         (("tiled", "--tile", "24"), "its tiles are 8, 16"),
         (("tiled", "--dtype", "float33"), "float33"),

@@ -149,7 +149,7 @@ def test_a_wrong_one_fails(gpu: SimpleNamespace, wrong: tuple[int, ...]) -> None
     ("arguments", "message"),
     [
         (("tilde",), "did you mean"),
-        (("auto",), "chooses among kernels"),
+        (("auto",), "chooses a kernel"),
         (("tiled", "--dtype", "float33"), "float33"),
         (("wgmma", "--dtype", "float64"), "wgmma"),
         (("tiled", "--layout", "NX"), "NX"),

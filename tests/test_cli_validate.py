@@ -129,7 +129,7 @@ def worked_out(text: str) -> float:
     factor, k, exponent = map(int, found.groups())
     allowed = factor * k**0.5 * 2.0**exponent
     allowed *= 2 if "as many in the reference" in text else 1
-    allowed *= 2 if "twice for two parts of a number" in text else 1
+    allowed *= 2 if "twice for the two parts of a complex number" in text else 1
     if "rounded to tf32, 2^-11" in text:
         allowed += 2 * 2.0**-11  # each factor of a product
     return allowed + (2.0**-11 if "once to float16" in text else 2.0**-8 if "once to bfloat16" in text else 0.0)

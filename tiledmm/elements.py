@@ -1,4 +1,4 @@
-"""The element types of the package, and what they are split into: one row each, and the only place that lists them."""
+"""The element types of the package, and how they are packed and decomposed: one row each, listed here only."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Element:
         name: Short name, as kernel symbols have it: ``"f32"``.
         dtype_name: NumPy's name: ``"float32"``.
         itemsize: Bytes of one element in memory.
-        sum_bytes: Bytes of one element in shared memory and registers, where it has the type its products are
-            summed in (``sum_type`` in ``cuda_src/elements.cuh.j2``).
+        sum_bytes: Bytes of one element in shared memory and registers, where it has the accumulator's type
+            (``Accumulator`` in ``cuda_src/elements.cuh.j2``).
         multiplies: Real multiplications in one product of two elements; 4 for complex types.
-        per_packed: Elements in one, of words that narrow elements were packed to.
-        held_as: NumPy's name of what it is in memory, where it is no type of NumPy's; empty where it is one.
-        parts: Real numbers in one; 2 for complex types.
+        per_packed: Narrow elements in one packed element; 1 if it is not packed.
+        held_as: NumPy's name of its type in memory, where NumPy has no such type; empty where NumPy has it.
+        parts: Real numbers in one element; 2 for complex types.
     """
 
     name: str
@@ -37,22 +37,22 @@ class Element:
 
     @property
     def stored(self) -> Element:
-        """What elements of this type are in memory: itself, but for tf32, which is float32 there."""
+        """The type of such elements in memory: this one, except for tf32, which is float32 there."""
         return ELEMENTS[self.held_as] if self.held_as else self
 
     @property
     def c_type(self) -> str:
-        """Its name in CUDA C: NumPy's own, but for bool, which is a keyword there."""
+        """Its name in CUDA C: NumPy's own, except for bool, which is a keyword there."""
         return self.dtype_name.replace("bool", "boolean")
 
     @property
     def is_summed_as_it_is(self) -> bool:
-        """Whether products of elements are summed in their own type, in CUDA C."""
+        """Whether the accumulator has the elements' own type, in CUDA C."""
         return self.itemsize == self.sum_bytes and self.dtype_name in ("float32", "float64", "uint32", "uint64")
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype; of words, what they are in memory."""
+        """The NumPy dtype; for packed elements and tf32, that of their memory."""
         if self.dtype_name == "bfloat16":
             import ml_dtypes
 
@@ -83,26 +83,26 @@ ELEMENTS: dict[str, Element] = {
     )
 }
 
-#: What elements of narrow types can be packed to, neighbours along k: a word is multiplied by one instruction.
+#: Packed elements, by the type that is packed: contiguous elements along K, which one instruction multiplies.
 PACKED_ELEMENTS: dict[str, Element] = {
     "int8": Element("i8x4", "int8x4", 4, 4, per_packed=4, held_as="uint32"),
     "uint8": Element("u8x4", "uint8x4", 4, 4, per_packed=4, held_as="uint32"),
     "bool": Element("b1x32", "boolx32", 4, 4, per_packed=32, held_as="uint32"),
 }
 
-#: What tensor cores make of float32 numbers: 11 significant bits. Products are taken in it, but no array has this type.
+#: The type that tensor cores round float32 to: 11 significant bits. It is a computation type, and no array has it.
 TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How products of float32 numbers, and of complex64's parts, are taken by tensor cores.
+    """A decomposition scheme: how tensor cores multiply float32, and the parts of complex64, by limbs.
 
     Attributes:
-        name: What ``precision=`` takes.
-        piece: Type of the pieces that a number is split into.
-        pieces: How many there are of a number.
-        products: Of pieces, in a product of two numbers: those of small by small ones may be left out.
+        name: The name that ``precision=`` takes.
+        limb: Type of a limb.
+        limbs: Limbs of an element.
+        products: Products of limbs in the product of two elements. Those of low limbs may be left out.
     """
 
     name: str
@@ -111,9 +111,9 @@ class Scheme:
     products: int
 
     def limb_of(self, compute: Element) -> Element:
-        """What tensor cores take a type's pieces as: numbers, or complex ones whose parts are such."""
-        piece = self.limb
-        return piece if compute.parts == 1 else replace(piece, name=f"c{piece.name}", multiplies=4, parts=2)
+        """The type of a computation type's limbs: for complex types, complex numbers of limbs."""
+        limb = self.limb
+        return limb if compute.parts == 1 else replace(limb, name=f"c{limb.name}", multiplies=4, parts=2)
 
 
 SCHEMES: dict[str, Scheme] = {
@@ -139,7 +139,9 @@ def element(dtype: Any) -> Element:
     if isinstance(dtype, str) and dtype in ELEMENTS:
         return ELEMENTS[dtype]
     if isinstance(dtype, str) and dtype == TF32.dtype_name:
-        raise UnsupportedTypeError("no array is of type 'tf32': float32 products are taken in it by precision='tf32'")
+        raise UnsupportedTypeError(
+            "no array has type 'tf32': precision='tf32' makes it the computation type of float32 products"
+        )
     try:
         if dtype is None:  # NumPy would take it for float64
             raise TypeError("a type is needed")
@@ -155,7 +157,7 @@ def element(dtype: Any) -> Element:
 
 
 def compute_element(dtype: Any) -> Element:
-    """The row of a type that products are taken in: of any dtype, or ``"tf32"``.
+    """The row of a computation type: any dtype, or ``"tf32"``.
 
     Raises:
         As ``element``.

@@ -8,13 +8,13 @@ Each derives from the builtin that NumPy (and, where it differs, CuPy) raises fo
     ├── AxisError               numpy's AxisError      an axis that is not there (a ValueError and an IndexError)
     ├── KeywordError            TypeError, ValueError  a ufunc keyword that a matrix product cannot take
     ├── OperandTypeError        TypeError              something that is not an array of the kind expected
-    ├── UnsupportedTypeError    TypeError, ValueError  an element type or a cast the package does not do
+    ├── UnsupportedTypeError    TypeError, ValueError  an element type or a cast that is not supported
     ├── AlignmentError          ValueError             data that does not begin at a multiple of its element size
-    ├── UnknownVariantError     ValueError             a name that is not in the ladder
+    ├── UnknownVariantError     ValueError             a name that is not registered
     ├── ConfigError             ValueError             a tile that does not fit, or a variant that has none
     ├── DeviceError             RuntimeError           no GPU, the wrong GPU, or one that is too old
     ├── CompilationError        RuntimeError           a kernel that does not compile
-    ├── SimulationError         RuntimeError           a kernel that the simulator found something wrong with
+    ├── SimulationError         RuntimeError           a kernel with findings of the simulator
     ├── ProfilingError          RuntimeError           Nsight Compute is missing, or could not do its work
     └── MissingDependencyError  ImportError            an optional package that is needed now
 """
@@ -57,7 +57,7 @@ class UnknownVariantError(TiledmmError, ValueError):
 
 
 class ConfigError(TiledmmError, ValueError):
-    """A tile that a variant does not have."""
+    """A tile, config field or option that does not exist or does not fit."""
 
 
 class DeviceError(TiledmmError, RuntimeError):
@@ -69,7 +69,7 @@ class CompilationError(TiledmmError, RuntimeError):
 
 
 class SimulationError(TiledmmError, RuntimeError):
-    """A kernel that the simulator found something wrong with; the message names lines, blocks and threads."""
+    """A kernel in which the simulator found errors; the message names lines, blocks and threads."""
 
 
 class ProfilingError(TiledmmError, RuntimeError):

@@ -94,7 +94,9 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing_gpu", lambda: "none in this test")
     result = invoke("tiled")
     assert result.exit_code == 1
-    assert result.output.startswith("ncu counts on a GPU, and there is none: none in this test; --print-command")
+    assert result.output.startswith(
+        "ncu counts on a GPU, and this machine has none: none in this test; --print-command"
+    )
 
 
 @pytest.mark.parametrize("gpu", [None, "none in this test"])

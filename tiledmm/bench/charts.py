@@ -38,7 +38,7 @@ _NOT_OURS = "#8b949e"
 
 @contextmanager
 def theme(name: str) -> Iterator[None]:
-    """Pictures that are drawn meanwhile are for a page of this kind: ``"light"`` or ``"dark"``."""
+    """Sets the colours of pictures drawn in the block, for a ``"light"`` or a ``"dark"`` page."""
     ink, paper = THEMES[name]
     settings: Any = {
         "figure.facecolor": paper, "axes.facecolor": paper, "savefig.facecolor": paper,
@@ -81,7 +81,7 @@ def throughput(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
-    """Every variant's rate by the arithmetic intensity of square products of a type, under what a device allows."""
+    """Every variant's rate by the arithmetic intensity of square products of a type, below the ceilings of a device."""
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
@@ -104,7 +104,7 @@ def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
 
 
 def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]:
-    """What the units compute that variants multiply with, in operations a second, and what units these are."""
+    """The peaks of the units that variants multiply with, in FLOP/s, and the units' names."""
     found = {}
     for spec in (specialize(name, dtype=dtype) for name in variants):
         units = "tensor cores" if spec.variant.tensor_cores else "multiply-adds of CUDA cores"

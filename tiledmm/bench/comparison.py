@@ -34,10 +34,10 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.select import AUTO, precision_of
 
-# Products so small that more copies of their operands would be needed are over before memory matters.
+# Products for which more copies would be needed are so small that memory does not matter.
 _MAX_SETS = 64
 
-# What a product raises that is not taken. PyTorch says so by a plain RuntimeError. Elsewhere that is CUDA's, and
+# Errors of a product that is refused. PyTorch says so by a plain RuntimeError. Elsewhere that is CUDA's, and
 # nothing can be said of what comes after.
 _REFUSALS = (TiledmmError, TypeError, ValueError, NotImplementedError)
 _PEERS_REFUSALS = (*_REFUSALS, RuntimeError)
@@ -182,7 +182,7 @@ def _plain(kind: Element) -> Specialization:
 
 
 def _ceiling(spec: Specialization, size: Size) -> float:
-    """The lower of what a kernel's units and the memory allow, in FLOP/s where a multiply-add counts two."""
+    """The lower of the ceilings of a kernel's units and of memory, in FLOP/s where a multiply-add counts two."""
     bounds = roofline(spec, device_model().gpu, *size)
     return min(bounds.fma_bound, bounds.memory_bound)
 
@@ -224,7 +224,7 @@ def _run_variant(sets: list[Operands], variant_tile: VariantTile, precision: str
 
 @contextlib.contextmanager
 def cupy_takes(kind: Element) -> Iterator[None]:
-    """Has CuPy take float32 products in tf32 meanwhile, if that is the type: what ``CUPY_TF32=1`` does for good."""
+    """Makes CuPy compute float32 products in tf32, if that is the type, as ``CUPY_TF32=1`` does for a whole process."""
     if kind != TF32:
         yield
         return
@@ -262,7 +262,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
 
 
 def _choice(variant: str, tile: int | None, operands: Sequence[Any], precision: str) -> Choice:
-    """What multiplies arrays on the current device, into the last of three."""
+    """The kernels that multiply arrays on the current device; a third array is the output."""
     kernel = KernelKeywords(variant, tile, None, precision)
     described = [describe(x) for x in operands]
     out = described[2] if len(described) > 2 else None
@@ -291,7 +291,7 @@ def _verified(row: Row, call: timing.TimedCall, operands: Operands, right: expec
 
 
 class _Work(NamedTuple):
-    """What a product takes at least: multiply-adds of elements, those of real numbers, and bytes."""
+    """The work of a product: multiply-adds of elements, those of real numbers, and compulsory bytes."""
 
     multiply_adds: int
     real_multiply_adds: int
@@ -330,7 +330,7 @@ def _device_clock(device: int) -> timing.DeviceClock:
 
 
 def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[CallCost, ...]:
-    """What a call on n x n operands costs its caller: this package, ``cupy.matmul``, and a bare launch.
+    """Host time of a call on n x n operands: this package, ``cupy.matmul``, and a bare launch.
 
     The bare launch is ``cupy.empty`` and a ``RawKernel`` called with the same kernel and arguments, which
     were prepared beforehand. Host time, in one process, taken alternately.

@@ -43,7 +43,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def product_about(size: Size, dtype: str, layout: str) -> dict[str, Any]:
-    """What a table of one product is about."""
+    """The ``about`` of a table of one product."""
     return {**size._asdict(), "dtype": dtype, "layout": layout}
 
 
@@ -92,7 +92,7 @@ def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -
 
 
 def padding_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
-    """What padding gains: the speed of ``tiled_padded`` over ``tiled``, a row a tile, a column a layout."""
+    """The gain of padding: the speed of ``tiled_padded`` over ``tiled``, a row a tile, a column a layout."""
     layouts = ("NN", "NT", "TN", "TT")
     tiles = sorted(set.intersection(*(_padded_tiles(report, size, dtype, layout) for layout in layouts)))
     rows = []
@@ -115,7 +115,7 @@ def _padded_tiles(report: ComparisonReport, size: Size, dtype: str, layout: str)
 
 
 def calls_table(report: ComparisonReport) -> Table:
-    """What one small call costs its caller."""
+    """Host time of one small call."""
     return Table(
         "One call on small operands, host time",
         ("<call", "time (us)", f"of {BASELINE}", "of a bare launch"),

@@ -1,4 +1,4 @@
-"""What a report says of the machine it was made on."""
+"""The machine that a report is made on: its GPU, and the versions of everything that runs there."""
 
 from __future__ import annotations
 

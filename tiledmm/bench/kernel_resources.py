@@ -22,9 +22,9 @@ class Compiled:
     Attributes:
         spec: The kernel.
         target: The target's name.
-        resources: What it costs there; None if it was not compiled.
+        resources: Its registers, shared memory and spills; None if it was not compiled.
         error: Why it does not compile; empty if it does.
-        unknown: True if the installed compiler is too old for the target, which is nobody's mistake.
+        unknown: True if the installed compiler is too old for the target, which is not the kernel's mistake.
     """
 
     spec: Specialization
@@ -35,7 +35,7 @@ class Compiled:
 
     @property
     def spilled(self) -> int:
-        """Bytes of registers that a thread parks in local memory and fetches back."""
+        """Bytes of registers that a thread spills to local memory and loads back."""
         return 0 if self.resources is None else _spilled(self.resources)
 
     @property
@@ -45,7 +45,7 @@ class Compiled:
 
     @property
     def occupancy(self) -> Occupancy | None:
-        """How much of an SM it fills."""
+        """Its occupancy of an SM."""
         if self.resources is None:
             return None
         shared = self.resources.shared_bytes + self.spec.dynamic_shared_bytes
@@ -79,7 +79,7 @@ def compile_all(
 
     Args:
         specs: The kernels.
-        targets: Names of targets; a kernel is compiled for those that have what it needs.
+        targets: Names of targets; a kernel is compiled for those that it runs on.
         done: Called, from any thread, after each.
 
     Raises:

@@ -14,18 +14,18 @@ from tiledmm.elements import TF32, Element
 #: How many standard deviations of accumulated rounding a result may be off (see ``tolerance``).
 SAFETY = 8
 
-# Integers are multiplied in pieces of this many bits, by float64 products that stay exact: K steps of
+# Integers are multiplied by limbs of this many bits, whose float64 products stay exact: K steps of
 # 2 * 16 bits are below 2^53 for K up to 2^21.
 _LIMB_BITS = 16
 _EXACT_STEPS = 2**20
 
-# How far a number is off, at most, when it is rounded to tf32.
+# Largest relative error of rounding to tf32.
 _TF32_ROUNDING = 2.0**-11
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a product must be.
+    """The right result of a product.
 
     Attributes:
         values: (M, N), in float64 or complex128; for integers and bool exact, in their own type.
@@ -78,7 +78,7 @@ def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
 
     Args:
         a, b: (M, K) and (K, N), of one type.
-        compute: What the product is to be taken in, if that is not this type: tf32.
+        compute: The computation type, where it is not this type: tf32.
     """
     dtype, k = a.dtype, a.shape[1]
     if dtype.kind == "b":

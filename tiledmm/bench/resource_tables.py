@@ -1,4 +1,4 @@
-"""Tables of kernels without a GPU: what each costs on a target, and what bounds it on a reference GPU."""
+"""Tables of kernels without a GPU: the resources of each on a target, and its bounds on a reference GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEGEND = "R registers, S shared memory, W warps an SM holds, B blocks an SM hol
 
 
 def resource_table(kernels: list[Compiled], target: str) -> Table:
-    """What each kernel costs on one target."""
+    """The resources of each kernel on one target."""
     shown = [kernel for kernel in kernels if kernel.target == target]
     return Table(
         title=f"Compiled for {target} ({REFERENCE_GPUS[target].name})  {_kind(shown)}",
@@ -81,7 +81,7 @@ def matrix_table(kernels: list[Compiled]) -> Table:
 
 
 def details_table(kernels: list[Compiled], size: Size) -> Table:
-    """Kernels of one variant, each with what it costs on its target, and what bounds a product there."""
+    """Kernels of one variant, each with its resources on its target and the bounds of a product there."""
     targets = dict.fromkeys(kernel.target for kernel in kernels)
     only = "" if len(targets) > 1 else next(iter(targets))
     spec = kernels[0].spec
@@ -132,7 +132,7 @@ def _machine(target: str) -> str:
 
 
 def _matrix_cell(kernel: Compiled | None) -> str:
-    if kernel is None:  # the target has not what it needs
+    if kernel is None:  # it does not run on the target
         return NONE
     if kernel.resources is None or kernel.occupancy is None:
         return "fails" if kernel.error else "unknown"
@@ -142,7 +142,7 @@ def _matrix_cell(kernel: Compiled | None) -> str:
 
 
 def _errors(kernels: list[Compiled]) -> tuple[str, ...]:
-    """Each kernel that does not compile, once, with the compiler's words."""
+    """Each kernel that does not compile, once, with the compiler's message."""
     first: dict[str, str] = {}
     for kernel in kernels:
         if kernel.error:
@@ -186,16 +186,16 @@ def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
     )
 
 
-#: What the columns of ``bounds_table`` mean.
+#: The meaning of the columns of ``bounds_table``.
 BOUNDS_NOTE = (
-    "FLOP/byte: arithmetic intensity by what a kernel asks of global memory, and at most if nothing were "
-    "read twice. Bounds are a model's, from the data sheet: the least of what CUDA or tensor cores multiply, what "
-    "memory delivers, and what shared memory and L1 deliver to the inner loop. Nothing here was measured."
+    "FLOP/byte: arithmetic intensity by the bytes that a kernel requests of global memory; 'at most': if it read "
+    "nothing twice. Bounds come from a model and the data sheet: the lowest of the peak of CUDA or tensor cores, the "
+    "bandwidth of memory, and that of shared memory and L1 in the inner loop. Nothing here was measured."
 )
 
 
 def tile_name(spec: Specialization) -> str:
-    """The tile, where the variant has tiles: that whose numbers these are."""
+    """The tile, where the variant has tiles: the one with this config."""
     config = spec.kernel.config
     scheme = (config.scheme,) if config.scheme else ()
     for tile in spec.variant.tiles:
@@ -213,7 +213,7 @@ def _product(size: Size, spec: Specialization) -> dict[str, Any]:
 
 
 def _type(spec: Specialization) -> str:
-    """What is multiplied: where a kernel multiplies pieces of numbers, the numbers."""
+    """The computation type; for a kernel that multiplies limbs, the type that is decomposed."""
     return (spec.c if spec.variant.decomposes else spec.compute).dtype_name
 
 

@@ -30,12 +30,12 @@ class Row:
             arithmetic of the units that multiply, and compulsory bytes at the memory's bandwidth.
         to_cupy, to_naive: How many times as fast as ``cupy.matmul`` and as ``naive``: the median of the
             rounds' ratios.
-        registers: Of a thread.
-        shared_bytes: Of a block.
-        local_bytes: Of a thread: 0 unless registers were spilled.
+        registers: Registers of a thread.
+        shared_bytes: Shared memory of a block.
+        local_bytes: Local memory of a thread: 0 unless registers were spilled.
         occupancy: Warps resident on an SM, as a fraction of those it could hold.
         rounds: Microseconds of one call, round by round; None where it sat out.
-        note: What else is to be said, such as why there are no figures.
+        note: A remark, such as why there are no figures.
         peer: Whether it is another library's product, or the CPU's.
     """
 
@@ -103,7 +103,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What is compared, in a line."""
+        """The product, in a line."""
         return f"{self.size}  {self.dtype}  {self.layout}"
 
     @property
@@ -125,10 +125,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """What one small call costs its caller.
+    """Host time of one small call.
 
     Attributes:
-        name: What was called.
+        name: The call.
         microseconds: Host time of one call, in a loop with one synchronization at its end: median of
             the rounds.
         time_to_cupy, time_to_launch: That over the cost of ``cupy.matmul``, and of a bare launch; medians of
@@ -143,7 +143,7 @@ class CallCost:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where and with what a report was made. Versions as the libraries report them, empty if they do not."""
+    """The machine of a report, and its software: versions as the libraries report them, empty if they do not."""
 
     gpu: str
     compute_capability: str
@@ -181,9 +181,9 @@ class ComparisonReport:
     """One run.
 
     Attributes:
-        machine: Where.
-        comparisons: What it found, on the device.
-        calls: What small calls cost on the host, if that was measured.
+        machine: The machine.
+        comparisons: Its comparisons, by device time.
+        calls: Host time of small calls, if it was measured.
     """
 
     machine: Machine

@@ -1,4 +1,4 @@
-"""Every variant run on the simulator: right or wrong, and what it asks of the memories. Counts, no times."""
+"""Every variant run on the simulator: right or wrong, and its memory traffic. Counts, no times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Simulated:
 
     Attributes:
         variant_tile: The kernel.
-        report: What it did; None if it was not run.
+        report: The simulator's report; None if it was not run.
         verdict: How far its result is off; None if it was not run.
         error: Why it does not compile, or empty.
     """
@@ -77,8 +77,8 @@ def simulate_all(
         variant_tiles: The kernels.
         size: The product.
         dtype, layout: Its type, and how A and B lie in memory.
-        target: The GPU to be.
-        progress: Called now and then with a kernel's name, the blocks done and their number.
+        target: Target architecture.
+        progress: Called now and then with a kernel's name, the blocks done and all blocks.
 
     Accesses are counted as the machine code has them, where there is what that takes (the extra ``inspect``).
 
@@ -144,7 +144,7 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
         rows=tuple(_cells(row) for row in rows),
         notes=(
             f"As the {f'machine code of {target}' if machine else 'source'} has it. Shared loads and wavefronts: for "
-            "each multiply-add of a warp. Conflicts: wavefronts beyond the fewest. FLOP/byte: of what is asked of "
+            "each multiply-add of a warp. Conflicts: excess wavefronts. FLOP/byte: by the bytes that are requested of "
             "global memory. Reuse: how often an element that was loaded is multiplied.",
             *notes,
         ),

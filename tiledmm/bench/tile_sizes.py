@@ -1,4 +1,4 @@
-"""All tile sizes of a variant in one table: what each costs and gains, on a GPU or without one."""
+"""All tile sizes of a variant in one table: times or counts, resources and reuse, on a GPU or without one."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _measured(row: Row, best: Row | None, spec: Specialization, size: Size) -> t
 def counted_table(
     variant: str, size: Size, found: Sequence[Simulated], kernels: Sequence[Compiled], dtype: str, layout: str
 ) -> Table:
-    """What all tiles do, counted by the simulator, and what they cost on a target.
+    """The counts of all tiles by the simulator, and their resources on a target.
 
     Args:
         variant: Its name.
         size, dtype, layout: The product.
-        found: What the simulator saw, a row a tile; None of it where the variant is for GPUs only.
+        found: The simulator's results, a row for each tile; without counts where the variant is for GPUs only.
         kernels: The same kernels, compiled for one target, or not compiled.
     """
     target = kernels[0].target
@@ -87,8 +87,8 @@ def counted_table(
         ),
         rows=tuple(_counted(row, kernel, size) for row, kernel in zip(found, kernels, strict=True)),
         notes=(
-            f"{_REUSE}. Wavefronts: times that shared memory answers, for each multiply-add of a warp; conflicts: "
-            "those beyond the fewest. These are counts, not times.",
+            f"{_REUSE}. Wavefronts: those of shared memory, for each multiply-add of a warp; conflicts: excess "
+            "wavefronts. These are counts, not times.",
             *errors,
         ),
         bad=frozenset(i for i, row in enumerate(found) if not (row.ok and kernels[i].ok)),

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 #: Does the work once. The argument counts the calls, so that successive calls can use different memory.
 TimedCall = Callable[[int], object]
 
-#: Rounds that are aimed at, and the fewest that make do where a call is slow.
+#: Rounds of a call, and the least for a slow one.
 ROUNDS = 15
 MIN_ROUNDS = 3
 
 # Well below the number of launches a stream queues before it makes the host wait, 1024 on today's drivers.
 _MAX_QUEUED = 100
 _MAX_HOLD = 0.2
-# Of one call, as a rule. Where the host takes longer, the reading is repeated with a longer hold.
+# Queueing one call takes less, as a rule. Where the host takes longer, the reading is repeated with a longer hold.
 _QUEUE_SECONDS = 40e-6
 _HOLD_ATTEMPTS = 4
 
@@ -58,7 +58,7 @@ class Reading:
     """One measurement.
 
     Attributes:
-        seconds: Of one call.
+        seconds: Time of one call.
         pure: True if nothing but the calls was timed; False where the host may have been waited for.
     """
 
@@ -146,7 +146,7 @@ class HostClock:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one rival took.
+    """The times of one rival.
 
     Attributes:
         rounds: Seconds of one call, by the number of the round.

@@ -34,7 +34,7 @@ class Validated:
         variant_tile: The kernel.
         verdict: How far it is off the reference; None if there is no result.
         from_numpy: How far it is off NumPy's result, in the same unit.
-        note: What else is to be said, such as why there is no result.
+        note: A remark, such as why there is no result.
         left_out: Whether the kernel is for other devices.
     """
 
@@ -55,9 +55,9 @@ class Validation:
     """Kernels on one product.
 
     Attributes:
-        where: What they ran on.
+        where: The device or the simulator they ran on.
         size, dtype, layout: The product.
-        tolerance: Largest error that counts as right, and why, in words.
+        tolerance: Largest error that counts as right, and the reason, as a sentence.
         numpy_error: How far NumPy's own result is off the reference.
         rows: In ladder order.
     """
@@ -187,7 +187,7 @@ def _distance(found: Matrix, numpys: Matrix, right: Reference) -> float | None:
 
 
 def _exact(matrix: Matrix, right: Reference) -> Matrix:
-    """Numbers of the reference's own type."""
+    """The elements in the reference's own type."""
     wide: Matrix = matrix.astype(right.values.dtype)
     return wide
 
@@ -203,11 +203,11 @@ def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
     text = f"Up to {tolerance:.1e} of |A| |B| is rounding: {SAFETY} sqrt(K) u, K = {k} sums in"
     text += " float64, u = 2^-53, and as many in the reference" if double else " float32, u = 2^-24"
     if dtype.kind == "c":
-        text += ", twice for two parts of a number"
+        text += ", twice for the two parts of a complex number"
     if dtype.itemsize == 2:
         text += f", and rounded once to {dtype.name}"
     if kind == TF32:
-        text += ", of numbers that were rounded to tf32, 2^-11"
+        text += ", of elements that were rounded to tf32, 2^-11"
     return f"{text}; the factor {SAFETY} is for independent roundings (Higham and Mary, 2019)."
 
 

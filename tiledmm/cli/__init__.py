@@ -1,4 +1,4 @@
-"""The command ``tiledmm``. A module a command; what is heavy they import when they run, so that help is quick.
+"""The command ``tiledmm``. One module per command. Commands import heavy modules when they run, so that help is quick.
 
 Exit status: 0 if all is well; 1 if a kernel is wrong, or something that the command needs is missing; 2 if the command
 cannot be carried out as it was given.
@@ -23,8 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # A value that is a bool already typer takes as it is; to convert any other it imports pydantic, which takes half as
-    # long again as help does.
+    # Typer does not convert a bool. For any other type it imports pydantic, which takes half as long again as help.
     context_settings={"default_map": {"help": False}},
     rich_markup_mode="rich",
     epilog="Exit status: 0 all is well, 1 a kernel is wrong or something is missing, 2 the command line is wrong.",
@@ -46,7 +45,7 @@ def _tiledmm(
     """Hand-written CUDA C matrix multiplication for CuPy, from naive to tuned."""
 
 
-# By what they are for, as help lists them.
+# By purpose, as help lists them.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run,),
     "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune),

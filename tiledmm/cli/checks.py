@@ -1,4 +1,4 @@
-"""What ``tiledmm doctor`` looks at. A check never raises: an installation may be broken in any way."""
+"""The checks of ``tiledmm doctor``. A check never raises: an installation may be broken in any way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tiledmm.hardware.driver import driver
 
 WORKS, MISSING, UNKNOWN, BROKEN = "works", "missing", "unknown", "BROKEN"
 
-#: What a product that runs is shown by: in these two lists, the last check of each.
+#: The checks that run a product, each the last one of its part.
 ON_GPU, ON_CPU = "a product on the GPU", "a product on the simulator"
 
 _TOOLKIT = "the CUDA toolkit, https://developer.nvidia.com/cuda-downloads"
@@ -42,11 +42,11 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        part: What it is for: ``"GPU"``.
-        name: What it is.
+        part: Its purpose: ``"GPU"``.
+        name: Its subject.
         state: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
         found: A version, a path, or what is wrong.
         advice: What to do if it does not work; empty if there is nothing to do.
@@ -59,12 +59,12 @@ class Check:
     advice: str = ""
 
 
-# What looks at one thing: it returns what it found, raises NotThere or NotKnown, or any other error if that is broken.
+# Looks at one thing: returns what it found, or raises NotThere, NotKnown, or any other error of something broken.
 _Look = Callable[[], str]
 
 
 def jobs() -> Iterator[tuple[str, str, _Look, str]]:
-    """All checks, not carried out yet: part, name, what looks, and what to do if it does not work."""
+    """All checks, not carried out yet: part, name, function, and advice for when it does not work."""
     extra = f'pip install "tiledmm[{_cuda_extra()}]"'
     yield "tiledmm", "Python", _python, ""
     yield "GPU", "NVIDIA driver", _driver, "https://www.nvidia.com/drivers (the simulator needs none)"
@@ -89,7 +89,7 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
 
 
 def carry_out(part: str, name: str, look: _Look, advice: str) -> Check:
-    """Looks, and says what came of it."""
+    """The result of a check."""
     try:
         return Check(part, name, WORKS, look())
     except NotThere as error:
@@ -114,7 +114,7 @@ def _driver_version() -> int:
     try:
         library = driver()
     except OSError as error:
-        raise NotThere("there is none: libcuda is not found") from error
+        raise NotThere("not installed: libcuda is not found") from error
     version = ctypes.c_int()
     if status := library.cuDriverGetVersion(ctypes.byref(version)):
         raise RuntimeError(f"cuDriverGetVersion returns {status}")

@@ -37,7 +37,7 @@ def compare(
         typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=" ".join(DEFAULT_SIZES)),
     ] = None,
     variants: Annotated[
-        str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all, on a GPU auto, too")
+        str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all; on a GPU also auto")
     ] = "",
     tiles: Tiles = "",
     dtypes: Dtypes = "float32",
@@ -56,9 +56,9 @@ def compare(
 
     Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
 
-    With no GPU: each kernel run on the simulator, checked and counted (products of more than 256^3 are too large: then
-    smaller ones), compiled for every target, and bounded on a reference machine. Exit status 1 if one is wrong, does
-    not compile or spills.
+    Without a GPU, each kernel runs on the simulator, which checks and counts it (products of more than 256^3 are too
+    large, and smaller ones stand in for them), is compiled for every target, and is bounded on a reference GPU. The
+    exit status is 1 if a kernel is wrong, does not compile or spills.
 
         tiledmm compare
         tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
@@ -147,8 +147,8 @@ def _on_gpu(
 
 _METHOD = (
     "Device time, median of rounds in which the rivals take turns; ratios are medians within rounds. "
-    "TFLOP/s counts 2MNK (complex: 8MNK), GB/s each operand read and C written once; of the roofline: of what a data "
-    "sheet allows the units that multiply, or the memory. NumPy's times are the host's. "
+    "TFLOP/s counts 2MNK (complex: 8MNK), GB/s each operand read and C written once. 'of roofline' is the fraction of "
+    "the lower ceiling by the data sheet, the units that multiply or the memory. NumPy's times are the host's. "
     "Error: largest |C - R| / (|A||B|) against float64."
 )
 
@@ -172,7 +172,7 @@ def _without_gpu(
     for kind, layout in itertools.product(kinds, orders):
         specs = kernel_resources.specializations(variant_tiles, kind, layout)
         if not specs:
-            out.say("auto chooses among kernels for a product on a GPU: it has none of its own to show.")
+            out.say("auto chooses a kernel for each product on a GPU, and has none of its own to show.")
             return True
         if not no_compiler:
             try:

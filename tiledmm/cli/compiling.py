@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def compiled(specs: list[Specialization], targets: Collection[str]) -> list[Compiled]:
-    """Each kernel on each target that has what it needs.
+    """Each kernel on each target that it runs on.
 
     Raises:
         MissingDependencyError: If there is no compiler.

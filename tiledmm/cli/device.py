@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def missing_gpu() -> str | None:
-    """Why no kernel can run here, in a few words; None if one can."""
+    """Why no kernel can run here, in a phrase; None if one can."""
     try:
         import cupy
     except (ImportError, OSError) as error:  # a package, or a library of one
@@ -23,5 +23,5 @@ def missing_gpu() -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without what follows."""
+    """The first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
     """What works here, what does not, and what to do about it.
 
-    A small product is run on the GPU and on the simulator: the exit status is 0 if one of them is right, 1 if none is.
-    Everything else is for a purpose of its own, and may be missing.
+    It runs a small product on the GPU and on the simulator. The exit status is 0 if one of the results is right, and 1
+    if neither is. Everything else serves a single purpose, and may be missing.
 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)

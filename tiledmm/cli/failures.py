@@ -38,7 +38,7 @@ def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
 
 
 def _missing(error: Exception) -> typer.Exit:
-    """Says what an error says, and Python's name for it where the words alone may not do."""
+    """Says what an error says, and Python's name for it where the message alone may not be clear."""
     name = "" if type(error).__module__ == "tiledmm.errors" else f"{type(error).__name__}: "
     typer.secho(f"{name}{error}", err=True, fg=typer.colors.RED)
     return typer.Exit(1)

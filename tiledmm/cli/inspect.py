@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import Dtype, Layout, Numbers, Variant, kernel_of, sizes_of
+from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Variant, kernel_of, sizes_of
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
@@ -18,23 +18,26 @@ _DEFAULT_TARGET = "sm_90"
 
 def inspect(
     variant: Variant,
-    tile: Annotated[int | None, typer.Option(help="One tile size.", show_default="all it has")] = None,
+    tile: Annotated[int | None, typer.Option(help="One tile size.", show_default="all of its tiles")] = None,
     dtype: Dtype = None,
     layout: Layout = "NN",
-    config: Numbers = None,
+    config: ConfigFields = None,
     target: Annotated[
-        str, typer.Option(help="One target, such as sm_80.", show_default=f"{_DEFAULT_TARGET} in detail, and all")
+        str,
+        typer.Option(
+            help="One target architecture, such as sm_80.", show_default=f"{_DEFAULT_TARGET} in detail, and all"
+        ),
     ] = "",
     size: Annotated[str, typer.Option(help="The product that is bounded: N or MxNxK.")] = "4096",
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """What a kernel costs: registers, shared memory, spills, occupancy and what limits it. Needs no GPU.
+    """Show a kernel's resources: registers, shared memory, spills, occupancy and what limits it. Needs no GPU.
 
-    And what bounds it on a target's reference machine: FLOP/byte is its arithmetic intensity, by what it asks of global
-    memory; the bound is the lowest of three roofs, multiply-adds, memory and on-chip loads. Nothing is run, and nothing
-    here was measured. The exit status is 1 if a kernel does not compile or spills.
+    And its bounds on a target's reference GPU: FLOP/byte is its arithmetic intensity, by the bytes that it requests of
+    global memory; the bound is the lowest of three ceilings: multiply-adds, memory and on-chip loads. Nothing runs, and
+    nothing here was measured. The exit status is 1 if a kernel does not compile or spills.
 
         tiledmm inspect tiled
         tiledmm inspect warp_tiled --tile 128 --target sm_80

@@ -1,4 +1,4 @@
-"""What a command prints: tables and sentences for people, or one document for programs."""
+"""The output of a command: tables and sentences for people, or one document for programs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Output:
 
         Args:
             ok: Whether all is well.
-            **known: What a JSON document has besides tables.
+            **known: Members of a JSON document besides its tables.
         """
         if self.json:
             from tiledmm._version import __version__

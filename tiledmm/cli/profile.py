@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def profile(
-    variants: Annotated[list[str], typer.Argument(help="Variants; 'auto' and 'cublas', too.", show_default=False)],
+    variants: Annotated[list[str], typer.Argument(help="Variants; also 'auto' and 'cublas'.", show_default=False)],
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
     tiles: Tiles = "",
-    dtype: Annotated[str, typer.Option(help="Element type; tf32, too.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Element type; also tf32.")] = "float32",
     layout: Layout = "NN",
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Also keep what ncu wrote, for Nsight Compute's own window.", metavar="FILE.ncu-rep", callback=to_write
+            help="Also keep ncu's report, for Nsight Compute's own window.", metavar="FILE.ncu-rep", callback=to_write
         ),
     ] = None,
     print_command: Annotated[
@@ -35,10 +35,10 @@ def profile(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Show what limits kernels, by Nsight Compute: in numbers, in words and by source line.
+    """Show what limits kernels, by Nsight Compute: in figures, in sentences and by source line.
 
-    Takes one product by each variant under ncu, which needs a GPU and permission for its counters. Clocks are left as
-    they are, caches are cold.
+    Runs one product by each variant under ncu, which needs a GPU and permission for its counters. Clocks are not
+    locked, caches are cold.
 
         tiledmm profile tiled tiled_padded auto cublas --size 2048 --layout NT
         tiledmm profile warp_tiled --print-command    (needs no GPU)
@@ -63,7 +63,7 @@ def profile(
         )
         return
     if reason := device.missing_gpu():
-        raise DeviceError(f"ncu counts on a GPU, and there is none: {reason}; --print-command needs none")
+        raise DeviceError(f"ncu counts on a GPU, and this machine has none: {reason}; --print-command needs none")
     with progress() as tell:
         tell(f"Nsight Compute counts {', '.join(each.label for each in variant_tiles)}", 0, 0)
         found = collect(variant_tiles, product, dtype, pair, report=report)
@@ -78,7 +78,7 @@ def profile(
 
 
 def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
-    """What is profiled, in ladder order; cuBLAS last."""
+    """The variants to profile, in ladder order; cuBLAS last."""
     from tiledmm.bench.variant_tiles import VariantTile, expand
     from tiledmm.registry.variants import VARIANTS
 

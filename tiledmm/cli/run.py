@@ -15,27 +15,27 @@ from tiledmm.cli.arguments import to_write
 if TYPE_CHECKING:
     from tiledmm.replacement import Products
 
-#: What typer is to be told besides: what follows the program is the program's, options too.
+#: Settings for typer: all that follows the program is the program's, options too.
 CONTEXT = {"allow_interspersed_args": False}
 
 
 def run(
     script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, dir_okay=False)],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
-    variant: Annotated[str, typer.Option(help="What takes the products.")] = "auto",
+    variant: Annotated[str, typer.Option(help="Variant that computes the products.")] = "auto",
     tile: Annotated[int | None, typer.Option(help="Its tile size.", show_default="the variant's own")] = None,
-    precision: Annotated[str, typer.Option(help="What float32 products may use, as for tiledmm.matmul.")] = "float32",
+    precision: Annotated[str, typer.Option(help="Precision of float32 products, as for tiledmm.matmul.")] = "float32",
     json_file: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="FILE", help="Also write what became of the products to FILE, as JSON.", callback=to_write
+            "--json", metavar="FILE", help="Also write the account of the products to FILE, as JSON.", callback=to_write
         ),
     ] = None,
 ) -> None:
-    """Run a CuPy program unchanged, with its matrix products by kernels of this package.
+    """Run a CuPy program unchanged, with its matrix products computed by kernels of this package.
 
-    At the end stderr is told how many products went through which kernel, which did not, and why. The exit status is
-    the program's.
+    At the end, stderr shows how many products each kernel computed, which products CuPy computed, and why. The exit
+    status is the program's.
 
         tiledmm run train.py --epochs 3
         tiledmm run --variant tiled --tile 16 train.py
@@ -50,7 +50,7 @@ def run(
 
 
 def _report(products: Products, json_file: Path | None) -> None:
-    """Tells what became of the products."""
+    """Prints the account of the products."""
     typer.echo(f"\ntiledmm: {products}{'' if products.total else _why_none()}", err=True)
     if json_file:
         from tiledmm.report.documents import json_text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiledmm.cli.arguments import Dtype, Layout, Numbers, Tile, Variant, kernel_of
+from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Tile, Variant, kernel_of
 from tiledmm.cli.output import console
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def source(
     tile: Tile = None,
     dtype: Dtype = None,
     layout: Layout = "NN",
-    config: Numbers = None,
+    config: ConfigFields = None,
     page: Annotated[
         bool, typer.Option("--page", help="Only the kernel's own page, without the headers before it.")
     ] = False,
@@ -31,11 +31,11 @@ def source(
             metavar="OTHER[:TILE]", help="What changes from another variant, or another tile.", show_default=False
         ),
     ] = "",
-    ptx: Annotated[bool, typer.Option("--ptx", help="What NVRTC makes of it.")] = False,
-    sass: Annotated[bool, typer.Option("--sass", help="The machine code that ptxas makes of that.")] = False,
-    target: Annotated[str, typer.Option(help="For --ptx and --sass: the target.")] = "sm_90",
+    ptx: Annotated[bool, typer.Option("--ptx", help="The PTX that NVRTC compiles it to.")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="The machine code that ptxas compiles that to.")] = False,
+    target: Annotated[str, typer.Option(help="For --ptx and --sass: the target architecture.")] = "sm_90",
 ) -> None:
-    """Print the CUDA C of a kernel: complete in itself, as NVRTC gets it.
+    """Print the CUDA C of a kernel, complete in itself, as NVRTC compiles it.
 
     Needs no GPU. With --diff, the difference from another variant; with --ptx or --sass, the compiler's output.
 
@@ -69,18 +69,20 @@ def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
     if not spec.variant.runs_on(find_target(target).capability, spec.compute):
         major, minor = spec.variant.least_capability(spec.compute)
         needed = f"{major}.{minor}" if spec.variant.arch else f"{major}.{minor} or newer"
-        raise ConfigError(f"variant {spec.variant.name!r} is for compute capability {needed}, which {target} has not")
+        raise ConfigError(
+            f"variant {spec.variant.name!r} needs compute capability {needed}, which {target} does not have"
+        )
     compiler = disassembly.sass if machine_code else inspection.ptx_of
     return compiler(render(spec), spec.symbol, spec.variant.arch or target)
 
 
 def _other(text: str, tile: int | None, dtype: str | None, layout: str) -> Specialization:
-    """What a kernel is compared with: of the same tile, unless another is named or it has no such tile."""
+    """The kernel to compare with: of the same tile, unless another is named or it has no such tile."""
     from tiledmm.registry.variants import find_variant
 
     name, _, size = text.partition(":")
     if size and not size.isdecimal():
-        raise typer.BadParameter(f"another kernel is a variant, or a variant and a tile like tiled:16; got {text!r}")
+        raise typer.BadParameter(f"--diff takes a variant, or a variant and a tile such as tiled:16; got {text!r}")
     same = tile if tile in find_variant(name).tiles else None
     return kernel_of(name, int(size) if size else same, dtype, layout)
 
@@ -102,7 +104,7 @@ def _text(spec: Specialization, page: bool) -> str:
 
 
 def _show(text: str, language: str) -> None:
-    """Coloured on a terminal; elsewhere as it is."""
+    """Coloured on a terminal; elsewhere plain."""
     screen: Any = console()
     if not screen.is_terminal or not language:
         typer.echo(text, nl=False)

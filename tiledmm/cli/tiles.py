@@ -30,7 +30,7 @@ def tiles(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also draw rates; without a GPU, how often elements are used. The name says the format: .svg, .png.",
+            help="Also draw rates; without a GPU, reuse of elements. The name's ending is the format: .svg, .png.",
             callback=to_write,
         ),
     ] = None,
@@ -43,8 +43,8 @@ def tiles(
     """Compare all tile sizes of a variant: time or counts, occupancy, and how often an element is used.
 
     A larger tile uses each element more often that it fetched from global memory, and takes more registers and shared
-    memory, so fewer blocks fit an SM. On a GPU with times, checked and then taken in turn; without one with what the
-    simulator counts. The exit status is 1 if a result is wrong, or a kernel does not compile or spills.
+    memory, so fewer blocks fit an SM. On a GPU, results are checked and kernels are timed in turn; without one, the
+    simulator counts. The exit status is 1 if a result is wrong, or if a kernel does not compile or spills.
 
         tiledmm tiles tiled --chart tiled.svg
         tiledmm tiles warp_tiled --size 1000 --layout NT

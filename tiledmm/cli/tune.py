@@ -17,15 +17,15 @@ def tune(
     layouts: Layouts = "NN",
     trials: Annotated[int, typer.Option(min=1, help="Kernels to time for a product, at most.")] = 32,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for each.")] = 0.03,
-    again: Annotated[bool, typer.Option("--again", help="Measure again what was measured before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure products again that the file has.")] = False,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Search for the fastest kernels of given products on this GPU, for 'auto' to take from then on.
+    """Search for the fastest kernels of given products on this GPU, for 'auto' to use from then on.
 
-    What was found is kept in a file for this GPU, product by product: a search that was interrupted goes on where it
-    was.
+    Each result is written to a file for this GPU as soon as it is found: an interrupted search can be resumed, and
+    several may run at once.
 
         tiledmm tune 1000 2000x500x64 --layouts NN,NT
     """
@@ -37,7 +37,7 @@ def tune(
     out = Output(json=json, csv=csv, markdown=markdown)
     products, kinds, orders = sizes_of(sizes), types_of(dtypes), layouts_of(layouts)
     if reason := device.missing_gpu():
-        raise DeviceError(f"kernels are timed on a GPU, and there is none: {reason}")
+        raise DeviceError(f"kernels are timed on a GPU, and this machine has none: {reason}")
     entries = tuning.tune(products, dtypes=kinds, layouts=orders, trials=trials, seconds=seconds, again=again)
     out.table(
         Table(

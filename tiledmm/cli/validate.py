@@ -29,7 +29,7 @@ def validate(
     dtypes: Annotated[
         str,
         typer.Option(
-            help="Element types, with commas, or 'all'; tf32, too.", show_default="float32, or a variant's own"
+            help="Element types, with commas, or 'all'; also tf32.", show_default="float32, or a variant's own"
         ),
     ] = "",
     layouts: Layouts = "NN",
@@ -41,9 +41,9 @@ def validate(
 ) -> None:
     """Check every kernel's result against float64, and against NumPy's own on the CPU.
 
-    On the GPU where there is one, else on the simulator, which also finds races and accesses out of bounds, at a small
-    size. Outputs are filled with NaN before. Errors are in units of |A| |B|, and what is allowed is what rounding
-    explains; integers have to be exact. The exit status is 1 if a kernel is wrong.
+    Kernels run on the GPU if the machine has one, or else at small sizes on the simulator, which also finds races and
+    accesses out of bounds. Outputs are filled with NaN first. Errors are in units of |A| |B|; allowed is what rounding
+    explains, and integers have to be exact. The exit status is 1 if a kernel is wrong.
 
         tiledmm validate
         tiledmm validate tiled tiled_padded --tiles all --layouts NN,NT,TN,TT
@@ -61,7 +61,7 @@ def validate(
     kinds = _by_type(variant_tiles, types_of(dtypes))
     find_target(target)
     if not variant_tiles or not orders:
-        raise typer.BadParameter("there is nothing to check: name a variant with a kernel, and a layout")
+        raise typer.BadParameter("there is nothing to check: name at least one variant with a kernel, and a layout")
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:
@@ -81,7 +81,7 @@ def validate(
 
 
 def _by_type(variant_tiles: list[VariantTile], kinds: list[str]) -> dict[str, list[VariantTile]]:
-    """The kernels to check of each type: of those that are named, or float32 and what multiplies no such numbers."""
+    """The kernels to check, by type: the types that are named, or float32 and the own type of variants without it."""
     from tiledmm.bench.variant_tiles import multiplying
     from tiledmm.elements import compute_element
     from tiledmm.registry.variants import find_variant

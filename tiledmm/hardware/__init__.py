@@ -1,5 +1,5 @@
-"""What is known of GPUs: architectures, occupancy, reference GPUs by their data sheets, shared-memory banks.
+"""Facts of GPUs: architectures, occupancy, reference GPUs by their data sheets, shared-memory banks.
 
-In: a target such as ``"sm_90"``, or what CUDA says of a device. Out: rates, limits, occupancy, wavefronts; and the
+In: a target such as ``"sm_90"``, or the properties of a device. Out: rates, limits, occupancy, wavefronts; and the
 driver's library (``driver``). Imports ``elements`` and ``errors`` only.
 """

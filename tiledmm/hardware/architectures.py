@@ -1,4 +1,4 @@
-"""The architectures that kernels are compiled for, and what an SM of each offers. Data only: no GPU, no CuPy.
+"""The architectures that kernels are compiled for, with the limits and rates of their SMs. Data only: no GPU, no CuPy.
 
 Sources:
 
@@ -40,7 +40,7 @@ class Architecture:
     """A compile target and the limits of its SMs. Sizes in bytes; rates per cycle and SM.
 
     Attributes:
-        name: What the compiler calls it: ``"sm_90"``.
+        name: The compiler's name for it: ``"sm_90"``.
         capability: Compute capability: ``(9, 0)``.
         max_warps, max_blocks: Resident on an SM at a time.
         shared_bytes: Shared memory of an SM at its largest carve-out (the rest of the on-chip memory is L1).
@@ -187,7 +187,7 @@ def find_target(name: str) -> Architecture:
     """The row of a target such as ``"sm_90"``.
 
     Raises:
-        ConfigError: If there is none; the message lists those there are.
+        ConfigError: If there is no such target; the message lists the targets.
     """
     if name not in TARGETS:
         raise ConfigError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")

@@ -1,4 +1,4 @@
-"""What the memories answer one instruction of a warp in: wavefronts of shared memory, sectors of global memory.
+"""How memory serves one access of a warp: wavefronts of shared memory, sectors of global memory.
 
 The rules are those by which Nsight Compute counts, found on an H100 by making one access at a time and counting it:
 ``python -m benchmarks.studies.wavefronts``. Every access counted there is a test of these functions.
@@ -25,7 +25,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
 
     Each of the 32 banks serves one 4-byte word a wavefront, for any number of lanes. So up to 4 bytes a lane take as
     many wavefronts as there are different words in one bank. Wider accesses are served in parts: halves of the warp
-    where a lane moves 8 bytes, quarters where it moves 16. Two neighbouring parts of a load are served at once, in one
+    where a lane moves 8 bytes, quarters where it moves 16. Two adjacent parts of a load are served at once, in one
     wavefront, if no two of their words share a bank and either every lane asks for the same as the lane beside it (its
     number with the lowest bit flipped) or every lane for the same as the lane two away (the second bit); lanes that
     take no part agree with any.
@@ -65,7 +65,7 @@ def wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
 
 
 def ideal_wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> int:
-    """The fewest wavefronts that Nsight Compute states for the same access: 128 bytes each, and no more than it took.
+    """Ideal wavefronts, as Nsight Compute states them for the same access: 128 bytes each, and no more than it took.
 
     Args:
         addresses, width, store: As for :func:`wavefronts`.
@@ -81,7 +81,7 @@ def ideal_wavefronts(addresses: Lanes, width: int, *, store: bool = False) -> in
 
 
 def sectors(addresses: Lanes, width: int) -> int:
-    """Sectors, pieces of 32 bytes, that one load or store of global memory touches.
+    """Sectors, of 32 bytes each, that one load or store of global memory touches.
 
     Args:
         addresses, width: As for :func:`wavefronts`.

@@ -17,7 +17,7 @@ class Gpu:
         sms: Streaming multiprocessors.
         clock: Boost clock of the SMs in Hz.
         bandwidth: Peak bandwidth of its memory in bytes per second.
-        source: Where the numbers are from.
+        source: The documents that these figures come from.
     """
 
     name: str
@@ -28,16 +28,17 @@ class Gpu:
     source: str
 
     def peak_flops(self, dtype: str) -> float:
-        """Two operations for each multiply-add of a type that CUDA cores do in a second at the boost clock.
+        """Peak of the CUDA cores at the boost clock in FLOP/s, for a type: two operations for each multiply-add.
 
         This is the unit of ``2 * m * n * k``, for complex types too: one complex multiply-add counts two.
         """
         return 2 * self.arch.multiply_adds(dtype) * self.sms * self.clock
 
     def tensor_flops(self, itemsize: int) -> float:
-        """The same on tensor cores, by bytes of an element: 8-bit integers, 16-bit floats, tf32, float64, complex128.
+        """Peak of the tensor cores in FLOP/s, without sparsity, by bytes of an element.
 
-        16-bit floats and tf32 are summed in float32. No zeros are left out.
+        1 is 8-bit integers, 2 16-bit floats, 4 tf32, 8 float64 and 16 complex128. 16-bit floats and tf32 are summed in
+        float32.
         """
         arch = self.arch
         lanes = {
@@ -47,7 +48,7 @@ class Gpu:
 
     @property
     def load_bandwidth(self) -> float:
-        """Most that shared memory and L1 of all SMs deliver, in bytes per second."""
+        """Peak bandwidth of shared memory and L1 of all SMs, in bytes per second."""
         return self.arch.load_bytes * self.sms * self.clock
 
 

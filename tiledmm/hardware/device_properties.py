@@ -1,4 +1,4 @@
-"""A device at hand as a ``Gpu``, from what CUDA's runtime says of it."""
+"""A device as a ``Gpu``, from its properties and attributes in CUDA's runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 
 
 def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
-    """A device. What CUDA does not tell is the reference GPU's.
+    """A device. Rates that CUDA does not know are those of the reference GPU.
 
     Args:
         properties: Its ``cudaDeviceProp``.

@@ -13,6 +13,6 @@ def driver() -> Any:
     """The driver's library, loaded once.
 
     Raises:
-        OSError: If there is none.
+        OSError: If no driver is installed.
     """
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")

@@ -1,7 +1,4 @@
-"""Occupancy: the blocks of a kernel that an SM holds at a time, and what limits them. By the rules of CUDA's own count.
-
-The rules are those of ``cuda_occupancy.h`` of the CUDA toolkit.
-"""
+"""Occupancy: the resident blocks of a kernel on an SM, and what limits them, by the rules of ``cuda_occupancy.h``."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ class Occupancy:
     Attributes:
         blocks: Blocks resident at a time; 0 if not even one fits.
         warps: Warps resident at a time.
-        fraction: Of the warps the SM has room for.
-        limited_by: What runs out first: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``;
+        fraction: Resident warps as a fraction of the most that an SM holds.
+        limited_by: The resource that runs out first: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``;
             where several run out together, joined by ``" and "``.
     """
 

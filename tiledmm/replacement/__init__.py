@@ -1,4 +1,4 @@
-"""CuPy's matrix products by this package's kernels, in code that knows nothing of it."""
+"""CuPy's matrix products by this package's kernels, in existing code."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def replacing(
     config: Mapping[str, int] | None = None,
     precision: str = "float32",
 ) -> Iterator[Products]:
-    """CuPy's matrix products by a kernel of your choice, as long as a ``with`` block runs.
+    """Computes CuPy's matrix products by a kernel of your choice, in a ``with`` block.
 
-    Replaced are, in all threads, ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot``, and with them what calls
-    them by these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``. A product that the kernel
-    cannot take is CuPy's, which then raises what it raises without the block; those that it computes are counted, and
-    why. ``cupy.inner``, ``cupy.tensordot`` and ``cupy.vdot`` are CuPy's, and are counted too. Neither replaced nor
-    counted is what CuPy's compiled code does, ``cupy.linalg.solve`` for one, and what was imported by name before the
-    block (``from cupy import matmul``).
+    It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and so all that calls them by
+    these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``. CuPy computes a product that the
+    kernel cannot, and raises the errors that it raises without the block; these products are counted with the reason.
+    ``cupy.inner``, ``cupy.tensordot`` and ``cupy.vdot`` stay CuPy's, and are counted too. Products in CuPy's compiled
+    code, such as those of ``cupy.linalg.solve``, and functions imported by name before the block
+    (``from cupy import matmul``) are neither replaced nor counted.
 
-    Blocks may be nested: the one that was entered last takes the products, and counts them.
+    Blocks may be nested: the innermost one computes the products, and counts them.
 
     Args:
         variant, tile, config, precision: As for ``matmul``.
 
     Yields:
-        What became of the products, to be printed in the block or after it.
+        The account of the products, to be printed in the block or after it.
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel.
@@ -65,8 +65,8 @@ def replacement_by(*, variant: str, tile: int | None, config: Mapping[str, int] 
     """A replacement by a kernel, not yet in force.
 
     Raises:
-        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. Tried on the smallest of
-            products, so that a mistake is not met again and again, as a reason to leave products to CuPy.
+        UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel. It is tried on a product of
+            size 1, so that a mistake is one error, and not a reason to leave every product to CuPy.
     """
     may_decompose(precision)
     kernel = KernelKeywords(variant, tile, config, precision)

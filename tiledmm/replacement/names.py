@@ -1,4 +1,4 @@
-"""What of CuPy stands for a matrix product, and what stands in its place meanwhile.
+"""CuPy's names for matrix products, and the functions that replace them.
 
 ``cupy.ndarray`` is an ordinary class: what is assigned to its ``__matmul__`` is what ``@`` calls, also of NumPy's and
 Python's making, and CuPy has no ``__imatmul__``, so that ``a @= b`` is ``a = a @ b``. ``cupy.dot`` calls
@@ -23,7 +23,7 @@ from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.products import Products
 from tiledmm.selection.select import AUTO
 
-# What cupy.matmul knows besides its operands.
+# Keywords of cupy.matmul.
 _KEYWORDS = {"out", "casting", "order", "dtype", "axes", "axis", "keepdims", "signature"}
 
 # Products of CuPy's that are counted and left to it.
@@ -31,7 +31,7 @@ _COUNTED = ("inner", "tensordot", "vdot")
 
 
 class Replacement:
-    """Takes products in CuPy's place, as long as it is in force.
+    """Computes products in CuPy's place while it is in force.
 
     Args:
         kernel: ``variant``, ``tile``, ``config`` and ``precision``, as ``tiledmm.matmul`` has them.
@@ -46,7 +46,7 @@ class Replacement:
         """The product of two CuPy arrays, by this package if it can, and else by CuPy.
 
         Args:
-            own: CuPy's function. What this package rejects, it gets as it came, and raises what it raises.
+            own: CuPy's function. It gets the products that this package rejects, and raises its own errors.
             x1, x2: The operands.
             **keywords: Those of ``cupy.matmul``.
         """
@@ -67,7 +67,7 @@ class Replacement:
         return result
 
     def _reason(self, *arrays: Any) -> str:
-        """Why a product of arrays is not even tried."""
+        """The reason why a product is left to CuPy untried; empty if there is none."""
         if self.is_baseline:
             return f"variant {self.kernel.variant!r} was asked for"
         array = _array_class()
@@ -98,7 +98,7 @@ def begin(replacement: Replacement) -> None:
 
 
 def end(replacement: Replacement) -> None:
-    """Takes it out of force. With the last one, CuPy is as it was."""
+    """Takes it out of force. With the last one, CuPy's own functions are back."""
     global _in_force
     with _lock:
         _in_force = tuple(each for each in _in_force if each is not replacement)

@@ -1,4 +1,4 @@
-"""What became of matrix products: which kernel took each, or why CuPy did."""
+"""The account of matrix products: the kernel that computed each, or the reason why CuPy did."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ProductGroup:
 
     Attributes:
         operands: Their shapes: ``"(512, 300) @ (300, 400)"``.
-        types: Of the operands, and what products are taken in where that differs.
-        layout: How A and B lie in memory, see ``tiledmm.source``; ``"-"`` where that means nothing.
-        variants: Whose kernels took them; empty where CuPy did.
-        kernel: Those kernels, in words.
-        reason: Why CuPy did; empty where this package did.
-        count: How many there were.
+        types: Types of the operands, and the computation type where it differs.
+        layout: Layout of A and B in memory, see ``tiledmm.source``; ``"-"`` where they have none.
+        variants: Variants that computed them; empty where CuPy did.
+        kernel: Their kernels, as text.
+        reason: Why CuPy computed them; empty where this package did.
+        count: Products in the group.
     """
 
     operands: str
@@ -45,7 +45,7 @@ class ProductGroup:
 
 
 class Products:
-    """Matrix products of CuPy arrays, counted by what took them. Print it.
+    """Matrix products of CuPy arrays, counted by what computed them. Print it.
 
     Any thread may count, and it may be read at any time, also while products are still counted.
     """
@@ -77,14 +77,14 @@ class Products:
 
     @property
     def groups(self) -> tuple[ProductGroup, ...]:
-        """What there was so far, most frequent first."""
+        """The groups so far, most frequent first."""
         with self._lock:
             groups = [replace(group) for group in self._groups.values()]
         return tuple(sorted(groups, key=lambda group: -group.count))
 
     @property
     def taken(self) -> int:
-        """Products that this package took."""
+        """Products that this package computed."""
         return sum(group.count for group in self.groups if not group.reason)
 
     @property
@@ -93,7 +93,7 @@ class Products:
         return sum(group.count for group in self.groups)
 
     def summary(self) -> str:
-        """How many there were, and through which kernels, in a sentence."""
+        """The number of products, and their kernels, in a sentence."""
         groups = self.groups
         total, taken = (sum(group.count for group in some) for some in (groups, _taken_of(groups)))
         if not total:
@@ -106,7 +106,7 @@ class Products:
         return f"{total:,} matrix product{'s' * (total != 1)}: {', '.join(parts)}"
 
     def table(self) -> Table:
-        """A row for each kind of products, most frequent first."""
+        """A row for each group, most frequent first."""
         from tiledmm.report.tables import Table
 
         groups = self.groups

@@ -1,1 +1,1 @@
-"""Tables and rooflines: how results are shown, whatever produced them. May import ``codegen`` and below."""
+"""Tables, documents and rooflines: how results are shown, whatever produced them. May import ``codegen`` and below."""

@@ -9,19 +9,19 @@ NONE = "-"
 
 
 class Figure(str):
-    """A cell that shows a value: text for people, which keeps what it was made from for programs."""
+    """A cell that shows a value: text for people, with the value itself for programs."""
 
     value: Any
 
     def __new__(cls, text: str, value: Any) -> Figure:
-        """Text, and what it shows."""
+        """A text and its value."""
         self = super().__new__(cls, text)
         self.value = value
         return self
 
 
 def value_of(cell: str) -> Any:
-    """What a cell shows, for programs."""
+    """The value of a cell, for programs."""
     if isinstance(cell, Figure):
         return None if cell.value != cell.value else cell.value  # JSON has no NaN
     return None if cell == NONE else str(cell)

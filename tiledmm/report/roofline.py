@@ -1,14 +1,14 @@
-"""What bounds a kernel on a machine, from its access pattern and a data sheet: a model, nothing measured.
+"""The bounds of a kernel on a machine, from its access pattern and a data sheet: a model, nothing measured.
 
 Three ceilings, each an upper bound by itself:
 
-- multiply-adds: what the CUDA cores, or the tensor cores, do at the boost clock;
+- multiply-adds: the peak of the CUDA cores, or of the tensor cores, at the boost clock;
 - memory: every operand read once and C written once, at the memory's full bandwidth (from a cold L2);
 - on-chip loads: shared memory and L1 answer one *wavefront*, at most 128 bytes, at a time. A kernel whose
   inner loop needs w wavefronts for each multiply-add of a warp does one such multiply-add in the time of w
   of them.
 
-The third is what separates the lower rungs of the ladder. It counts the loads of the inner loop only, of a
+The third separates the first variants of the ladder. It counts the loads of the inner loop only, of a
 full warp in the middle of C, with bases aligned to 128 bytes; a real kernel also fills its tiles, and waits.
 """
 
@@ -38,11 +38,11 @@ class Roofline:
     Attributes:
         gpu: The machine.
         flops: 2 * m * n * k.
-        requested_bytes: What the kernel's blocks (or threads, where nothing is shared) ask of global memory;
-            caches answer part of it.
+        requested_bytes: Bytes that the kernel's blocks (or threads, where nothing is shared) request of global memory;
+            caches answer part of them.
         requested_elements: Elements of A and B in that.
         compulsory_bytes: Each operand read once, and C written once.
-        wavefronts: Of on-chip loads in the inner loop, for each multiply-add of a warp.
+        wavefronts: Wavefronts of on-chip loads in the inner loop, for each multiply-add of a warp.
         fma_bound, memory_bound, load_bound: The three ceilings.
     """
 
@@ -207,7 +207,7 @@ def _matrix_wavefronts(spec: Specialization) -> float:
     rows = 4 * config.wm if spec.variant.warpgroup else config.wm  # four warps share what one instruction reads
     if spec.variant.decomposes:
         scheme, real = SCHEMES[config.scheme], config.wn * spec.compute.parts
-        # A warpgroup: 128 columns with one instruction, and one for each product of pieces. A warp reads a piece once.
+        # A warpgroup: 128 columns with one instruction, and one for each product of limbs. A warp reads a limb once.
         cols, times = (min(real, 128), scheme.products) if spec.variant.warpgroup else (real, scheme.limbs)
         size = scheme.limb.itemsize * times * spec.compute.multiplies
     elif spec.variant.decomposes_to_bytes:  # one instruction for each pair of bytes
@@ -220,8 +220,8 @@ def _matrix_wavefronts(spec: Specialization) -> float:
 def _shared_k_wavefronts(spec: Specialization) -> float:
     """Global reads of a warp whose lanes share k, for one multiply-add.
 
-    Rows of A and columns of B along k, 16 bytes a lane; or, by ``axpy``, whose lanes have a step of k each, parts of
-    rows of B, and an element of A that lanes side by side read, too.
+    K-major rows of A and columns of B, 16 bytes a lane; or, by ``axpy``, whose lanes have a step of k each, parts of
+    rows of B, and an element of A that adjacent lanes read, too.
     """
     config = spec.config
     if spec.variant.global_reads == "rows of B":
@@ -233,7 +233,7 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
 
 
 def _grouped_wavefronts(spec: Specialization) -> float:
-    """Reads of a warp whose groups have tiles of their own, kept in swizzled lines, for one multiply-add."""
+    """Reads of a warp whose groups have tiles of their own, kept in swizzled rows, for one multiply-add."""
     config = spec.config
     across = config.bn // config.tn
     threads = [divmod(lane, config.tile_threads) for lane in range(WARP_SIZE)]
@@ -245,24 +245,24 @@ def _grouped_wavefronts(spec: Specialization) -> float:
 
 
 def _swizzled_reads(
-    spec: Specialization, lanes: Sequence[tuple[int, int]], width: int, count: int, along_k: bool
+    spec: Specialization, lanes: Sequence[tuple[int, int]], width: int, count: int, k_major: bool
 ) -> int:
     """Wavefronts in which lanes, each of a group and from an i on, read their part of ``tiny.cu.j2``'s tiles."""
     config, size = spec.config, spec.compute.sum_bytes
     vector = _VECTOR_BYTES // size
-    length = config.bk if along_k else width
+    length = config.bk if k_major else width
     apart = max(count, WAVEFRONT_BYTES // (length * size))
-    neighbours = vector if along_k else min(count, vector)
+    contiguous = vector if k_major else min(count, vector)
 
     def address(group: int, i: int, k: int) -> int:
-        line, place = (i, k) if along_k else (k, i)
-        swizzled = (place // vector) ^ (line // apart % (length // vector))
-        return (group * (width * config.bk + config.pad) + line * length + swizzled * vector + place % vector) * size
+        row, place = (i, k) if k_major else (k, i)
+        swizzled = (place // vector) ^ (row // apart % (length // vector))
+        return (group * (width * config.bk + config.pad) + row * length + swizzled * vector + place % vector) * size
 
     return sum(
-        wavefronts([address(group, i + c, k) for group, i in lanes], neighbours * size)
-        for k in range(0, config.bk, neighbours if along_k else 1)
-        for c in range(0, count, 1 if along_k else neighbours)
+        wavefronts([address(group, i + c, k) for group, i in lanes], contiguous * size)
+        for k in range(0, config.bk, contiguous if k_major else 1)
+        for c in range(0, count, 1 if k_major else contiguous)
     )
 
 
@@ -288,9 +288,9 @@ def _k_major_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequenc
 
 
 def _tile_read(spec: Specialization, across: Sequence[int], k_contiguous: bool, pad: int) -> float:
-    """Wavefronts a step of k takes to read, for each lane, the element of a tile that `across` numbers.
+    """Wavefronts a step of k takes to read, for each lane, the element of a tile at its index in `across`.
 
-    Where k runs along the tile's rows and these stay aligned, the compiler joins the loads of neighbouring k.
+    Where k runs along the tile's rows and these stay aligned, the compiler joins the loads of successive k.
     """
     size = spec.compute.sum_bytes
     if not k_contiguous:

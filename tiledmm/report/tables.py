@@ -22,12 +22,12 @@ class Table:
     """A table of text.
 
     Attributes:
-        title: What it is about.
+        title: Its subject.
         columns: Headings; one that begins with ``"<"`` is aligned to the left, all others to the right.
         rows: Cells; those of figures keep their values (see ``Figure``).
         notes: Sentences that belong below it.
-        bad: Numbers of the rows that are to stand out because something is wrong in them.
-        about: What the title says of all rows, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
+        bad: Indices of the rows that stand out because something in them is wrong.
+        about: Values that all rows share, by name, for programs: ``{"m": 256, "dtype": "float32"}``.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Table:
     about: dict[str, Any] = field(default_factory=dict)
 
     def records(self) -> list[dict[str, Any]]:
-        """A dictionary a row, by heading, figures in full and None where there is none; ``about`` comes first."""
+        """A dictionary a row, by heading, figures in full and None where a cell has no value; ``about`` comes first."""
         headings = [heading.lstrip("<") for heading in self.columns]
         return [{**self.about, **dict(zip(headings, map(value_of, row), strict=True))} for row in self.rows]
 
@@ -50,8 +50,8 @@ class Table:
         """For a rich console.
 
         Args:
-            width: What there is room for. Where that is less than the table, headings wrap, and cells of columns on the
-                left side of words but the first; figures stay whole.
+            width: Characters of a line. A wider table has its headings wrapped, and the cells of all columns that are
+                aligned to the left, except the first; figures stay whole.
         """
         from rich import box
         from rich.markup import escape
@@ -102,7 +102,7 @@ class Table:
         ]
 
     def _needs(self, i: int) -> tuple[int, int]:
-        """Characters that a column needs at least, and what it asks for."""
+        """Characters that a column needs at least, and those that show all of it."""
         heading, cells = self.columns[i].lstrip("<"), [row[i] for row in self.rows]
         wraps = self.columns[i].startswith("<") and i > 0
         pieces = [word[:_LONG_WORD] for cell in cells for word in cell.split()] if wraps else cells

@@ -172,7 +172,7 @@ def _specialization(entry: Entry) -> Specialization:
 
 @functools.lru_cache(maxsize=1024)
 def _kernel_hash(spec: Specialization) -> str:
-    """Hash of a kernel's text but for the version in its header: a release that keeps a kernel keeps its rows."""
+    """Hash of a kernel's text without the version in its header: a release that keeps a kernel keeps its rows."""
     text = render(spec).replace(__version__, "")
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
 

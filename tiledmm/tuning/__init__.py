@@ -1,1 +1,1 @@
-"""Measures kernels on the device at hand, and writes the tables that ``selection`` reads."""
+"""Measures kernels on the current device, and writes the tables that ``selection`` reads."""

@@ -1,4 +1,4 @@
-"""Searches for the fastest kernel of a product on the user's device, and keeps it where ``auto`` finds it."""
+"""Searches for the fastest kernel of a product on the user's device, and keeps it for ``auto``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
 
-# Kernels that the model expects to take so many times as long as the best are not tried.
+# Kernels that the model expects to take more than so many times as long as the best are not tried.
 _HOPELESS = 2.0
 
-# Of the kernels that are tried as they are, how many are varied.
+# The kernels that are varied: so many of the best.
 _VARIED = 5
 
 
@@ -38,22 +38,22 @@ def tune(
 ) -> list[tuned.Entry]:
     """Measures kernels for given products on the current device; ``auto`` takes the fastest from then on.
 
-    What is tried: what the model of ``auto`` considers, in its order, with numbers varied: slices of K, steps along K,
-    stages, the order of blocks. Left out are kernels that break a rule, spill registers or are expected to be
-    hopeless; and any whose result is wrong. The table is written after every product, so a search that was interrupted
-    goes on where it was.
+    The search tries the kernels that the model of ``auto`` considers, in its order, and varies the best of them:
+    split-K factor, step along K, stages, rasterization order. It leaves out kernels that break a rule, spill registers,
+    give a wrong result, or that the model expects to be far too slow. It writes each product's row as soon as it has
+    it, so an interrupted search can be resumed, and several searches may run at once.
 
     Args:
         shapes: (m, n, k) of each product.
         dtypes: Types to tune each for; ``"tf32"``: float32 products of ``precision="tf32"``.
-        layouts: How A and B lie, see ``source``.
+        layouts: Layouts of A and B in memory, see ``source``.
         trials: Kernels to time for a product, at most.
         seconds: Time for each.
-        again: Whether to measure what is in the table already.
+        again: Whether to measure products that are in the table.
         progress: Whether to show a progress bar.
 
     Returns:
-        An entry a product, those that were in the table included.
+        An entry for each product, also for those that were in the table.
 
     Raises:
         ConfigError, ShapeError, UnsupportedTypeError: If there is no such product.
@@ -122,7 +122,7 @@ def _variations(choice: Choice) -> Iterator[Config]:
 
 
 def _fastest(model: Model, product: Product, sets: list[Any], trials: int, seconds: float) -> tuned.Entry:
-    """Times what is right, and does not spill."""
+    """The fastest of the kernels that give the right result and do not spill."""
     from tiledmm.bench import reference, timing
     from tiledmm.compile.compilation import compiled
     from tiledmm.launch import Plan

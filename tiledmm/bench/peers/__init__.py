@@ -15,7 +15,7 @@ from typing import Any
 from tiledmm.bench.timing import TimedCall
 from tiledmm.elements import Element
 
-#: The libraries, by the name that imports them: so are the modules of this folder called, with an underscore.
+#: The libraries, by the name that imports them. A module of this folder has the same name and an underscore.
 LIBRARIES = ("torch", "jax", "triton")
 
 #: NumPy on the CPU, and all that a comparison may have rows for besides this package and ``cupy.matmul``.
@@ -24,7 +24,7 @@ PEERS = (*LIBRARIES, CPU)
 
 
 def calls(libraries: Iterable[str], sets: Sequence[Any], kind: Element) -> dict[str, TimedCall | str]:
-    """Calls by name; or, of a library that is installed and does not work, what it says."""
+    """Calls by name; for a library that is installed and does not work, its error."""
     found: dict[str, TimedCall | str] = {}
     for library in libraries:
         if importlib.util.find_spec(library) is None:

@@ -21,20 +21,22 @@ _TYPES = ("float16", "float32", "tf32", "complex64")
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
-def product(x: Any, y: Any, turned_x: bool, turned_y: bool, precision: str) -> Any:
-    """``x @ y`` of matrices, or of transposes, that lie by rows."""
-    return jax.lax.dot(x.T if turned_x else x, y.T if turned_y else y, precision=precision)
+def product(x: Any, y: Any, transposed_x: bool, transposed_y: bool, precision: str) -> Any:
+    """``x @ y`` of matrices with contiguous rows, or of their transposes."""
+    return jax.lax.dot(x.T if transposed_x else x, y.T if transposed_y else y, precision=precision)
 
 
 def multiply(a: Any, b: Any, precision: str) -> Any:
     """``a @ b`` of CuPy arrays that are contiguous, by rows or by columns, as a new one.
 
-    They are handed over each time: JAX's stream then waits for the current one, and that for JAX's.
+    Each call hands them over, so that JAX's stream waits for the current one, and the current one for JAX's.
     """
-    turned = [not x.flags.c_contiguous for x in (a, b)]
-    by_rows = (x.T if turn else x for x, turn in zip((a, b), turned, strict=True))  # or JAX would copy them
+    transposed = [not x.flags.c_contiguous for x in (a, b)]
+    by_rows = (
+        x.T if transpose else x for x, transpose in zip((a, b), transposed, strict=True)
+    )  # or JAX would copy them
     x, y = (jax.dlpack.from_dlpack(each, copy=False) for each in by_rows)
-    return cupy.from_dlpack(product(x, y, *turned, precision))
+    return cupy.from_dlpack(product(x, y, *transposed, precision))
 
 
 def calls(sets: Sequence[Any], kind: Element) -> dict[str, TimedCall]:

@@ -1,4 +1,4 @@
-"""A product in Triton: a tile of C a program, ``tl.dot`` of steps along K. Needs PyTorch, too."""
+"""A product in Triton: one tile of C per program, ``tl.dot`` for each step along K. Needs PyTorch, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def product(
     a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, SCHEME: tl.constexpr,
 ):  # fmt: skip
-    """A tile of C a program; C's rows contiguous."""
+    """One tile of C per program. C's rows are contiguous."""
     number, down, across = tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(n, BN)
     first = number // (GROUP * across) * GROUP
     height = min(down - first, GROUP)
@@ -43,7 +43,7 @@ def product(
 
 
 def multiply(x: Any, y: Any, z: Any, scheme: str) -> None:
-    """``z = x @ y`` of tensors of 16-bit floats or float32, which Triton takes as a scheme of its says."""
+    """``z = x @ y`` of tensors of 16-bit floats or float32, by Triton's input precision ``scheme``."""
     (m, k), n = x.shape, y.shape[1]
     product[(triton.cdiv(m, 128) * triton.cdiv(n, 128),)](
         x, y, z, m, n, k, *x.stride(), *y.stride(), z.stride(0),
