@@ -42,7 +42,7 @@ def test_no_array_is_of_type_tf32() -> None:
         lambda: simulator.matmul(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), dtype="tf32"),
         lambda: tiledmm.explain(np.ones((2, 2), "f4"), np.ones((2, 2), "f4"), dtype="tf32"),
     ):
-        with pytest.raises(UnsupportedTypeError, match="taken in it by precision='tf32'"):
+        with pytest.raises(UnsupportedTypeError, match="precision='tf32' makes it the computation type"):
             call()
 
 

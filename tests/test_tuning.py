@@ -166,7 +166,7 @@ def test_many_rows_whose_kernels_have_changed_are_one_warning() -> None:
 def test_a_row_whose_variant_was_unregistered_is_left_to_the_model(tmp_path: Path) -> None:
     template = tmp_path / "mine.cu.j2"
     template.write_text((template_folder() / "naive.cu.j2").read_text())
-    tiledmm.register("mine", template, like="naive")
+    tiledmm.register(template, name="mine", like="naive")
     try:
         entry = tuned.stamped(replace(ENTRY, variant="mine", overrides={}))
         assert tuned.has_its_kernel(entry)

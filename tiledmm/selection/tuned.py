@@ -188,7 +188,7 @@ def is_current(entry: Entry) -> bool:
 
 
 def has_its_kernel(entry: Entry) -> bool:
-    """Whether ``auto`` may take a row: warns of one whose kernel has changed since."""
+    """Whether a row's kernel still has the text that was measured; warns if it does not."""
     if is_current(entry):
         return True
     # One text and one place for all such rows: Python shows it once.
