@@ -24,7 +24,8 @@ LADDER_TILES = (32, 64, 128, 256)
 
 def measure(size: Size, seconds: float) -> ComparisonReport:
     """All variants on contiguous rows, padding on every layout and tile, and the cost of a small call."""
-    from tiledmm.bench.comparison import compare, compare_calls
+    from tiledmm.bench.call_costs import compare_calls
+    from tiledmm.bench.comparison import compare
     from tiledmm.bench.environment import this_machine
     from tiledmm.bench.peers import PEERS
 

@@ -17,15 +17,14 @@ from tiledmm.bench import cpu, timing
 from tiledmm.bench import reference as expected
 from tiledmm.bench.peers import CPU
 from tiledmm.bench.peers import calls as peer_calls
-from tiledmm.bench.results import BASELINE, CallCost, Comparison, Row
+from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.codegen.rendering import Specialization, specialize
-from tiledmm.compile.compilation import Kernel, compiled, raw_kernel
+from tiledmm.compile.compilation import Kernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.launch import Plan
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import describe
 from tiledmm.registry.variants import find_variant
@@ -44,7 +43,6 @@ _PEERS_REFUSALS = (*_REFUSALS, RuntimeError)
 
 _SEED = 20_240_229
 _NOT_PURE = "host time is included, for the call makes the host wait"
-_BARE = "cupy.empty + RawKernel"
 
 
 class Operands(NamedTuple):
@@ -246,7 +244,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
     """A variant's row with its compiled kernel's resources, or with the reason why there is none; and its ceiling."""
     row = Row(variant_tile.variant, variant_tile.tile)
     try:
-        choice = _choice(variant_tile.variant, variant_tile.tile, operands, precision_of(kind))
+        choice = choice_of(variant_tile.variant, variant_tile.tile, operands, precision_of(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
@@ -261,7 +259,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
     return described, _ceiling(choice.specialization, size)
 
 
-def _choice(variant: str, tile: int | None, operands: Sequence[Any], precision: str) -> Choice:
+def choice_of(variant: str, tile: int | None, operands: Sequence[Any], precision: str) -> Choice:
     """The kernels that multiply arrays on the current device; a third array is the output."""
     kernel = KernelKeywords(variant, tile, None, precision)
     described = [describe(x) for x in operands]
@@ -327,41 +325,3 @@ def _timed(row: Row, samples: dict[str, timing.Sample], work: _Work, ceiling: fl
 @functools.lru_cache
 def _device_clock(device: int) -> timing.DeviceClock:
     return timing.DeviceClock()
-
-
-def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[CallCost, ...]:
-    """Host time of a call on n x n operands: this package, ``cupy.matmul``, and a bare launch.
-
-    The bare launch is ``cupy.empty`` and a ``RawKernel`` called with the same kernel and arguments, which
-    were prepared beforehand. Host time, in one process, taken alternately.
-
-    Args:
-        n: Size of the square operands; small, so that the host is what counts.
-        dtype: Their type.
-        seconds: About how long to time each.
-    """
-    a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
-    choice = _choice(AUTO, None, (a, b), precision_of(compute_element(dtype)))
-    raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
-    (prepared,) = Plan(choice).launches
-
-    def launch(i: int) -> None:
-        raw(prepared.grid, prepared.block, (a, b, cupy.empty(shape, kind), prepared.problem))
-
-    rivals: dict[str, timing.TimedCall] = {
-        "tiledmm.matmul": lambda i: matmul(a, b),
-        "tiledmm.matmul, out=": lambda i: matmul(a, b, out=out),
-        BASELINE: lambda i: cupy.matmul(a, b),
-        f"{BASELINE}, out=": lambda i: cupy.matmul(a, b, out=out),
-        _BARE: launch,
-    }
-    samples = timing.measure(rivals, timing.HostClock(), seconds=seconds)
-    return tuple(
-        CallCost(
-            name,
-            sample.seconds * 1e6,
-            time_to_cupy=samples[BASELINE].speed_over(sample),
-            time_to_launch=samples[_BARE].speed_over(sample),
-        )
-        for name, sample in samples.items()
-    )

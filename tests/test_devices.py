@@ -1,0 +1,40 @@
+"""The model of a device, from what CUDA's runtime says of it. Needs CuPy, and no GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tiledmm.errors import DeviceError
+
+devices = pytest.importorskip("tiledmm.devices", exc_type=ImportError)
+
+pytestmark = pytest.mark.cupy
+
+
+def become(monkeypatch: pytest.MonkeyPatch, major: int, minor: int) -> None:
+    """Has device 3 be of a compute capability, with CUDA 13's properties: clock rates are attributes only."""
+    properties = {"name": b"made up", "major": major, "minor": minor, "multiProcessorCount": 114}
+    attributes = {"ClockRate": 1_755_000, "MemoryClockRate": 1_593_000, "GlobalMemoryBusWidth": 5120}
+    cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDeviceProperties={3: properties}.__getitem__),
+        Device=lambda device: SimpleNamespace(attributes={3: attributes}[device]),
+    )
+    monkeypatch.setattr(devices, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(devices, "current_device", lambda: 3)
+    devices._model_of.cache_clear()
+
+
+def test_clock_rates_are_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    become(monkeypatch, 9, 0)
+    gpu = devices.device_model().gpu
+    assert (gpu.name, gpu.arch.name, gpu.sms, gpu.clock) == ("made up", "sm_90", 114, 1.755e9)
+    assert gpu.bandwidth == pytest.approx(2.039e12, rel=1e-3)
+
+
+def test_a_device_that_is_too_old_is_refused_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    become(monkeypatch, 7, 0)
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=r"has compute capability 7\.0"):
+            devices.device_model()

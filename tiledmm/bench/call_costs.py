@@ -1,0 +1,55 @@
+"""Host time of small calls: this package, ``cupy.matmul`` and a bare launch of the same kernel."""
+
+from __future__ import annotations
+
+import cupy
+
+from tiledmm.api import matmul
+from tiledmm.bench import timing
+from tiledmm.bench.comparison import choice_of, operand_sets
+from tiledmm.bench.results import BASELINE, CallCost
+from tiledmm.bench.sizes import Size
+from tiledmm.compile.compilation import raw_kernel
+from tiledmm.elements import compute_element
+from tiledmm.launch import Plan
+from tiledmm.selection.select import AUTO, precision_of
+
+_BARE = "cupy.empty + RawKernel"
+
+
+def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) -> tuple[CallCost, ...]:
+    """Host time of a call on n x n operands: this package, ``cupy.matmul``, and a bare launch.
+
+    The bare launch is ``cupy.empty`` and a ``RawKernel`` called with the same kernel and arguments, which
+    were prepared beforehand. Host time, in one process, taken alternately.
+
+    Args:
+        n: Size of the square operands; small, so that the host is what counts.
+        dtype: Their type.
+        seconds: About how long to time each.
+    """
+    a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
+    choice = choice_of(AUTO, None, (a, b), precision_of(compute_element(dtype)))
+    raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
+    (prepared,) = Plan(choice).launches
+
+    def launch(i: int) -> None:
+        raw(prepared.grid, prepared.block, (a, b, cupy.empty(shape, kind), prepared.problem))
+
+    rivals: dict[str, timing.TimedCall] = {
+        "tiledmm.matmul": lambda i: matmul(a, b),
+        "tiledmm.matmul, out=": lambda i: matmul(a, b, out=out),
+        BASELINE: lambda i: cupy.matmul(a, b),
+        f"{BASELINE}, out=": lambda i: cupy.matmul(a, b, out=out),
+        _BARE: launch,
+    }
+    samples = timing.measure(rivals, timing.HostClock(), seconds=seconds)
+    return tuple(
+        CallCost(
+            name,
+            sample.seconds * 1e6,
+            time_to_cupy=samples[BASELINE].speed_over(sample),
+            time_to_launch=samples[_BARE].speed_over(sample),
+        )
+        for name, sample in samples.items()
+    )
