@@ -146,7 +146,7 @@ def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure
 
 
 def speed_up(comparisons: Sequence[Comparison]) -> Figure:
-    """How many times as fast as the naive kernel and the CPU ``auto`` is, by size; where it begins to win."""
+    """The speed of ``auto`` over the naive kernel and the CPU, by size, and the size from which it is faster."""
     title = f"auto, how many times as fast, {_types(comparisons)}"
     figure, axes = _axes(title, "size of square matrices", "times as fast", log_y=True)
 
@@ -183,7 +183,7 @@ WITH_COPIES = "auto, copies included"
 
 
 def crossover(line: Sequence[Point]) -> float | None:
-    """Where a line first passes 1 from below, on logarithmic scales; None if it does not."""
+    """The place where a line first crosses 1 from below, on logarithmic scales; None if it does not."""
     for (x0, y0), (x1, y1) in itertools.pairwise(line):
         if y0 < 1 <= y1:
             part = math.log(1 / y0) / math.log(y1 / y0)

@@ -72,7 +72,7 @@ def compare(
         layout: How A and B lie in memory, see ``tiledmm.source``.
         variant_tiles: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
-        peers: What else there are rows for, of ``tiledmm.bench.peers.PEERS``: libraries that are installed, the CPU.
+        peers: Other rivals, out of ``tiledmm.bench.peers.PEERS``: libraries that are installed, and the CPU.
         progress: Called with what is being done.
 
     Returns:
@@ -186,7 +186,7 @@ def _ceiling(spec: Specialization, size: Size) -> float:
 
 
 def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
-    """The same random operands in several places: as many as take twice the L2 cache (64 at most).
+    """Copies of random operands in several places: as many as fill the L2 cache twice (64 at most).
 
     Raises:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.

@@ -1,4 +1,4 @@
-"""The same product on the CPU: by NumPy, and by three nested loops of Python."""
+"""A product on the CPU: by NumPy, and by three nested loops of Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def triple_loop(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def calls(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, TimedCall | str]:
-    """What multiplies two matrices and returns the product, by name; or why it was left out."""
+    """Functions that multiply two matrices, by name; or the reason why one was left out."""
     (m, k), n = a.shape, b.shape[1]
     count = threads()
     name = f"numpy, {count} thread{'s' if count > 1 else ''}"

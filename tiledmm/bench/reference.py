@@ -41,7 +41,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How far a result is off.
+    """The error of a result, and whether it is allowed.
 
     Attributes:
         ok: Whether it is within the tolerance everywhere.

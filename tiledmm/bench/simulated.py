@@ -57,7 +57,7 @@ class Simulated:
 
 
 def sizes_to_simulate(sizes: Iterable[Size]) -> tuple[Size, ...]:
-    """Those that are small enough, or ``SIZES``."""
+    """The sizes that are small enough to simulate, or ``SIZES`` if none is."""
     small = tuple(size for size in sizes if size.m * size.n * size.k <= MAX_MULTIPLY_ADDS)
     return small or SIZES
 

@@ -124,7 +124,7 @@ def _head(tile: int | None, spec: Specialization) -> tuple[str, ...]:
 
 
 def _memory(spec: Specialization, size: Size, counted: Simulated | None) -> tuple[str, str]:
-    """How often an element is used, and operations a byte: as counted, or else by the model."""
+    """Reuse of an element and arithmetic intensity: as counted, or else by the model."""
     if counted and counted.report:
         return significant(counted.report.reuse), significant(counted.report.intensity)
     bounds = roofline(spec, REFERENCE_GPUS["sm_90"], *size)  # the same of any machine

@@ -1,10 +1,10 @@
-"""How long calls take, on the device and for the caller, with rivals timed alternately.
+"""Times of calls, on the device and for the caller. Rivals are timed alternately.
 
-Two clocks, and a figure always says which it is from:
+There are two clocks, and every figure says which it is from:
 
 - ``DeviceClock``: time on the device alone. A kernel holds the stream while the calls are queued behind it
   between two events, so the host is never waited for.
-- ``HostClock``: what a caller meets: a loop of calls, then one synchronization.
+- ``HostClock``: time for the caller: a loop of calls, then one synchronization.
 
 Clocks and heat drift, so rivals take turns, round by round, and are compared within rounds.
 """
@@ -177,7 +177,7 @@ def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0
 
     Args:
         rivals: Calls by name.
-        clock: What times them.
+        clock: The clock that times them.
         seconds: About how long to time each rival; a slow one may take longer, with fewer rounds.
 
     Returns:

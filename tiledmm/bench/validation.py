@@ -123,7 +123,7 @@ def on_simulator(
     target: str,
     progress: Callable[[str, int, int], None],
 ) -> Validation:
-    """The same on the simulator, which also finds races, accesses out of bounds, and the like.
+    """Runs kernels on the simulator, which also finds races, accesses out of bounds, and the like.
 
     Raises:
         MissingDependencyError: If there is no C++ compiler.
@@ -193,7 +193,7 @@ def _exact(matrix: Matrix, right: Reference) -> Matrix:
 
 
 def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
-    """Why an error up to the tolerance is no mistake, in a sentence."""
+    """The reason why an error up to the tolerance is allowed, as a sentence."""
     dtype = kind.dtype
     if dtype.kind == "b":
         return "Exact: an element is true if any of its products is."

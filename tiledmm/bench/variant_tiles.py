@@ -1,4 +1,4 @@
-"""What is compared: variants, each with a tile."""
+"""The subjects of a comparison: variants, each with a tile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def expand(
 
 
 def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[VariantTile]:
-    """Those that multiply elements of a type.
+    """The variants that multiply elements of a type.
 
     Raises:
         UnsupportedTypeError: If there is no such type, or none of them does.

@@ -49,7 +49,7 @@ class Check:
         name: Its subject.
         state: ``WORKS``, ``MISSING``, ``UNKNOWN`` or ``BROKEN``.
         found: A version, a path, or what is wrong.
-        advice: What to do if it does not work; empty if there is nothing to do.
+        advice: Advice for when it does not work; empty if there is none.
     """
 
     part: str
@@ -299,7 +299,7 @@ def _tool(name: str) -> str:
 
 
 def _caches() -> Iterator[tuple[str, Path, str]]:
-    """What is kept, where, and the variable that names another place."""
+    """The caches: name, folder, and the variable that names another folder."""
     import platformdirs
 
     cupys = os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"
@@ -310,7 +310,7 @@ def _caches() -> Iterator[tuple[str, Path, str]]:
 
 
 def _folder(path: Path) -> str:
-    """What is in a cache; raises if nothing more can be written to it."""
+    """The size of a cache; raises if nothing more can be written to it."""
     there = next(each for each in (path, *path.parents) if each.exists())
     with tempfile.NamedTemporaryFile(dir=there):
         pass

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
-    """What works here, what does not, and what to do about it.
+    """Check what works on this machine, and say what to do about the rest.
 
     It runs a small product on the GPU and on the simulator. The exit status is 0 if one of the results is right, and 1
     if neither is. Everything else serves a single purpose, and may be missing.
@@ -58,7 +58,7 @@ def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> 
 
 
 def _advice(found: list[Check]) -> Iterator[str]:
-    """What to do, once for all that it helps."""
+    """Advice, each once for everything that it helps."""
     helps: dict[str, list[str]] = {}
     for each in found:
         if each.advice and not each.advice.startswith("see "):

@@ -70,7 +70,7 @@ def inspect(
 
 
 def _in_detail(kernels: list[Compiled], target: str) -> list[Compiled]:
-    """Those of one target: the default, or where the variant is not for it, the first."""
+    """The kernels of one target: the default, or the first where the variant does not run on that."""
     has = dict.fromkeys(kernel.target for kernel in kernels)
     wanted = target or (_DEFAULT_TARGET if _DEFAULT_TARGET in has else next(iter(has)))
     return [kernel for kernel in kernels if kernel.target == wanted]

@@ -30,7 +30,7 @@ _SECONDS_BEFORE_A_BAR = 1.0
 
 
 class Output:
-    """Where a command's tables and sentences go.
+    """The tables and sentences of a command.
 
     For people both go to stdout as they come. As JSON or CSV, stdout gets one document at the end, and sentences go to
     stderr.

@@ -10,7 +10,7 @@ from tiledmm.hardware.architectures import WARP_SIZE, Architecture
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How much of an SM a kernel can fill.
+    """The occupancy of an SM by a kernel.
 
     Attributes:
         blocks: Blocks resident at a time; 0 if not even one fits.

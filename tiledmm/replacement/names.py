@@ -1,9 +1,9 @@
 """CuPy's names for matrix products, and the functions that replace them.
 
-``cupy.ndarray`` is an ordinary class: what is assigned to its ``__matmul__`` is what ``@`` calls, also of NumPy's and
-Python's making, and CuPy has no ``__imatmul__``, so that ``a @= b`` is ``a = a @ b``. ``cupy.dot`` calls
-``ndarray.dot``. ``cupy.matmul`` is looked up by name at each call of ``numpy.matmul``, ``cupy.einsum``,
-``cupy.linalg.matrix_power`` and ``pinv``. Whatever calls cuBLAS in CuPy's own compiled code is not reached.
+``cupy.ndarray`` is an ordinary class: ``@`` calls the function that is assigned to its ``__matmul__``. CuPy has no
+``__imatmul__``, so ``a @= b`` is ``a = a @ b``. ``cupy.dot`` calls ``ndarray.dot``. ``numpy.matmul``, ``cupy.einsum``,
+``cupy.linalg.matrix_power`` and ``pinv`` look up ``cupy.matmul`` by name at each call. CuPy's compiled code calls
+cuBLAS itself, and is not reached.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _array_class() -> Any:
     return device_module("devices").ndarray
 
 
-# In force, the last one takes what comes. One object, replaced as a whole: a thread that reads it needs no lock.
+# Those in force: the last one computes the products. One object, replaced whole: a thread that reads it needs no lock.
 _in_force: tuple[Replacement, ...] = ()
 _restore: list[Callable[[], None]] = []
 _lock = threading.Lock()
@@ -124,7 +124,7 @@ def _assign(owner: Any, name: str, value: Any) -> Callable[[], None]:
 
 
 def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Module or class, name there, and what is to stand there."""
+    """Module or class, name, and the function that replaces it."""
     devices = device_module("devices")
     cupy = devices.cupy
     ndarray, own_matmul = cupy.ndarray, devices.cupy_matmul
@@ -181,7 +181,7 @@ def _are_arrays(ndarray: Any, *operands: Any) -> bool:
 
 
 def _unlike_matmul(a: Any, b: Any, out: Any) -> str:
-    """Why ``a.dot(b, out)`` means another thing than ``tiledmm.matmul(a, b, out=out)``; empty if it does not."""
+    """The reason why ``a.dot(b, out)`` differs from ``tiledmm.matmul(a, b, out=out)``; empty if it does not."""
     if not a.ndim or not b.ndim:
         return "cupy.dot of a 0-d array is an elementwise product"
     if b.ndim > 2:

@@ -1,4 +1,4 @@
-"""A program run as ``python program.py`` runs it, with a replacement in force once it has imported CuPy."""
+"""Runs a program as ``python program.py`` does, with a replacement in force once it has imported CuPy."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tiledmm.replacement.names import Replacement, begin
 def run(script: Path, arguments: Sequence[str], replacement: Replacement) -> None:
     """Runs a program as the main module of this process, and lets the replacement stay in force after it.
 
-    CuPy is not imported for it, let alone CUDA begun: a program may say beforehand what they find in the environment,
-    and may fork. What the program leaves behind, threads and functions for the exit, finds its module as it was.
+    CuPy is not imported for it, and CUDA is not initialized: the program may set environment variables for them first,
+    and may fork. Threads and exit functions that outlive the program find its module unchanged.
 
     Args:
         script: The program.
-        arguments: What it finds in ``sys.argv``, after its own name.
-        replacement: What is to be in force.
+        arguments: Its arguments, ``sys.argv`` after its own name.
+        replacement: The replacement that is put in force.
 
     Raises:
         SystemExit: As the program raises it. With status 1, or 130 for a keyboard interrupt, for any other exception;

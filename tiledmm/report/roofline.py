@@ -142,7 +142,7 @@ def peak(spec: Specialization, gpu: Gpu) -> float:
 
 
 def pairs_of_bytes(spec: Specialization) -> int:
-    """How many products of bytes one of integers takes, modulo their range."""
+    """Products of bytes in a product of integers, modulo their range."""
     return spec.compute.itemsize * (spec.compute.itemsize + 1) // 2
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # Blanks that a terminal has for each column of a table.
 _BETWEEN = 2
 
-# What is longer, such as a path, may be broken over lines.
+# Longer words, such as paths, may be broken over lines.
 _LONG_WORD = 24
 
 
@@ -43,7 +43,7 @@ class Table:
         return [{**self.about, **dict(zip(headings, map(value_of, row), strict=True))} for row in self.rows]
 
     def json(self) -> dict[str, Any]:
-        """What JSON has of it."""
+        """The table in JSON."""
         return {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
 
     def rich(self, width: int | None = None) -> RichTable:
