@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
+from graphlib import TopologicalSorter
 
 import numpy as np
 import pytest
@@ -34,6 +36,17 @@ def test_the_cache_is_private_and_by_content(cache):
     assert build(1) == first and first.stat().st_mtime_ns == stamp
     assert len({first, build(2), build(1, instrumented=True), build(1, arch=750)}) == 4
     assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == []
+
+
+def test_headers_include_what_they_say_and_no_cycle():
+    includes = {}
+    for path in toolchain.NATIVE.iterdir():
+        text = path.read_text()
+        includes[path.name] = set(re.findall(r'^#include "(.*)"', text, re.MULTILINE))
+        (said,) = re.findall(r"^// Depends on: (.*)", text, re.MULTILINE)
+        if path.name != "entry.h":  # which stands behind a kernel's text
+            assert set(re.findall(r"[\w.]+\.h", said)) == includes[path.name], path.name
+    assert set(TopologicalSorter(includes).static_order()) == set(includes)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")

@@ -24,11 +24,13 @@ from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
+from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel import Event, Settings
-from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
+from tiledmm.simulator.report import Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.simulate import simulate
 from tiledmm.simulator.tracing import Trace, trace
+from tiledmm.simulator.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
 __all__ = [
     "BankAccess",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tiledmm.simulator.machine import SPACES, RawFinding
-from tiledmm.simulator.report import Finding
 
 #: What can be wrong, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (
@@ -29,6 +28,36 @@ KINDS = (
 
 #: Found by the host: elements of the result that nobody wrote.
 NOT_WRITTEN = "result not written"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a kernel.
+
+    Attributes:
+        kind: What, in a word: one of ``KINDS``.
+        message: One sentence with everything that is known.
+        line: Source line, 0 if unknown.
+        text: The line's text.
+        block, thread: Of the first time it was seen, as (x, y, z).
+        other_line, other_text, other_block, other_thread: The other party of a race, or of a barrier; or None.
+        count: How often it was seen.
+    """
+
+    kind: str
+    message: str
+    line: int
+    text: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    other_line: int | None
+    other_text: str | None
+    other_block: tuple[int, int, int] | None
+    other_thread: tuple[int, int, int] | None
+    count: int
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +188,22 @@ def _triple(values: Any) -> tuple[int, int, int]:
 
 def _show(index: tuple[int, int, int]) -> str:
     return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"
+
+
+def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
+    """A paragraph a finding."""
+    found = list(findings)
+    head = f"{symbol}: {len(found)} finding{'s' if len(found) > 1 else ''}"
+    return "\n\n".join([head, *(_paragraph(finding) for finding in found)])
+
+
+def _paragraph(finding: Finding) -> str:
+    return "\n".join([finding.message, *_quotes(finding)])
+
+
+def _quotes(finding: Finding) -> Iterator[str]:
+    quoted = [(finding.line, finding.text), (finding.other_line, finding.other_text)]
+    width = max(len(str(line)) for line, _ in quoted if line) if any(line for line, _ in quoted) else 0
+    for line, text in dict.fromkeys(quoted):
+        if line and text:
+            yield f"  {line:{width}} | {text.strip()}"

@@ -16,10 +16,10 @@ from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry
 from tiledmm.simulator import machine, toolchain
 from tiledmm.simulator.debug_info import debug_info
-from tiledmm.simulator.findings import Region, finding
+from tiledmm.simulator.findings import Finding, Region, finding
 from tiledmm.simulator.lines import SourceLines
 from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.report import Finding, LineCounts, line_counts
+from tiledmm.simulator.traffic import LineCounts, line_counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,11 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import Model, candidates
 from tiledmm.simulator import machine
-from tiledmm.simulator.findings import NOT_WRITTEN
+from tiledmm.simulator.findings import NOT_WRITTEN, Finding
 from tiledmm.simulator.kernel import Event, Kernel, Settings
 from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.report import Finding, Report, Traffic, total
+from tiledmm.simulator.report import Report
+from tiledmm.simulator.traffic import Traffic, total
 
 
 @dataclass(frozen=True, slots=True)

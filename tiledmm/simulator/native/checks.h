@@ -1,9 +1,11 @@
 // What is wrong with an access: found before it happens, and written down with its place, block and threads.
+// Depends on: fibers.h, state.h
 #pragma once
 
 #include <dlfcn.h>
 
 #include "fibers.h"
+#include "state.h"
 
 // ---- sites ----
 

@@ -1,4 +1,5 @@
 // Requests of warps, from the accesses of lanes; their wavefronts and sectors.
+// Depends on: state.h
 #pragma once
 
 #include "state.h"

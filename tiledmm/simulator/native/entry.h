@@ -1,4 +1,5 @@
 // The way into a kernel, of whatever parameters: what follows its text.
+// Depends on: a kernel's text, and cuda.h before that
 #pragma once
 
 namespace tiledmm_detail {
@@ -21,8 +22,6 @@ template <class... Parameters>
 constexpr int parameters(void (*)(Parameters...)) {
     return sizeof...(Parameters);
 }
-
-
 
 }   // namespace tiledmm_detail
 

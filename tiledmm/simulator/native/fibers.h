@@ -1,4 +1,5 @@
 // Fibers: a stack for each thread of a block, and a switch from one to another in a dozen instructions.
+// Depends on: state.h
 #pragma once
 
 #include "state.h"

@@ -1,4 +1,5 @@
 // What Python and the runtime tell each other. The structures are mirrored in machine.py, field by field.
+// Depends on: nothing
 #pragma once
 
 #include <cstdint>

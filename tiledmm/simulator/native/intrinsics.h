@@ -1,13 +1,16 @@
 // What CUDA C knows without a header and is pure computation: vector types, and intrinsics with CUDA's rounding.
+// Depends on: runtime.h (to count operations, where a kernel is instrumented)
 #pragma once
 
-#ifndef TILEDMM_COUNT_FLOPS
+#include "runtime.h"
+
+#if TILEDMM_INSTRUMENTED
+#define TILEDMM_COUNT_FLOPS(n) tiledmm_count_flops(n)
+#else
 #define TILEDMM_COUNT_FLOPS(n) ((void)0)
 #endif
 
-#ifndef __forceinline__
 #define __forceinline__ inline __attribute__((always_inline))
-#endif
 
 // ---- vector types ----
 

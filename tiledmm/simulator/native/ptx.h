@@ -1,5 +1,9 @@
 // The functions of cuda_src/ptx.cuh, for a CPU: the same names, the same results.
+// Depends on: intrinsics.h, runtime.h
 #pragma once
+
+#include "intrinsics.h"
+#include "runtime.h"
 
 // ---- conversions: rounded to nearest even, subnormals kept, one NaN for all NaNs ----
 

@@ -4,10 +4,14 @@
 // run until they reach a barrier or end, warp by warp, so that what the lanes of a warp did between two barriers can be
 // put side by side. Kernels are compiled with -fsanitize=thread, and its callbacks stand at the end of this file: each
 // access comes here before it happens, with its address and the place in the code.
+//
+// Depends on: checks.h, counting.h, fibers.h, state.h
 #include <sys/mman.h>
 
 #include "checks.h"
 #include "counting.h"
+#include "fibers.h"
+#include "state.h"
 
 // ---- accesses ----
 

@@ -1,4 +1,5 @@
 // What a kernel's code calls while it runs on the CPU. No standard headers: a kernel compiles in a tenth of a second.
+// Depends on: nothing
 #pragma once
 
 struct uint3;

@@ -1,6 +1,8 @@
 // What a launch, a worker and a thread are made of.
 //
 // Everything is in one translation unit, runtime.cpp, so that the way of an access is one function.
+//
+// Depends on: interface.h
 #pragma once
 
 #include <algorithm>

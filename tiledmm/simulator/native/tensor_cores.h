@@ -1,5 +1,10 @@
 // The functions of cuda_src/tensor_cores.cuh, for a CPU: the same names, and sums rounded as was seen on an H100.
+// Depends on: intrinsics.h, ptx.h, runtime.h
 #pragma once
+
+#include "intrinsics.h"
+#include "ptx.h"
+#include "runtime.h"
 
 namespace tiledmm_detail {
 
