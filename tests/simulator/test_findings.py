@@ -11,7 +11,7 @@ import pytest
 import tiledmm
 from tiledmm import simulator
 from tiledmm.errors import SimulationError
-from tiledmm.simulator import findings, machine
+from tiledmm.simulator import execution, findings
 from tiledmm.simulator.findings import Region, nearest
 from tools.kernel_bugs import BUGS, Bug, simulate
 
@@ -187,9 +187,9 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
     assert f"uses the subscript {subscript} of an array of 16 elements" in found
 
 
-def made_up(kind: str, **changes: object) -> machine.RawFinding:
+def made_up(kind: str, **changes: object) -> execution.RawFinding:
     """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
-    raw = machine.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
+    raw = execution.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
     raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
     raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
     for name, value in changes.items():

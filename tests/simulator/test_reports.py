@@ -96,7 +96,7 @@ def test_workers_and_orders_change_no_count():
 
 
 def test_a_report_as_json_table_and_listing():
-    report = run("tiled", 8, "NT", machine=False)
+    report = run("tiled", 8, "NT", sass=False)
     data = json.loads(report.json())
     assert data["source"]["shared_load"]["requests"] == report.source.shared_load.requests
     assert data["nsight"]["smsp__sass_inst_executed_op_shared_ld.sum"] == report.source.shared_load.requests
@@ -193,7 +193,7 @@ def test_explained_conflicts():
 
 def test_explained_conflicts_of_the_machine_code():
     machine_code()
-    found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT", machine=True)}
+    found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT", sass=True)}
     assert (found["Bs", "load"].bytes, found["Bs", "load"].wavefronts) == (16, 32)
     assert (found["As", "load"].bytes, found["As", "load"].wavefronts) == (16, 2)
 

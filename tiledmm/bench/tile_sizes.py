@@ -97,7 +97,7 @@ def _counted(row: Simulated, kernel: Compiled, size: Size) -> tuple[str, ...]:
     report, occupied = row.report, kernel.occupancy
     counts: tuple[str, ...] = (NONE,) * 3
     if report:
-        traffic = report.machine or report.source
+        traffic = report.sass or report.source
         shared = traffic.shared_load + traffic.shared_store
         per_warp = shared.wavefronts / (report.multiply_adds / 32) if shared.requests else None
         conflicts = shared.bank_conflicts if shared.requests else None

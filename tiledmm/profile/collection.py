@@ -20,8 +20,8 @@ from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingEr
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import Array
 from tiledmm.profile import ncu
-from tiledmm.profile.records import METRICS, SECTION, Profile, reduced, with_lines
-from tiledmm.profile.target import CUBLAS, arguments
+from tiledmm.profile.application import CUBLAS, arguments
+from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.select import precision_of
@@ -47,7 +47,7 @@ class Collection:
 
 def command_of(rungs: Sequence[Rung], size: Size, dtype: str, layout: str) -> ncu.Command:
     """What ncu is told for a product, by each of some variants."""
-    program = (sys.executable, "-m", "tiledmm.profile.target", *arguments(size, dtype, layout, rungs))
+    program = (sys.executable, "-m", "tiledmm.profile.application", *arguments(size, dtype, layout, rungs))
     return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
 
 
@@ -117,7 +117,7 @@ def _laid_out(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Arra
 
 
 def _profile(
-    rung: Rung, specializations: Sequence[Specialization], found: Sequence[tuple[ncu.Launch, ncu.Instructions]]
+    rung: Rung, specializations: Sequence[Specialization], found: Sequence[tuple[ncu.ProfiledLaunch, ncu.Instructions]]
 ) -> Profile:
     """Of a variant's launches, the one that takes longest; the others by name and time."""
     every = [reduced(rung.label, launch) for launch, _ in found]
@@ -153,7 +153,9 @@ def machine_code_with_lines(specialization: Specialization, target: str) -> tupl
     return disassemble_cubin(machine_code(source, specialization.symbol, options)), source
 
 
-def instructions_of(launches: Sequence[ncu.Launch], counted: Sequence[ncu.Instructions]) -> list[ncu.Instructions]:
+def instructions_of(
+    launches: Sequence[ncu.ProfiledLaunch], counted: Sequence[ncu.Instructions]
+) -> list[ncu.Instructions]:
     """Of each launch of ours its instructions, in order; none of a library's, and none at all if some are missing.
 
     The page of instructions may give a library's kernels other names, more than once, or not at all.

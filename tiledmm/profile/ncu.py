@@ -91,7 +91,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProfiledLaunch:
     """A launch that was profiled.
 
     Attributes:
@@ -167,7 +167,7 @@ def profile(command: Command, report: Path, *, folder: Path | None = None) -> Co
     raise ProfilingError(_reason(status, complaints, output))
 
 
-def raw_page(report: Path) -> list[Launch]:
+def raw_page(report: Path) -> list[ProfiledLaunch]:
     """The launches of a report, in order.
 
     Raises:
@@ -185,7 +185,7 @@ def source_page(report: Path) -> list[Instructions]:
     return parse_source(page(report, *SOURCE))
 
 
-def parse_raw(text: str) -> list[Launch]:
+def parse_raw(text: str) -> list[ProfiledLaunch]:
     """What ``ncu --csv --page raw`` printed. What is no number there is left out."""
     rows = list(csv.reader(io.StringIO(_from(text, '"ID"'))))
     if not rows:
@@ -196,7 +196,7 @@ def parse_raw(text: str) -> list[Launch]:
         if not row or not row[0].isdigit():  # units, or what ncu says after the table
             continue
         cells = dict(zip(headings, row, strict=False))
-        found.append(Launch(_plain(cells["Kernel Name"]), _numbers(cells)))
+        found.append(ProfiledLaunch(_plain(cells["Kernel Name"]), _numbers(cells)))
     return found
 
 

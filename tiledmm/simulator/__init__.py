@@ -25,10 +25,10 @@ from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
-from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.simulate import simulate
+from tiledmm.simulator.simulated_kernel import Event, Settings
 from tiledmm.simulator.tracing import Trace, trace
 from tiledmm.simulator.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
@@ -107,7 +107,7 @@ def run(
     source: str | PathLike[str] | None = None,
     checks: bool = True,
     counts: bool = True,
-    machine: bool = False,
+    sass: bool = False,
     threads: str = "forward",
     seed: int = 0,
     target: str = "sm_90",
@@ -121,8 +121,8 @@ def run(
         x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
         source: A file with CUDA C to run in place of the kernel's own: a copy of what ``tiledmm.source`` gives, edited.
         counts: Whether traffic is counted.
-        machine: Whether it is counted as the machine code of ``target`` has it, too, where neighbouring accesses are
-            one wide one. Needs the extra ``inspect``.
+        sass: Whether traffic is counted as the machine code (SASS) of ``target`` has it, too, where contiguous accesses
+            are one wide one. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: For ``"random"``.
         workers: Cores to use; None for all.
@@ -141,7 +141,7 @@ def run(
         0
     """
     settings = Settings(
-        checks=checks, counts=counts, machine=machine, order=threads, seed=seed, target=target, workers=workers,
+        checks=checks, counts=counts, sass=sass, order=threads, seed=seed, target=target, workers=workers,
         progress=progress,
     )  # fmt: skip
     path = None if source is None else Path(source)

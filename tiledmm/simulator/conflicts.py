@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
-from tiledmm.simulator.kernel import Event
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
+from tiledmm.simulator.simulated_kernel import Event
 from tiledmm.simulator.tracing import trace
 
 
@@ -70,16 +70,16 @@ def explain_conflicts(
     layout: str = "NN",
     dtype: str = "float32",
     target: str = "sm_90",
-    machine: bool = False,
+    sass: bool = False,
 ) -> tuple[BankAccess, ...]:
     """Which lanes hit which bank, for each line of a kernel that accesses shared memory. Needs no GPU.
 
     Args:
         variant, tile, dtype: The kernel.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
-        target: The GPU to be.
-        machine: Whether neighbouring accesses are joined as the machine code of ``target`` has them; one for each
-            element if not. Needs the extra ``inspect``.
+        target: The architecture to emulate.
+        sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
+            one access for each element. Needs the extra ``inspect``.
 
     Returns:
         One entry a line, array and direction, in the order of the source.
@@ -105,7 +105,7 @@ def explain_conflicts(
         if event.space == "shared" and number < WARP:
             lanes[event.line, event.kind, event.array][number].append(event)
     widths = {}
-    if machine:
+    if sass:
         from tiledmm.simulator.widths import Widths
 
         known = Widths(recorded.text, recorded.symbol, target)
@@ -117,12 +117,12 @@ def explain_conflicts(
 
 
 def _access(
-    line: int, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], machine_bytes: int
+    line: int, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
     """The first access at a line, as wide as it is in machine code where the elements allow."""
     first = {lane: events[0] for lane, events in by_lane.items()}
     size = next(iter(first.values())).bytes
-    while size < machine_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
+    while size < sass_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
         size *= 2
     addresses = [first[lane].address if lane in first else None for lane in range(WARP)]
     return BankAccess(

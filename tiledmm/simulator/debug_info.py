@@ -13,9 +13,9 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from tiledmm.simulator.dwarf import Line, Unit
+from tiledmm.simulator.dwarf import Frame, Unit
 
-__all__ = ["DebugInfo", "Line", "SharedArray", "debug_info"]
+__all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info"]
 
 # What may follow the name in a mangled symbol: which variable of this name it is of its function, the end of a scope.
 _AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
@@ -63,7 +63,7 @@ class DebugInfo:
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 
-    def lines(self, addresses: Iterable[int]) -> list[tuple[Line, ...]]:
+    def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
         """The source lines that instructions come from.
 
         Args:
@@ -77,7 +77,7 @@ class DebugInfo:
         with self._lock:
             return [self._line(address) for address in addresses]
 
-    def _line(self, address: int) -> tuple[Line, ...]:
+    def _line(self, address: int) -> tuple[Frame, ...]:
         return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())
 
     def address(self, symbol: str) -> int:

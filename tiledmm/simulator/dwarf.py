@@ -19,8 +19,8 @@ _Ranges = list[tuple[int, int]]  # first address, and the one behind the last
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A place in the source.
+class Frame:
+    """A place in the source, as one frame of a chain of (inlined) calls.
 
     Attributes:
         file: Path, as the compiler was given it, seen from the folder that it ran in.
@@ -55,7 +55,7 @@ class Unit:
         """Whether the instruction at an address comes from here."""
         return _is_in(address, self._ranges)
 
-    def lines(self, address: int) -> tuple[Line, ...]:
+    def lines(self, address: int) -> tuple[Frame, ...]:
         """The line of an instruction, then those of the inlined calls around it, innermost first."""
         begins, places = self._places
         row = bisect_right(begins, address) - 1
@@ -69,9 +69,9 @@ class Unit:
             scopes = scope.inlined
         frames = []
         for scope in chain:
-            frames.append(Line(*place, scope.function))
+            frames.append(Frame(*place, scope.function))
             place = scope.call
-        return tuple(frames) or (Line(*place, ""),)
+        return tuple(frames) or (Frame(*place, ""),)
 
     @functools.cached_property
     def _files(self) -> list[str]:

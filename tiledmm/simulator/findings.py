@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tiledmm.simulator.machine import SPACES, RawFinding
+from tiledmm.simulator.execution import SPACES, RawFinding
 
 #: What can be wrong, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.problem.strides import Span
-from tiledmm.simulator import machine
+from tiledmm.simulator import execution
 
 # CuPy's allocations begin at multiples of this, and so do the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
@@ -35,7 +35,7 @@ class Placed:
         """Address of the array's first element."""
         return self.begin - self.span.start
 
-    def place(self, memory: machine.Memory, piece: int, *, filled: bool) -> None:
+    def place(self, memory: execution.Memory, piece: int, *, filled: bool) -> None:
         """Gives it an address, and its elements (others are NaNs)."""
         self.begin = memory.addresses[piece] + self.phase
         self.memory = memory.bytes(piece, self.phase + self.bytes)[self.phase :]
@@ -80,9 +80,9 @@ class Placed:
         self.of_elements(found)[...] = np.arange(self.array.size).reshape(self.array.shape)
         return found
 
-    def operand(self, *, writable: bool) -> machine.Operand:
+    def operand(self, *, writable: bool) -> execution.Operand:
         """As the machine checks accesses to it."""
-        return machine.Operand(
+        return execution.Operand(
             begin=self.begin,
             bytes=self.bytes,
             granule=self.itemsize,

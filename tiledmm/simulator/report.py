@@ -32,7 +32,7 @@ class Report:
         flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add is two. Zero for
             integers, and for arithmetic that is written with operators.
         source: Traffic as the source has it.
-        machine: Traffic as the machine code of ``target`` has it; None if it was not asked for.
+        sass: Traffic as the machine code (SASS) of ``target`` has it; None if it was not asked for.
         lines: The same by line, those that did something.
         text: The kernel's source.
         seconds: How long the simulation took.
@@ -48,7 +48,7 @@ class Report:
     barriers: int
     flops: int
     source: Traffic
-    machine: Traffic | None
+    sass: Traffic | None
     lines: tuple[LineCounts, ...]
     text: str
     seconds: float
@@ -94,7 +94,7 @@ class Report:
             "global_bytes": self.global_bytes,
             "intensity": self.intensity,
             "reuse": self.reuse,
-            "nsight": (self.machine or self.source).nsight(),
+            "nsight": (self.sass or self.source).nsight(),
         }
         return json.dumps(known, indent=1)
 
@@ -115,10 +115,10 @@ def _table(report: Report) -> Table:
     """The totals of a report, and each line that did something."""
     m, n, k, products = report.sizes
     size = f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "")
-    rows = [("all", *_cells(report.flops, report.barriers, report.machine or report.source), "")]
+    rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
     for each in report.lines:
         rows.append((str(each.line or NONE), *_cells(each.flops, each.barriers, _view(each)), each.text.strip()))
-    view = f"machine code of {report.target}" if report.machine else "source"
+    view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
         f"{report.intensity:.3g} FLOP for each byte asked of global memory; each element loaded is multiplied "
         f"{report.reuse:.3g} times.",
@@ -161,7 +161,7 @@ def _listing(report: Report, *, headers: bool) -> str:
 
 
 def _view(line: LineCounts) -> Traffic:
-    return line.machine if line.machine is not None else line.source
+    return line.sass if line.sass is not None else line.source
 
 
 def _cells(flops: int, barriers: int, traffic: Traffic) -> tuple[str, ...]:

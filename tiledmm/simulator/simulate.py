@@ -19,11 +19,11 @@ from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import Model, candidates
-from tiledmm.simulator import machine
+from tiledmm.simulator import execution
 from tiledmm.simulator.findings import NOT_WRITTEN, Finding
-from tiledmm.simulator.kernel import Event, Kernel, Settings
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import Report
+from tiledmm.simulator.simulated_kernel import Event, Settings, SimulatedKernel
 from tiledmm.simulator.traffic import Traffic, total
 
 
@@ -88,7 +88,7 @@ class _Run:
 
     def __init__(self, choice: Choice, source: Path | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
-        self.kernels: list[Kernel] = []
+        self.kernels: list[SimulatedKernel] = []
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
             if not part.specialization.variant.simulated:
@@ -104,7 +104,7 @@ class _Run:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
                 found = names.get(SCAN, "")
-                self.kernels.append(Kernel(named, source if multiplying else None, settings, found))
+                self.kernels.append(SimulatedKernel(named, source if multiplying else None, settings, found))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product
@@ -127,7 +127,7 @@ class _Run:
         for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
-        memory = machine.Memory([each.room for each in placed])
+        memory = execution.Memory([each.room for each in placed])
         try:
             for piece, each in enumerate(placed):
                 each.place(memory, piece, filled=each.name in ("A", "B"))
@@ -146,7 +146,9 @@ class _Run:
             memory.release()
         return Simulation(result, report, events, barriers)
 
-    def _launch(self, kernel: Kernel, placed: list[Placed], offsets: tuple[int, int, int]) -> machine.Outcome:
+    def _launch(
+        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, int, int]
+    ) -> execution.Outcome:
         starts = dict(zip("ABC", offsets, strict=True))
         arrays = {each.name: each for each in placed}
         operands = [arrays[name] for name in kernel.launch.operands]
@@ -166,9 +168,9 @@ class _Run:
                     array.memory[:] = SCAN_INIT
                     array.begin_anew()
                     for begin in kernel.launch.scan:  # which all blocks look at, and write, as they come
-                        array.cells[begin : begin + SCAN_HEAD] = machine.ANYBODYS
+                        array.cells[begin : begin + SCAN_HEAD] = execution.ANYBODYS
 
-    def _report(self, outcomes: list[list[machine.Outcome]], placed: list[Placed]) -> Report:
+    def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> Report:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
         of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
         done = of_kernel[self.main]
@@ -185,7 +187,7 @@ class _Run:
             barriers=sum(each.barriers for each in done),
             flops=sum(each.flops for each in counts),
             source=total(each.source for each in counts),
-            machine=total(each.machine or Traffic() for each in counts) if settings.machine else None,
+            sass=total(each.sass or Traffic() for each in counts) if settings.sass else None,
             lines=counts,
             text=kernel.text,
             seconds=sum(each.seconds for its in of_kernel for each in its),

@@ -12,9 +12,9 @@ import numpy as np
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import precision_of
-from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.simulate import simulate
+from tiledmm.simulator.simulated_kernel import Event, Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from tiledmm.simulator.machine import RawSite
+    from tiledmm.simulator.execution import RawSite
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class LineCounts:
         flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
         barriers: Barriers of a block, over all blocks.
         source: Traffic as the source has it: an access for each element.
-        machine: Traffic as the machine code has it, which joins neighbouring accesses; None if not asked for.
+        sass: Traffic as the machine code (SASS) has it, which vectorizes contiguous accesses; None if not asked for.
     """
 
     line: int
@@ -132,11 +132,11 @@ class LineCounts:
     flops: int
     barriers: int
     source: Traffic
-    machine: Traffic | None
+    sass: Traffic | None
 
 
 def line_counts(
-    sites: Iterable[RawSite], lines: Mapping[int, int], text: Callable[[int], str], *, machine_code: bool
+    sites: Iterable[RawSite], lines: Mapping[int, int], text: Callable[[int], str], *, sass: bool
 ) -> tuple[LineCounts, ...]:
     """Sums by source line of what places in the code did.
 
@@ -144,18 +144,18 @@ def line_counts(
         sites: The places.
         lines: Each place's line.
         text: A line's text.
-        machine_code: Whether the machine code's view was counted.
+        sass: Whether the accesses of the machine code were counted.
     """
     sums: dict[int, LineCounts] = {}
     for site in sites:
         line = lines.get(site.pc, 0)
-        found = sums.get(line) or LineCounts(line, text(line), 0, 0, Traffic(), Traffic() if machine_code else None)
+        found = sums.get(line) or LineCounts(line, text(line), 0, 0, Traffic(), Traffic() if sass else None)
         sums[line] = replace(
             found,
             flops=found.flops + site.flops,
             barriers=found.barriers + site.barriers,
             source=found.source + _traffic(site.kind, site.source),
-            machine=None if found.machine is None else found.machine + _traffic(site.kind, site.machine),
+            sass=None if found.sass is None else found.sass + _traffic(site.kind, site.sass),
         )
     return tuple(sums[line] for line in sorted(sums) if _did_something(sums[line]))
 

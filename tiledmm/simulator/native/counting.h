@@ -114,7 +114,7 @@ uint64_t vector_key(const Run& run, const Request& r, uintptr_t next) {
 void Joiner::close(Worker& w, const Request& r, unsigned bytes) {
     unsigned units, ideal;
     measure(r, bytes, w.run->sites[r.site].kind, &units, &ideal);
-    add(w.counts[r.site].machine[r.space], r, bytes, units, ideal);
+    add(w.counts[r.site].sass[r.space], r, bytes, units, ideal);
 }
 
 // A vector that stayed short: what there is of it, in powers of two.

@@ -1,4 +1,4 @@
-// What Python and the runtime tell each other. The structures are mirrored in machine.py, field by field.
+// What Python and the runtime tell each other. The structures are mirrored in execution.py, field by field.
 // Depends on: nothing
 #pragma once
 
@@ -54,7 +54,7 @@ struct Launch {
     uint32_t order, trace;
     uint64_t seed, traced_block;
     uint64_t max_steps;       // accesses that a thread may make; 0: any number
-    // For a place in the code: its group and the widest machine access in shared and in global memory. May be null.
+    // For a place in the code: its group and the widest access in machine code in shared and in global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
 };
 
@@ -73,7 +73,7 @@ struct Counts {
 struct SiteCounts {
     uint64_t pc, flops, barriers;   // barriers of a block
     uint32_t bytes, kind;
-    Counts source[2], machine[2];   // by space
+    Counts source[2], sass[2];   // by space
 };
 
 struct TraceEvent {   // arithmetic and a block's barriers have no address, and a barrier no thread

@@ -410,7 +410,7 @@ int tiledmm_work(Run* run) {
         sum.barriers += w.counts[i].barriers;
         for (int space = 0; space < 2; ++space) {
             merge(sum.source[space], w.counts[i].source[space]);
-            merge(sum.machine[space], w.counts[i].machine[space]);
+            merge(sum.sass[space], w.counts[i].sass[space]);
         }
     }
     return 0;

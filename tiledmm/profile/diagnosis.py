@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiledmm.profile.records import ISSUING, Line, Profile
+from tiledmm.profile.kernel_profile import ISSUING, Profile, ProfiledLine
 
 # From here on a unit is what limits a kernel: more than so much of its peak is hardly ever reached.
 _BUSY = 0.8
@@ -48,13 +48,13 @@ REASONS = {
 }
 
 
-def words(profile: Profile) -> list[str]:
+def diagnose(profile: Profile) -> list[str]:
     """What limits a kernel: two to five sentences, the most important first; none if nothing was counted."""
     found = [_limit(profile), *_memory(profile), *_waiting(profile), *_residence(profile)]
     return [sentence for sentence in found if sentence][:5]
 
 
-def waits_in_words(line: Line) -> str:
+def waits_in_words(line: ProfiledLine) -> str:
     """What warps wait for at a line: the two most frequent reasons, with their shares."""
     whole = sum(line.waits.values())
     return ", ".join(f"{reason} {samples / whole:.0%}" for reason, samples in list(line.waits.items())[:_MOST_WAITS])

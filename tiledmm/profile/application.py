@@ -1,4 +1,4 @@
-"""The program that Nsight Compute watches: ``python -m tiledmm.profile.target SIZE TYPE LAYOUT VARIANT[:TILE]...``.
+"""What Nsight Compute profiles: ``python -m tiledmm.profile.application SIZE TYPE LAYOUT VARIANT[:TILE]...``.
 
 Each product is taken once, to compile its kernels and to allocate, and once more between ``cudaProfilerStart`` and
 ``cudaProfilerStop``: with ``--profile-from-start off`` ncu sees the launches of that one alone.
@@ -16,7 +16,7 @@ CUBLAS = "cublas"
 
 
 def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[Rung]) -> list[str]:
-    """The command line after ``-m tiledmm.profile.target``."""
+    """The command line after ``-m tiledmm.profile.application``."""
     names = [rung.variant if rung.tile is None else f"{rung.variant}:{rung.tile}" for rung in rungs]
     return ["x".join(map(str, size)), dtype, layout, *names]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiledmm.profile.records import ISSUING, Profile, missing_metrics
-from tiledmm.profile.words import REASONS, waits_in_words
+from tiledmm.profile.diagnosis import REASONS, waits_in_words
+from tiledmm.profile.kernel_profile import ISSUING, Profile, missing_metrics
 from tiledmm.report.tables import NONE, Table, count, percent, significant
 
 #: Waits that are shown for every kernel; others are where one of the kernels spends more than this share of its time.

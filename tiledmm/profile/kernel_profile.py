@@ -10,7 +10,7 @@ from typing import Any
 
 from tiledmm.codegen.page import first_line_of_page
 from tiledmm.compile.disassembly import MachineCode
-from tiledmm.profile.ncu import Instructions, Launch
+from tiledmm.profile.ncu import Instructions, ProfiledLaunch
 from tiledmm.simulator.lines import own_line
 
 # Samples of warps, by what they were found doing: as the raw page calls them, and the source page. Not the same counted
@@ -48,7 +48,7 @@ def _percent(metric: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProfiledLine:
     """What was counted at a source line, those of functions inlined there included.
 
     Attributes:
@@ -134,7 +134,7 @@ class Profile:
     warps_limit: float | None = _counted("launch__occupancy_limit_warps")
     blocks_limit: float | None = _counted("launch__occupancy_limit_blocks")
     waits: dict[str, int] = field(default_factory=dict)
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ProfiledLine, ...] = ()
     others: dict[str, float] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     note: str = ""
@@ -163,7 +163,7 @@ class Profile:
 METRICS: dict[str, str] = {each.name: each.metadata["metric"] for each in fields(Profile) if "metric" in each.metadata}
 
 
-def reduced(label: str, launch: Launch) -> Profile:
+def reduced(label: str, launch: ProfiledLaunch) -> Profile:
     """The numbers of one launch."""
     found = {}
     for each in fields(Profile):
@@ -198,7 +198,7 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
         del each[ISSUING]
     whole = sum(each.total() for each in waits.values())
     lines = [
-        Line(
+        ProfiledLine(
             line, texts[line - 1].strip() if line else "", dict(each.most_common()), each.total() / max(whole, 1),
             **others[line],
         )

@@ -14,7 +14,7 @@ from tiledmm.codegen.rendering import Specialization, render
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry
-from tiledmm.simulator import machine, toolchain
+from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import Finding, Region, finding
 from tiledmm.simulator.lines import SourceLines
@@ -29,7 +29,7 @@ class Settings:
     Attributes:
         checks: Whether every access is checked.
         counts: Whether traffic is counted.
-        machine: Whether it is counted as the machine code has it, too. Needs NVRTC and nvdisasm.
+        sass: Whether traffic is counted as the machine code (SASS) has it, too. Needs NVRTC and nvdisasm.
         order: Order of threads between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: For ``"random"``.
         target: What to be: ``"sm_75"`` has no cp.async, say.
@@ -42,7 +42,7 @@ class Settings:
 
     checks: bool = True
     counts: bool = True
-    machine: bool = False
+    sass: bool = False
     order: str = "forward"
     seed: int = 0
     target: str = "sm_90"
@@ -53,13 +53,13 @@ class Settings:
     max_steps: int = 0
 
     def __post_init__(self) -> None:
-        if self.order not in machine.ORDERS:
-            raise ConfigError(f"order of threads is one of {', '.join(machine.ORDERS)}; got {self.order!r}")
+        if self.order not in execution.ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(execution.ORDERS)}; got {self.order!r}")
 
     @property
     def instrumented(self) -> bool:
         """Whether accesses are seen at all."""
-        return self.checks or self.counts or self.machine or self.traced_block is not None
+        return self.checks or self.counts or self.sass or self.traced_block is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Event:
     line: int
 
 
-class Kernel:
+class SimulatedKernel:
     """One launch of a product, its kernel compiled for the CPU."""
 
     def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, found: str) -> None:
@@ -104,11 +104,11 @@ class Kernel:
             arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
             instrumented=settings.instrumented,
         )
-        self.code = machine.Code.load(path)
+        self.code = execution.Code.load(path)
         self.debug = debug_info(path)
         self.lines = SourceLines(self.debug, self.text)
 
-    def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> machine.Outcome:
+    def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> execution.Outcome:
         """Runs it on arrays, from addresses within each on; ``found`` is the memory for what is found of operands."""
         width, height = self.spec.block
         settings = self.settings
@@ -117,7 +117,7 @@ class Kernel:
         if found is not None and self.launch.scan:
             reached.append(found.operand(writable=self.spec.condition == "scan"))
             words = np.append(words, [found.begin + begin for begin in self.launch.scan])
-        return machine.execute(
+        return execution.execute(
             self.code,
             grid=(self.launch.blocks, 1, 1),
             block=(width, height, 1),
@@ -125,24 +125,24 @@ class Kernel:
             operands=reached,
             shared=self.shared,
             checks=settings.checks,
-            counts=settings.counts or settings.machine,
+            counts=settings.counts or settings.sass,
             order=settings.order,
             seed=settings.seed,
             traced_block=settings.traced_block,
             traced_arithmetic=settings.traced_arithmetic,
             max_steps=settings.max_steps,
-            describe=self._describe() if settings.machine else None,
+            describe=self._describe() if settings.sass else None,
             workers=settings.workers,
             progress=settings.progress,
         )
 
-    def line_counts(self, outcomes: list[machine.Outcome]) -> tuple[LineCounts, ...]:
+    def line_counts(self, outcomes: list[execution.Outcome]) -> tuple[LineCounts, ...]:
         """What each source line did."""
         sites = [site for each in outcomes for site in each.sites]
         lines = self.lines.of([site.pc for site in sites])
-        return line_counts(sites, lines, self.lines.text, machine_code=self.settings.machine)
+        return line_counts(sites, lines, self.lines.text, sass=self.settings.sass)
 
-    def findings(self, outcomes: list[machine.Outcome], placed: list[Placed]) -> list[Finding]:
+    def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
         """What is wrong with it."""
         found = [raw for each in outcomes for raw in each.findings]
         lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
@@ -171,7 +171,7 @@ class Kernel:
 
         return describe
 
-    def events(self, outcome: machine.Outcome, placed: list[Placed]) -> Iterator[Event]:
+    def events(self, outcome: execution.Outcome, placed: list[Placed]) -> Iterator[Event]:
         """What the threads of the traced block did, in the order in which they did it here."""
         width, height = self.spec.block
         lines = self.lines.of(event.pc for event in outcome.events)
@@ -188,7 +188,7 @@ class Kernel:
             return operand.name, tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
 
         for raw in outcome.events:
-            kind, space = machine.KINDS[raw.kind], machine.SPACES[raw.space]
+            kind, space = execution.KINDS[raw.kind], execution.SPACES[raw.space]
             if kind == "barrier":
                 continue
             thread = (raw.thread % width, raw.thread // width % height, raw.thread // (width * height))
@@ -198,9 +198,9 @@ class Kernel:
             name, element = find(space, raw.address, raw.bytes)
             yield Event(raw.step, thread, kind, space, name, element, raw.bytes, raw.address, lines[raw.pc])
 
-    def barriers(self, outcome: machine.Outcome) -> tuple[int, ...]:
+    def barriers(self, outcome: execution.Outcome) -> tuple[int, ...]:
         """The line of each barrier that the traced block came to."""
-        places = [raw.pc for raw in outcome.events if machine.KINDS[raw.kind] == "barrier"]
+        places = [raw.pc for raw in outcome.events if execution.KINDS[raw.kind] == "barrier"]
         lines = self.lines.of(places)
         return tuple(lines[place] for place in places)
 

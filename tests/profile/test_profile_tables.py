@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiledmm.profile.records import Line, Profile
-from tiledmm.profile.tables import LINES, lines_table, profiles_table
+from tiledmm.profile.kernel_profile import Profile, ProfiledLine
+from tiledmm.profile.profile_tables import LINES, lines_table, profiles_table
 
 PLAIN = Profile(
     "tiled 32", "tiledmm_tiled", nanoseconds=12_500, sm_throughput=0.5, shared_wavefronts=3200,
@@ -31,8 +31,8 @@ def test_without_samples_there_are_no_waits() -> None:
 
 
 def test_the_lines_of_a_kernel() -> None:
-    lines = [Line(7, "x = y;", {"barrier": 30, "wait": 10, "drain": 1}, 0.5, 64, 8, 4, 4)]
-    lines += [Line(i, "", {}, 0.0) for i in range(10, 20)]
+    lines = [ProfiledLine(7, "x = y;", {"barrier": 30, "wait": 10, "drain": 1}, 0.5, 64, 8, 4, 4)]
+    lines += [ProfiledLine(i, "", {}, 0.0) for i in range(10, 20)]
     table = lines_table(replace(PLAIN, lines=tuple(lines)))
     assert table.rows[0] == ("7", "50%", "barrier 73%, wait 24%", "64 (8)", "4", "x = y;")
     assert table.rows[1] == ("10", "0%", "-", "-", "-", "")

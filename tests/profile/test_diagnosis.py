@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tiledmm.profile.records import Line, Profile
-from tiledmm.profile.words import words
+from tiledmm.profile.diagnosis import diagnose
+from tiledmm.profile.kernel_profile import Profile, ProfiledLine
 
 IDLE = Profile(
     "x", "tiledmm_x", sm_throughput=0.4, memory_throughput=0.4, dram_throughput=0.1, shared_throughput=0.3,
@@ -17,18 +17,18 @@ IDLE = Profile(
 
 
 def test_nothing_is_near_its_peak() -> None:
-    limit, waits = words(IDLE)
+    limit, waits = diagnose(IDLE)
     assert limit.startswith("Bound by latency") and "the SMs at 40%" in limit and "the schedulers at 40%" in limit
     assert waits == "Warps wait 60% of their time for data from global memory (long scoreboard)."
 
 
 def test_what_is_nearest_its_peak_comes_first() -> None:
     """As of ``auto`` on an H100, whose tensor cores are its busiest unit, and of a kernel whose tiles are copied."""
-    found = words(replace(IDLE, tensor_active=0.68))[0]
+    found = diagnose(replace(IDLE, tensor_active=0.68))[0]
     assert found.startswith("Near a limit, and not at it: the tensor cores at 68%, the SMs at 40%")
-    found = words(replace(IDLE, shared_throughput=0.72))[0]
+    found = diagnose(replace(IDLE, shared_throughput=0.72))[0]
     assert found.startswith("Near a limit, and not at it: shared memory at 72%")
-    assert "tensor" not in words(replace(IDLE, tensor_active=0.009))[0]
+    assert "tensor" not in diagnose(replace(IDLE, tensor_active=0.009))[0]
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_what_is_nearest_its_peak_comes_first() -> None:
     ],
 )
 def test_what_is_busiest_comes_first(figures: dict[str, float], expected: str) -> None:
-    assert words(replace(IDLE, **figures))[0].startswith(expected)  # type: ignore[arg-type]
+    assert diagnose(replace(IDLE, **figures))[0].startswith(expected)  # type: ignore[arg-type]
 
 
 def test_bank_conflicts() -> None:
-    found = words(replace(IDLE, shared_wavefronts=3200, ideal_shared_wavefronts=800))
+    found = diagnose(replace(IDLE, shared_wavefronts=3200, ideal_shared_wavefronts=800))
     assert "Bank conflicts take 75% of shared memory's wavefronts: 3,200, where 800 would do." in found
-    assert not any("conflicts" in each for each in words(replace(IDLE, shared_wavefronts=105)))
+    assert not any("conflicts" in each for each in diagnose(replace(IDLE, shared_wavefronts=105)))
 
 
 def test_accesses_that_are_not_coalesced() -> None:
-    found = words(replace(IDLE, global_sectors=800, load_sectors=640, load_requests=20))
+    found = diagnose(replace(IDLE, global_sectors=800, load_sectors=640, load_requests=20))
     assert "Accesses to global memory touch 8 times the sectors that they need (32 a load)." in found
 
 
@@ -67,31 +67,31 @@ def test_accesses_that_are_not_coalesced() -> None:
     ],
 )
 def test_what_warps_wait_for(reason: str, expected: str) -> None:
-    found = words(replace(IDLE, waits={reason: 50, "selected": 30, "wait": 15, "barrier_": 5}))
+    found = diagnose(replace(IDLE, waits={reason: 50, "selected": 30, "wait": 15, "barrier_": 5}))
     (sentence,) = [each for each in found if each.startswith("Warps wait")]
     assert "50% of their time for" in sentence and expected in sentence
     assert "15%" in sentence and "barrier_" not in sentence
 
 
 def test_the_worst_line() -> None:
-    line = Line(7, "__syncthreads();", {"barrier": 60}, 0.6)
-    assert words(replace(IDLE, lines=(line,)))[-1] == "60% of all waiting is at line 7: __syncthreads();"
-    assert len(words(replace(IDLE, lines=(replace(line, share=0.05),)))) == 2
+    line = ProfiledLine(7, "__syncthreads();", {"barrier": 60}, 0.6)
+    assert diagnose(replace(IDLE, lines=(line,)))[-1] == "60% of all waiting is at line 7: __syncthreads();"
+    assert len(diagnose(replace(IDLE, lines=(replace(line, share=0.05),)))) == 2
 
 
 def test_few_warps() -> None:
     held = replace(IDLE, occupancy=0.12, possible_occupancy=0.125, registers=229, registers_limit=1, shared_limit=5)
-    assert words(held)[-1] == "An SM holds 12% of the warps that it can, limited by 229 registers a thread."
-    assert "blocks are few" in words(replace(held, possible_occupancy=0.5))[-1]
-    assert words(replace(held, registers_limit=None, shared_limit=None))[-1].endswith("that it can.")
+    assert diagnose(held)[-1] == "An SM holds 12% of the warps that it can, limited by 229 registers a thread."
+    assert "blocks are few" in diagnose(replace(held, possible_occupancy=0.5))[-1]
+    assert diagnose(replace(held, registers_limit=None, shared_limit=None))[-1].endswith("that it can.")
 
 
 def test_five_sentences_at_most_and_none_of_nothing() -> None:
     worst = replace(
-        IDLE, shared_wavefronts=3200, global_sectors=800, occupancy=0.1, lines=(Line(1, "x", {"wait": 1}, 1.0),)
+        IDLE, shared_wavefronts=3200, global_sectors=800, occupancy=0.1, lines=(ProfiledLine(1, "x", {"wait": 1}, 1.0),)
     )
-    assert len(words(worst)) == 5
-    assert words(Profile("x", "k")) == []
-    assert words(Profile("x", "k", issued=0.01)) == [
+    assert len(diagnose(worst)) == 5
+    assert diagnose(Profile("x", "k")) == []
+    assert diagnose(Profile("x", "k", issued=0.01)) == [
         "Bound by latency, for nothing is near its peak: the schedulers at 1%."
     ]

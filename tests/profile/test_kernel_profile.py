@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tiledmm.compile.disassembly import Instruction, MachineCode
-from tiledmm.profile.ncu import Instructions, Launch
-from tiledmm.profile.records import METRICS, Profile, reduced, with_lines
+from tiledmm.profile.kernel_profile import METRICS, Profile, reduced, with_lines
+from tiledmm.profile.ncu import Instructions, ProfiledLaunch
 
 VALUES = {metric: 50.0 for metric in METRICS.values()} | {
     METRICS["shared_wavefronts"]: 400.0,
@@ -43,7 +43,7 @@ ROWS = (
 
 
 def test_counters_become_numbers() -> None:
-    found = reduced("tiled 32", Launch("tiledmm_x", VALUES))
+    found = reduced("tiled 32", ProfiledLaunch("tiledmm_x", VALUES))
     assert (found.label, found.kernel) == ("tiled 32", "tiledmm_x")
     assert found.sm_throughput == found.occupancy == found.l2_hit_rate == 0.5
     assert found.nanoseconds == found.registers == 50
@@ -56,9 +56,9 @@ def test_counters_become_numbers() -> None:
 
 def test_what_is_missing_is_none_and_named() -> None:
     values = {name: value for name, value in VALUES.items() if name != METRICS["ideal_shared_wavefronts"]}
-    found = reduced("x", Launch("k", values))
+    found = reduced("x", ProfiledLaunch("k", values))
     assert found.conflicts is None and found.missing == (METRICS["ideal_shared_wavefronts"],)
-    nothing = reduced("x", Launch("k", {}))
+    nothing = reduced("x", ProfiledLaunch("k", {}))
     assert nothing == replace(Profile("x", "k"), missing=tuple(METRICS.values()))
     assert nothing.share("barrier") is None and nothing.sectors_per_load is None
 

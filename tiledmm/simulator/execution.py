@@ -36,7 +36,7 @@ class Operand(Structure):
     ]  # fmt: skip
 
 
-class SharedArray(Structure):
+class NativeSharedArray(Structure):
     """Where a shared array lies."""
 
     _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64)]
@@ -45,13 +45,13 @@ class SharedArray(Structure):
 _DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
 
 
-class Launch(Structure):
+class NativeLaunch(Structure):
     """What a run is told."""
 
     _fields_ = [
         ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
         ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
-        ("operands", POINTER(Operand)), ("arrays", POINTER(SharedArray)),
+        ("operands", POINTER(Operand)), ("arrays", POINTER(NativeSharedArray)),
         ("operand_count", c_uint32), ("array_count", c_uint32),
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
         ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
@@ -81,7 +81,7 @@ class RawSite(Structure):
 
     _fields_ = [
         ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
-        ("source", RawCounts * 2), ("machine", RawCounts * 2),
+        ("source", RawCounts * 2), ("sass", RawCounts * 2),
     ]  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def execute(
         traced_block: The block whose accesses are recorded one by one.
         traced_arithmetic: Whether its floating-point operations are, too.
         max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
-        describe: Group, and widest machine access in shared and in global memory, of a place in the code.
+        describe: Group, and widest access in machine code in shared and in global memory, of a place in the code.
         workers: Cores to use; None for all.
         progress: Called now and then with the blocks done and their number.
     """
@@ -216,14 +216,14 @@ def execute(
         if describe is not None:
             into[0], into[1], into[2] = describe(pc - code.base, KINDS[kind])
 
-    launch = Launch(
+    launch = NativeLaunch(
         run_thread=ctypes.cast(code.loaded.tiledmm_run_thread, c_void_p).value,
         anchor=ctypes.cast(code.loaded.tiledmm_anchor_address, c_void_p).value,
         arguments=pointers,
         grid=grid,
         block=block,
         operands=(Operand * len(operands))(*operands),
-        arrays=(SharedArray * len(shared))(*(SharedArray(*each) for each in shared)),
+        arrays=(NativeSharedArray * len(shared))(*(NativeSharedArray(*each) for each in shared)),
         operand_count=len(operands),
         array_count=len(shared),
         checks=checks,
