@@ -50,7 +50,7 @@ def test_numbers_words_lines_and_the_command(fake: FakeNcu) -> None:
     assert result.exit_code == 0, result.output
     for text in (
         "64 x 32 x 16  float32  NT", "tiled 16", "L2 hit rate", "waiting: barrier", "Bound by latency",
-        "100% of all waiting is at line 2: __syncthreads();", f"where {TILED.symbol} waits",
+        "100% of all waiting is at preamble.cuh.j2:2: __syncthreads();", f"where {TILED.symbol} waits",
         "tiledmm.profile.application 64x32x16 float32 NT naive tiled:16",
     ):  # fmt: skip
         assert text in result.output, text

@@ -74,8 +74,8 @@ def test_what_warps_wait_for(reason: str, expected: str) -> None:
 
 
 def test_the_worst_line() -> None:
-    line = ProfiledLine(7, "__syncthreads();", {"barrier": 60}, 0.6)
-    assert diagnose(replace(IDLE, lines=(line,)))[-1] == "60% of all waiting is at line 7: __syncthreads();"
+    line = ProfiledLine(7, "tiled.cu.j2:3", "__syncthreads();", {"barrier": 60}, 0.6)
+    assert diagnose(replace(IDLE, lines=(line,)))[-1] == "60% of all waiting is at tiled.cu.j2:3: __syncthreads();"
     assert len(diagnose(replace(IDLE, lines=(replace(line, share=0.05),)))) == 2
 
 
@@ -88,7 +88,11 @@ def test_few_warps() -> None:
 
 def test_five_sentences_at_most_and_none_of_nothing() -> None:
     worst = replace(
-        IDLE, shared_wavefronts=3200, global_sectors=800, occupancy=0.1, lines=(ProfiledLine(1, "x", {"wait": 1}, 1.0),)
+        IDLE,
+        shared_wavefronts=3200,
+        global_sectors=800,
+        occupancy=0.1,
+        lines=(ProfiledLine(1, "tiled.cu.j2:1", "x", {"wait": 1}, 1.0),),
     )
     assert len(diagnose(worst)) == 5
     assert diagnose(Profile("x", "k")) == []

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tiledmm.codegen.source_map import file_map
 from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile.kernel_profile import METRICS, Profile, reduced, with_lines
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
@@ -31,6 +32,7 @@ void KERNEL() {
     __syncthreads();
 }
 """
+PLACES = file_map("x.cu", SOURCE)
 CODE = MachineCode((), {}, {0: Instruction("LDS", (2, 6)), 16: Instruction("BAR", (7,)), 32: Instruction("EXIT", (8,))})
 ROWS = (
     (0, "@!P0 LDS.128 R4, [R2] ;", {
@@ -68,10 +70,11 @@ def test_no_requests_have_no_sectors() -> None:
 
 
 def test_source_lines_are_those_of_the_kernels_page() -> None:
-    found = with_lines(Profile("x", "tiledmm_x"), Instructions("tiledmm_x", ROWS), CODE, SOURCE)
+    found = with_lines(Profile("x", "tiledmm_x"), Instructions("tiledmm_x", ROWS), CODE, SOURCE, PLACES)
     barrier, load = found.lines
-    assert (barrier.number, barrier.text, barrier.waits, barrier.share) == (7, "__syncthreads();", {"barrier": 60}, 0.6)
-    assert (load.number, load.text, load.share) == (6, "a = helper();", 0.4)
+    assert (barrier.number, barrier.location, barrier.text) == (7, "x.cu:7", "__syncthreads();")
+    assert (barrier.waits, barrier.share) == ({"barrier": 60}, 0.6)
+    assert (load.number, load.location, load.text, load.share) == (6, "x.cu:6", "a = helper();", 0.4)
     assert load.waits == {"short_scoreboard": 30, "mio_throttle": 10}
     assert (load.wavefronts, load.ideal_wavefronts, load.sectors, load.ideal_sectors) == (64, 8, 0, 0)
     assert found.note == ""
@@ -79,17 +82,17 @@ def test_source_lines_are_those_of_the_kernels_page() -> None:
 
 @pytest.mark.parametrize("code", [{0: Instruction("LDG", (6,))}, {0: Instruction("LDS", (6,))}])
 def test_other_machine_code_has_no_lines(code: dict[int, Instruction]) -> None:
-    found = with_lines(Profile("x", "tiledmm_x"), Instructions("k", ROWS), MachineCode((), {}, code), SOURCE)
+    found = with_lines(Profile("x", "tiledmm_x"), Instructions("k", ROWS), MachineCode((), {}, code), SOURCE, PLACES)
     assert found.lines == () and "tiledmm_x" in found.note
 
 
 def test_instructions_of_no_line() -> None:
     code = MachineCode((), {}, {0: Instruction("LDS", ())})
-    (line,) = with_lines(Profile("x", "k"), Instructions("k", ROWS[:1]), code, SOURCE).lines
-    assert (line.number, line.text, line.share) == (0, "", 1)
+    (line,) = with_lines(Profile("x", "k"), Instructions("k", ROWS[:1]), code, SOURCE, PLACES).lines
+    assert (line.number, line.location, line.text, line.share) == (0, "an unknown line", "", 1)
 
 
 def test_nothing_waited() -> None:
     rows = ((0, "LDS R1, [R2] ;", {"L1 Wavefronts Shared": 1}), (16, "BAR.SYNC 0x0 ;", {}))
-    (line,) = with_lines(Profile("x", "k"), Instructions("k", rows), CODE, SOURCE).lines
+    (line,) = with_lines(Profile("x", "k"), Instructions("k", rows), CODE, SOURCE, PLACES).lines
     assert (line.number, line.share, line.waits) == (6, 0, {})

@@ -31,9 +31,9 @@ def test_without_samples_there_are_no_waits() -> None:
 
 
 def test_the_lines_of_a_kernel() -> None:
-    lines = [ProfiledLine(7, "x = y;", {"barrier": 30, "wait": 10, "drain": 1}, 0.5, 64, 8, 4, 4)]
-    lines += [ProfiledLine(i, "", {}, 0.0) for i in range(10, 20)]
+    lines = [ProfiledLine(7, "tiled.cu.j2:3", "x = y;", {"barrier": 30, "wait": 10, "drain": 1}, 0.5, 64, 8, 4, 4)]
+    lines += [ProfiledLine(i, f"tiled.cu.j2:{i}", "", {}, 0.0) for i in range(10, 20)]
     table = lines_table(replace(PLAIN, lines=tuple(lines)))
-    assert table.rows[0] == ("7", "50%", "barrier 73%, wait 24%", "64 (8)", "4", "x = y;")
-    assert table.rows[1] == ("10", "0%", "-", "-", "-", "")
+    assert table.rows[0] == ("tiled.cu.j2:3", "50%", "barrier 73%, wait 24%", "64 (8)", "4", "x = y;")
+    assert table.rows[1] == ("tiled.cu.j2:10", "0%", "-", "-", "-", "")
     assert len(table.rows) == LINES

@@ -109,7 +109,7 @@ def test_a_report_as_json_table_and_listing():
     assert listing.count("\n") < report.listing(headers=True).count("\n")
     line = next(row for row in listing.splitlines() if "frag_b = " in row)
     b_line = next(each for each in report.lines if "frag_b = " in each.text)
-    assert f"{b_line.source.shared_load.wavefronts:,}" in line and f" {b_line.line} |" in line
+    assert f"{b_line.source.shared_load.wavefronts:,}" in line and f" {b_line.location} " in line
 
 
 def test_a_table_marks_lines_that_race(tmp_path):

@@ -132,7 +132,7 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
     """A row a kernel: whether it is right, and its traffic for each multiply-add of a warp."""
     sass = any(row.report and row.report.sass for row in rows)
     notes = [f"{row.rung.label}: {row.error}" for row in rows if row.error]
-    notes += [str(finding) for row in rows if row.report for finding in row.report.findings]
+    notes += [finding.message for row in rows if row.report for finding in row.report.findings]
     return Table(
         title=f"Simulated  {size}  {dtype}  {layout}",
         columns=(

@@ -74,7 +74,7 @@ def counted_table(
     """
     target = kernels[0].target
     errors = [f"{row.rung.label}: {row.error}" for row in found if row.error]
-    errors += [f"{row.rung.label}: {finding}" for row in found if row.report for finding in row.report.findings]
+    errors += [f"{row.rung.label}: {finding.message}" for row in found if row.report for finding in row.report.findings]
     errors += [f"tile {row.rung.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
     return Table(
         title=f"Tiles of {variant}  {size}  {dtype}  {layout}  simulated as {target}, {REFERENCE_GPUS[target].name}",

@@ -32,6 +32,11 @@ class SourceMap:
 
     places: tuple[tuple[str, int] | None, ...]
 
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """The location of each line."""
+        return tuple(map(self.location, range(1, len(self.places) + 1)))
+
     def location(self, line: int) -> str:
         """A line's file and line, such as ``"tiled.cu.j2:57"``.
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tiledmm.bench.records import Rung, Size
 from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.source_map import source_map
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
@@ -135,7 +136,7 @@ def _profile(
         code, source = machine_code_with_lines(specializations[longest], _target(specializations[longest]))
     except (MissingDependencyError, CompilationError) as error:
         return replace(profile, note=f"no source lines: {error}")
-    return with_lines(profile, counted, code, source)
+    return with_lines(profile, counted, code, source, source_map(specializations[longest]))
 
 
 def machine_code_with_lines(specialization: Specialization, target: str) -> tuple[MachineCode, str]:

@@ -114,7 +114,7 @@ def _waiting(profile: Profile) -> Iterator[str]:
         yield f"Warps wait {', and '.join(parts)}."
     line = next(iter(profile.lines), None)
     if line and line.share >= _WAITS:
-        yield f"{line.share:.0%} of all waiting is at line {line.number}: {line.text}"
+        yield f"{line.share:.0%} of all waiting is at {line.location}: {line.text}"
 
 
 def _residence(profile: Profile) -> Iterator[str]:

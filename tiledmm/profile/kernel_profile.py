@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tiledmm.codegen.page import first_line_of_page
+from tiledmm.codegen.source_map import SourceMap
 from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
 from tiledmm.simulator.lines import own_line
@@ -52,7 +53,8 @@ class ProfiledLine:
     """What was counted at a source line, those of functions inlined there included.
 
     Attributes:
-        number: Its number in the rendered kernel.
+        number: Its number in the rendered kernel, 0 if unknown.
+        location: Template and line that it comes from: ``"tiled.cu.j2:57"``.
         text: Its text.
         waits: Samples of warps that waited there, by reason.
         share: Of the samples of waiting warps in the kernel, those that were here.
@@ -62,6 +64,7 @@ class ProfiledLine:
     """
 
     number: int
+    location: str
     text: str
     waits: dict[str, int]
     share: float
@@ -174,7 +177,7 @@ def reduced(label: str, launch: ProfiledLaunch) -> Profile:
     return Profile(label, launch.name, **found, waits=dict(waits.most_common()), missing=missing)
 
 
-def with_lines(profile: Profile, counted: Instructions, code: MachineCode, source: str) -> Profile:
+def with_lines(profile: Profile, counted: Instructions, code: MachineCode, source: str, places: SourceMap) -> Profile:
     """The same, with what was counted at each source line.
 
     Args:
@@ -182,6 +185,7 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
         counted: What was counted at each of its instructions.
         code: The same machine code, with line information.
         source: What it was compiled from.
+        places: Template and line of each line of the source.
     """
     for place, text, _ in counted.rows:
         known = code.instructions.get(place)
@@ -199,8 +203,8 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
     whole = sum(each.total() for each in waits.values())
     lines = [
         ProfiledLine(
-            line, texts[line - 1].strip() if line else "", dict(each.most_common()), each.total() / max(whole, 1),
-            **others[line],
+            line, places.location(line), texts[line - 1].strip() if line else "", dict(each.most_common()),
+            each.total() / max(whole, 1), **others[line],
         )
         for line, each in sorted(waits.items(), key=lambda item: (-item[1].total(), item[0]))
         if each.total() or others[line].total()

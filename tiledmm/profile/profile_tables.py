@@ -76,7 +76,7 @@ def lines_table(profile: Profile) -> Table:
     """The source lines of a kernel where its warps wait most, a row each."""
     rows = tuple(
         (
-            str(line.number),
+            line.location,
             percent(line.share),
             waits_in_words(line) or NONE,
             _beside(line.wavefronts, line.ideal_wavefronts),
@@ -85,7 +85,7 @@ def lines_table(profile: Profile) -> Table:
         )
         for line in profile.lines[:LINES]
     )
-    headings = ("line", "of all waiting", "<for", "wavefronts", "sectors", "<source")
+    headings = ("<line", "of all waiting", "<for", "wavefronts", "sectors", "<source")
     notes = ("Wavefronts and sectors: in brackets the fewest that would do.",)
     return Table(f"{profile.label}: where {profile.kernel} waits", headings, rows, notes)
 

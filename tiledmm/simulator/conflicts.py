@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
 from tiledmm.simulator.simulated_kernel import Event
-from tiledmm.simulator.tracing import trace
+from tiledmm.simulator.tracing import Trace, trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class BankAccess:
     """What the first warp of a block does at one line, the first time that it comes there.
 
     Attributes:
-        line, text: The source line.
+        line: Line of the rendered kernel.
+        location: Template and line that it comes from: ``"tiled.cu.j2:57"``.
+        text: The line's text.
         kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
         array: The shared array.
         bytes: What each lane moves.
@@ -44,6 +46,7 @@ class BankAccess:
     """
 
     line: int
+    location: str
     text: str
     kind: str
     array: str
@@ -96,7 +99,6 @@ def explain_conflicts(
         TiledmmError: As ``tiledmm.simulator.run``.
     """
     recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
-    text = recorded.text.splitlines()
     width, height, _ = recorded.block
     lanes: dict[tuple[int, str, str], dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in recorded.events:
@@ -111,13 +113,13 @@ def explain_conflicts(
         known = Widths(recorded.text, recorded.symbol, target)
         widths = {(line, kind): known.of(line, kind)[0] for line, kind, _ in lanes}
     return tuple(
-        _access(line, text[line - 1] if line else "", kind, array, by_lane, widths.get((line, kind), 0))
+        _access(recorded, line, kind, array, by_lane, widths.get((line, kind), 0))
         for (line, kind, array), by_lane in sorted(lanes.items(), key=lambda item: item[0][0])
     )
 
 
 def _access(
-    line: int, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
+    recorded: Trace, line: int, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
     """The first access at a line, as wide as it is in machine code where the elements allow."""
     first = {lane: events[0] for lane, events in by_lane.items()}
@@ -127,7 +129,8 @@ def _access(
     addresses = [first[lane].address if lane in first else None for lane in range(WARP)]
     return BankAccess(
         line=line,
-        text=text.strip(),
+        location=recorded.locations[line - 1] if line else "",
+        text=recorded.text.splitlines()[line - 1].strip() if line else "",
         kind=kind,
         array=array,
         bytes=size,

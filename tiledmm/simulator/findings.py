@@ -37,27 +37,32 @@ class Finding:
     Attributes:
         kind: What, in a word: one of ``KINDS``.
         message: One sentence with everything that is known.
-        line: Source line, 0 if unknown.
+        line: Line of ``Report.text``, 0 if unknown.
+        location: File and line to look at: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: The line's text.
-        block, thread: Of the first time it was seen, as (x, y, z).
-        other_line, other_text, other_block, other_thread: The other party of a race, or of a barrier; or None.
+        block, thread: Where it was seen first, as (x, y, z).
+        other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
+            or None.
         count: How often it was seen.
     """
 
     kind: str
     message: str
     line: int
+    location: str
     text: str
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
     other_line: int | None
+    other_location: str | None
     other_text: str | None
     other_block: tuple[int, int, int] | None
     other_thread: tuple[int, int, int] | None
     count: int
 
     def __str__(self) -> str:
-        return self.message
+        """The message, and the lines that it names."""
+        return "\n".join([self.message, *_quotes(self)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ def finding(
     symbol: str,
     lines: dict[int, int],
     text: Callable[[int], str],
+    location: Callable[[int], str],
     shared: tuple[Region, ...],
     operands: tuple[Region, ...],
 ) -> Finding | None:
@@ -113,6 +119,7 @@ def finding(
         symbol: The kernel's name.
         lines: Source line of each place in the code.
         text: A line's text.
+        location: A line's file and line.
         shared, operands: What there is in either memory.
     """
     kind = KINDS[raw.kind]
@@ -126,8 +133,7 @@ def finding(
     other = f"thread {_show(other_thread)}"
     access = "writes" if raw.writes else "reads"
     size = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''}"
-    at = f"line {line}" if line else "an unknown line"
-    other_at = "the same line" if other_line == line else f"line {other_line}" if other_line else "an unknown line"
+    other_at = "the same line" if other_line == line else location(other_line)
     second = True
     if kind in ("global access out of bounds", "shared access out of bounds"):
         inside = region is not None and 0 <= raw.address - region.begin < region.bytes
@@ -169,12 +175,14 @@ def finding(
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""
     return Finding(
         kind=kind,
-        message=f"{symbol}, {at}: {kind}: {said}{times}",
+        message=f"{symbol}, {location(line)}: {kind}: {said}{times}",
         line=line,
+        location=location(line),
         text=text(line),
         block=block,
         thread=thread,
         other_line=other_line if second else None,
+        other_location=location(other_line) if second else None,
         other_text=text(other_line) if second else None,
         other_block=other_block if second else None,
         other_thread=other_thread if second else None,
@@ -194,16 +202,12 @@ def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
     """A paragraph a finding."""
     found = list(findings)
     head = f"{symbol}: {len(found)} finding{'s' if len(found) > 1 else ''}"
-    return "\n\n".join([head, *(_paragraph(finding) for finding in found)])
-
-
-def _paragraph(finding: Finding) -> str:
-    return "\n".join([finding.message, *_quotes(finding)])
+    return "\n\n".join([head, *map(str, found)])
 
 
 def _quotes(finding: Finding) -> Iterator[str]:
-    quoted = [(finding.line, finding.text), (finding.other_line, finding.other_text)]
-    width = max(len(str(line)) for line, _ in quoted if line) if any(line for line, _ in quoted) else 0
-    for line, text in dict.fromkeys(quoted):
-        if line and text:
-            yield f"  {line:{width}} | {text.strip()}"
+    lines = {finding.location: finding.text, finding.other_location: finding.other_text}
+    quoted = {location: text.strip() for location, text in lines.items() if location and text}
+    width = max(map(len, quoted), default=0)
+    for location, text in quoted.items():
+        yield f"  {location:{width}} | {text}"

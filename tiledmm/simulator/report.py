@@ -35,6 +35,7 @@ class Report:
         sass: Traffic as the machine code (SASS) of ``target`` has it; None if it was not asked for.
         lines: The same by line, those that did something.
         text: The kernel's source.
+        locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         seconds: How long the simulation took.
     """
 
@@ -51,6 +52,7 @@ class Report:
     sass: Traffic | None
     lines: tuple[LineCounts, ...]
     text: str
+    locations: tuple[str, ...]
     seconds: float
 
     @property
@@ -117,7 +119,9 @@ def _table(report: Report) -> Table:
     size = f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "")
     rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
     for each in report.lines:
-        rows.append((str(each.line or NONE), *_cells(each.flops, each.barriers, _view(each)), each.text.strip()))
+        rows.append(
+            (each.location if each.line else NONE, *_cells(each.flops, each.barriers, _view(each)), each.text.strip())
+        )
     view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
         f"{report.intensity:.3g} FLOP for each byte asked of global memory; each element loaded is multiplied "
@@ -127,7 +131,7 @@ def _table(report: Report) -> Table:
     )
     return Table(
         title=f"{report.symbol}  {size}  grid {_index(report.grid)}, block {_index(report.block)}",
-        columns=("line", *_COLUMNS, "<source"),
+        columns=("<line", *_COLUMNS, "<source"),
         rows=tuple(rows),
         notes=notes,
         bad=frozenset(
@@ -144,6 +148,8 @@ def _listing(report: Report, *, headers: bool) -> str:
     wrong = {line for found in report.findings for line in (found.line, found.other_line) if line}
     first = 1 if headers else first_line_of_page(report.text)
     lines = report.text.splitlines()
+    locations = [location if text.strip() else "" for location, text in zip(report.locations, lines, strict=True)]
+    width = max(map(len, locations[first - 1 :]), default=0)
     shown = [f"{'FLOP':>12} {'sectors':>12} {'wavefronts':>12} {'conflicts':>12}   line"]
     for number in range(first, len(lines) + 1):
         cells = [""] * 4
@@ -156,7 +162,8 @@ def _listing(report: Report, *, headers: bool) -> str:
                 _count(_conflicts(traffic)),
             ]
         mark = ">" if number in wrong else " "
-        shown.append(" ".join(f"{cell:>12}" for cell in cells) + f" {mark} {number:4} | {lines[number - 1]}".rstrip())
+        source = f"{locations[number - 1]:{width}} | {lines[number - 1]}"
+        shown.append(" ".join(f"{cell:>12}" for cell in cells) + f" {mark} {source}".rstrip())
     return "\n".join(shown)
 
 

@@ -190,6 +190,7 @@ class _Run:
             sass=total(each.sass or Traffic() for each in counts) if settings.sass else None,
             lines=counts,
             text=kernel.text,
+            locations=kernel.places.locations,
             seconds=sum(each.seconds for its in of_kernel for each in its),
         )
 
@@ -205,7 +206,7 @@ class _Run:
         first = tuple(int(i) for i in missing[0])
         message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
         nowhere = (0, 0, 0)
-        return (Finding(NOT_WRITTEN, message, 0, "", nowhere, nowhere, None, None, None, None, len(missing)),)
+        return (Finding(NOT_WRITTEN, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, len(missing)),)
 
 
 # After these a kernel does not go on.

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.source_map import file_map, source_map
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry
@@ -98,6 +99,7 @@ class SimulatedKernel:
         self.found = found  # name of the memory for what is found of operands, if there is any
         self.target = find_target(settings.target)
         self.text = render(self.spec) if source is None else _read(source, self.spec)
+        self.places = source_map(self.spec) if source is None else file_map(source.name, self.text)
         path = toolchain.build_kernel(
             self.text,
             self.spec.symbol,
@@ -106,7 +108,7 @@ class SimulatedKernel:
         )
         self.code = execution.Code.load(path)
         self.debug = debug_info(path)
-        self.lines = SourceLines(self.debug, self.text)
+        self.lines = SourceLines(self.debug, self.text, self.places)
 
     def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> execution.Outcome:
         """Runs it on arrays, from addresses within each on; ``found`` is the memory for what is found of operands."""
@@ -140,7 +142,7 @@ class SimulatedKernel:
         """What each source line did."""
         sites = [site for each in outcomes for site in each.sites]
         lines = self.lines.of([site.pc for site in sites])
-        return line_counts(sites, lines, self.lines.text, sass=self.settings.sass)
+        return line_counts(sites, lines, self.lines.text, self.lines.location, sass=self.settings.sass)
 
     def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
         """What is wrong with it."""
@@ -151,7 +153,10 @@ class SimulatedKernel:
             for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
         )
         operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
-        named = (finding(raw, self.spec.symbol, lines, self.lines.text, shared, operands) for raw in found)
+        named = (
+            finding(raw, self.spec.symbol, lines, self.lines.text, self.lines.location, shared, operands)
+            for raw in found
+        )
         return [each for each in named if each]
 
     @functools.cached_property

@@ -27,6 +27,7 @@ class Trace:
         grid, block: Blocks, and threads of a block, along x, y and z.
         traced_block: Number of the block.
         text: The kernel's source.
+        locations: Template and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         events: Its accesses. Those of a thread stand in the order in which it makes them.
         barriers: The source line of each barrier that it came to: the first ends step 0, and so on.
     """
@@ -37,6 +38,7 @@ class Trace:
     block: tuple[int, int, int]
     traced_block: int
     text: str
+    locations: tuple[str, ...]
     events: tuple[Event, ...]
     barriers: tuple[int, ...]
 
@@ -102,7 +104,10 @@ def trace(
     done = simulate(a, b, None, UfuncKeywords(), kernel, settings)
     report = done.report
     report.check()
-    return Trace(report.symbol, (m, n, k), report.grid, report.block, block, report.text, done.events, done.barriers)
+    return Trace(
+        report.symbol, (m, n, k), report.grid, report.block, block, report.text, report.locations, done.events,
+        done.barriers,
+    )  # fmt: skip
 
 
 def _one_block(spec: Specialization) -> tuple[int, int, int]:

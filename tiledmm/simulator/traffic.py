@@ -119,7 +119,8 @@ class LineCounts:
     """What one line of the source did.
 
     Attributes:
-        line: Its number.
+        line: Its number in ``Report.text``.
+        location: File and line to look at: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: Its text.
         flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
         barriers: Barriers of a block, over all blocks.
@@ -128,6 +129,7 @@ class LineCounts:
     """
 
     line: int
+    location: str
     text: str
     flops: int
     barriers: int
@@ -136,7 +138,12 @@ class LineCounts:
 
 
 def line_counts(
-    sites: Iterable[RawSite], lines: Mapping[int, int], text: Callable[[int], str], *, sass: bool
+    sites: Iterable[RawSite],
+    lines: Mapping[int, int],
+    text: Callable[[int], str],
+    location: Callable[[int], str],
+    *,
+    sass: bool,
 ) -> tuple[LineCounts, ...]:
     """Sums by source line of what places in the code did.
 
@@ -144,12 +151,15 @@ def line_counts(
         sites: The places.
         lines: Each place's line.
         text: A line's text.
+        location: A line's file and line.
         sass: Whether the accesses of the machine code were counted.
     """
     sums: dict[int, LineCounts] = {}
     for site in sites:
         line = lines.get(site.pc, 0)
-        found = sums.get(line) or LineCounts(line, text(line), 0, 0, Traffic(), Traffic() if sass else None)
+        found = sums.get(line) or LineCounts(
+            line, location(line), text(line), 0, 0, Traffic(), Traffic() if sass else None
+        )
         sums[line] = replace(
             found,
             flops=found.flops + site.flops,
