@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -11,7 +13,15 @@ if TYPE_CHECKING:
     from tiledmm.cli.checks import Check
 
 
-def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
+def doctor(
+    clear_caches: Annotated[
+        bool,
+        typer.Option("--clear-caches", help="Remove this package's compiled kernels from disk, and check nothing."),
+    ] = False,
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
     """What works here, what does not, and what to do about it.
 
     A small product is run on the GPU and on the simulator: the exit status is 0 if one of them is right, 1 if none is.
@@ -19,11 +29,15 @@ def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> 
 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)
+        tiledmm doctor --clear-caches
     """
-    from tiledmm.cli import checks
+    from tiledmm.cli import caches, checks
     from tiledmm.report.tables import Figure, Table
 
     out = Output(json=json, csv=csv, markdown=markdown)
+    if clear_caches:
+        out.table(caches.clear_caches())
+        out.end(ok=True)
     jobs = list(checks.jobs())
     found = []
     with progress() as tell:

@@ -106,9 +106,14 @@ class Outcome:
     seconds: float
 
 
+def runtime() -> Any:
+    """The runtime's library, compiled if need be, with its functions declared."""
+    with toolchain.runtime_library() as path:
+        return _load_runtime(path)
+
+
 @functools.lru_cache(maxsize=4)
-def runtime(path: Path) -> Any:
-    """The runtime's library, with its functions declared."""
+def _load_runtime(path: Path) -> Any:
     library = ctypes.CDLL(str(path))
     library.tiledmm_begin.restype = c_void_p
     library.tiledmm_work.argtypes = (c_void_p,)
@@ -127,7 +132,7 @@ class Memory:
     """Global memory of a run: pieces with untouchable stretches around them."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self._library = runtime(toolchain.build_runtime())
+        self._library = runtime()
         count = len(sizes)
         addresses = (c_uint64 * count)()
         self._reserved = c_uint64()
@@ -208,7 +213,7 @@ def execute(
         workers: Cores to use; None for all.
         progress: Called now and then with the blocks done and their number.
     """
-    library = runtime(toolchain.build_runtime())
+    library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
     blocks = grid[0] * grid[1] * grid[2]
 

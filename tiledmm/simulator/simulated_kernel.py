@@ -100,14 +100,13 @@ class SimulatedKernel:
         self.target = find_target(settings.target)
         self.text = render(self.spec) if source is None else _read(source, self.spec)
         self.places = source_map(self.spec) if source is None else file_map(source.name, self.text)
-        path = toolchain.build_kernel(
-            self.text,
-            self.spec.symbol,
-            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
-            instrumented=settings.instrumented,
-        )
-        self.code = execution.Code.load(path)
-        self.debug = debug_info(path)
+        arch = self.target.capability[0] * 100 + self.target.capability[1] * 10
+        library = toolchain.kernel_library(
+            self.text, self.spec.symbol, arch=arch, instrumented=settings.instrumented
+        )  # fmt: skip
+        with library as path:
+            self.code = execution.Code.load(path)
+            self.debug = debug_info(path)
         self.lines = SourceLines(self.debug, self.text, self.places)
 
     def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> execution.Outcome:

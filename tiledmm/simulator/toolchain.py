@@ -5,6 +5,7 @@ The libraries are code that gets loaded, so they lie in the user's own cache fol
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -17,15 +18,20 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 
+from tiledmm.compile.disk_cache import bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
 
 NATIVE = Path(__file__).parent / "native"
 
 _SHOWN_LINES = 40
+
+#: The most that compiled kernels may take on disk; beyond it, those used longest ago are removed. About 6,000 kernels.
+MAX_CACHE_BYTES = 256 << 20
 
 # What every kernel is compiled with. Vector instructions would hide how wide its own accesses are.
 _KERNEL_FLAGS = (
@@ -72,8 +78,9 @@ def compiler_version() -> str:
     return _version(compiler())
 
 
-def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
-    """The shared library of a kernel.
+@contextlib.contextmanager
+def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -> Iterator[Path]:
+    """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
 
     Args:
         source: CUDA C, as NVRTC gets it.
@@ -86,59 +93,87 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    runtime = build_runtime()
     flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
-    # Optimisers take structures apart and move the pieces; accesses are to be seen where the source has them.
+    # Optimizers split structures; accesses are to be seen where the source has them.
     flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
+    folder = cache_folder()
+    with in_use(folder), runtime_library() as runtime:
+        key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
+        target = folder / f"{symbol[:120]}-{key}.so"
+        mark_used(target)
+        compiles = not target.exists()
+        if compiles:
+            _compile_kernel(source, [*command, *flags], runtime, target)
+        yield target
+    if compiles:
+        bound(folder, MAX_CACHE_BYTES)
+
+
+def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
+    """The same where nothing is removed from the cache meanwhile. Arguments and errors are ``kernel_library``'s."""
+    with kernel_library(source, symbol, arch=arch, instrumented=instrumented) as path:
+        return path
+
+
+def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path) -> None:
     dynamic = _DYNAMIC_SHARED.findall(source)
-    key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
-    target = cache_folder() / f"{symbol[:120]}-{key}.so"
-    if target.exists():
-        return target
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         (folder / "unit.cpp").write_text(
             '#include "cuda.h"\n#include "kernel.cu"\n#include "entry.h"\n', encoding="utf-8"
         )
-        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+        _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
         if dynamic:
             arrays = "".join(_dynamic_array(name) for name in dict.fromkeys(dynamic))
             (folder / "arrays.cpp").write_text(arrays, encoding="utf-8")
-            _run([*command, *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+            _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
             objects.append("arrays.o")
         library = folder / "kernel.so"
-        _run([*command, *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
+        _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
         os.replace(library, target)
-    return target
 
 
-def build_runtime() -> Path:
-    """The shared library that runs kernels: fibers, checks, counters."""
+@contextlib.contextmanager
+def runtime_library() -> Iterator[Path]:
+    """The shared library that runs kernels (fibers, checks, counters), compiled unless it is there: load it here."""
     command = compiler()
     key = _key(*_RUNTIME_FLAGS, *command, _version(command), *_machine_flags(), _own_text())
     target = cache_folder() / f"runtime-{key}.so"
-    if not target.exists():
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            library = Path(scratch) / "runtime.so"
-            # Kernels' libraries name it by its path: it lies beside them, and stays.
-            name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
-            _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
-            os.replace(library, target)
-    return target
+    with in_use(target.parent):
+        mark_used(target)
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+                library = Path(scratch) / "runtime.so"
+                # Kernels' libraries name it by its path: it lies beside them, and stays.
+                name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
+                _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
+                os.replace(library, target)
+        yield target
+
+
+def build_runtime() -> Path:
+    """The same where nothing is removed from the cache meanwhile."""
+    with runtime_library() as path:
+        return path
+
+
+def cache_path() -> Path:
+    """Where libraries are kept: in ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches."""
+    named = os.environ.get("TILEDMM_CACHE_DIR")
+    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
+    return folder.absolute() / "simulator"
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept: ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches.
+    """``cache_path()``, which exists and which only this user can write to.
 
     Raises:
         TiledmmError: If others could write there.
     """
-    named = os.environ.get("TILEDMM_CACHE_DIR")
-    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
-    folder = folder.absolute() / "simulator"
+    folder = cache_path()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
