@@ -25,7 +25,7 @@ CUBLAS = Rung("cublas")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 
 # What nobody can change from here.
-_NOT_HERE = re.compile("may not read|something else uses|does not profile this GPU|no library of the driver")
+_NOT_HERE = re.compile("may not read|another program uses|does not support this GPU|profiling library")
 
 
 def profiled(rungs: list[Rung], size: int, dtype: str, layout: str, report: Path | None = None) -> Collection:

@@ -93,7 +93,7 @@ def test_launches_are_shared_out(
     [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"]), ([[]], [TILED.symbol])],
 )
 def test_launches_that_were_not_expected(expected: list[list[Specialization]], names: list[str]) -> None:
-    with pytest.raises(ProfilingError, match="ncu saw"):
+    with pytest.raises(ProfilingError, match="ncu profiled"):
         shares(expected, names)
 
 

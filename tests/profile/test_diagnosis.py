@@ -25,21 +25,24 @@ def test_nothing_is_near_its_peak() -> None:
 def test_what_is_nearest_its_peak_comes_first() -> None:
     """As of ``auto`` on an H100, whose tensor cores are its busiest unit, and of a kernel whose tiles are copied."""
     found = diagnose(replace(IDLE, tensor_active=0.68))[0]
-    assert found.startswith("Near a limit, and not at it: the tensor cores at 68%, the SMs at 40%")
+    assert found.startswith("Near a limit: the tensor cores at 68%, the SMs at 40%")
     found = diagnose(replace(IDLE, shared_throughput=0.72))[0]
-    assert found.startswith("Near a limit, and not at it: shared memory at 72%")
+    assert found.startswith("Near a limit: shared memory at 72%")
     assert "tensor" not in diagnose(replace(IDLE, tensor_active=0.009))[0]
 
 
 @pytest.mark.parametrize(
     ("figures", "expected"),
     [
-        ({"dram_throughput": 0.85, "memory_throughput": 0.85}, "Bound by memory: it works at 85% of its peak."),
-        ({"tensor_active": 0.9, "issued": 0.3}, "Bound by the tensor cores: they work in 90%"),
-        ({"shared_throughput": 0.95, "memory_throughput": 0.95}, "Bound by shared memory: it serves 95%"),
-        ({"issued": 0.87, "sm_throughput": 0.87}, "Bound by the issue of instructions: a scheduler issues one in 87%"),
-        ({"memory_throughput": 0.9}, "Bound by the way to memory: the busiest of caches and buses works at 90%"),
-        ({"sm_throughput": 0.9}, "Bound by an arithmetic pipe: the busiest part of an SM works at 90%"),
+        ({"dram_throughput": 0.85, "memory_throughput": 0.85}, "Bound by DRAM: it is at 85% of its peak."),
+        ({"tensor_active": 0.9, "issued": 0.3}, "Bound by the tensor cores: they are active in 90%"),
+        ({"shared_throughput": 0.95, "memory_throughput": 0.95}, "Bound by shared memory: it is at 95%"),
+        (
+            {"issued": 0.87, "sm_throughput": 0.87},
+            "Bound by instruction issue: a scheduler issues an instruction in 87%",
+        ),
+        ({"memory_throughput": 0.9}, "Bound by caches and buses: the busiest is at 90%"),
+        ({"sm_throughput": 0.9}, "Bound by an arithmetic pipe: the busiest unit of an SM is at 90%"),
     ],
 )
 def test_what_is_busiest_comes_first(figures: dict[str, float], expected: str) -> None:
@@ -48,20 +51,20 @@ def test_what_is_busiest_comes_first(figures: dict[str, float], expected: str) -
 
 def test_bank_conflicts() -> None:
     found = diagnose(replace(IDLE, shared_wavefronts=3200, ideal_shared_wavefronts=800))
-    assert "Bank conflicts take 75% of shared memory's wavefronts: 3,200, where 800 would do." in found
+    assert "Bank conflicts cause 75% of the shared memory wavefronts: 3,200, ideal are 800." in found
     assert not any("conflicts" in each for each in diagnose(replace(IDLE, shared_wavefronts=105)))
 
 
 def test_accesses_that_are_not_coalesced() -> None:
     found = diagnose(replace(IDLE, global_sectors=800, load_sectors=640, load_requests=20))
-    assert "Accesses to global memory touch 8 times the sectors that they need (32 a load)." in found
+    assert "Accesses to global memory need 8 times the ideal sectors (32 per load)." in found
 
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
         ("mio_throttle", "in the queue to shared memory (MIO throttle)"),
-        ("barrier", "for others at a barrier"),
+        ("barrier", "for other warps at a barrier"),
         ("short_scoreboard", "for data from shared memory (short scoreboard)"),
         ("something_new", "for something_new"),
     ],
@@ -81,9 +84,9 @@ def test_the_worst_line() -> None:
 
 def test_few_warps() -> None:
     held = replace(IDLE, occupancy=0.12, possible_occupancy=0.125, registers=229, registers_limit=1, shared_limit=5)
-    assert diagnose(held)[-1] == "An SM holds 12% of the warps that it can, limited by 229 registers a thread."
-    assert "blocks are few" in diagnose(replace(held, possible_occupancy=0.5))[-1]
-    assert diagnose(replace(held, registers_limit=None, shared_limit=None))[-1].endswith("that it can.")
+    assert diagnose(held)[-1] == "Occupancy is 12%, limited by 229 registers per thread."
+    assert "50% in theory: the launch has few blocks" in diagnose(replace(held, possible_occupancy=0.5))[-1]
+    assert diagnose(replace(held, registers_limit=None, shared_limit=None))[-1].endswith("Occupancy is 12%.")
 
 
 def test_five_sentences_at_most_and_none_of_nothing() -> None:
@@ -97,5 +100,5 @@ def test_five_sentences_at_most_and_none_of_nothing() -> None:
     assert len(diagnose(worst)) == 5
     assert diagnose(Profile("x", "k")) == []
     assert diagnose(Profile("x", "k", issued=0.01)) == [
-        "Bound by latency, for nothing is near its peak: the schedulers at 1%."
+        "Bound by latency, as no unit is near its peak: the schedulers at 1%."
     ]

@@ -23,7 +23,7 @@ def test_a_column_a_variant() -> None:
     assert rows["waiting: barrier"] == ("10%", "-") and rows["waiting: mio_throttle"][0] == "0%"
     assert rows["waiting: wait"] == ("20%", "-") and "waiting: selected" not in rows
     notes = " ".join(table.notes)
-    assert "tiledmm_pack (1.50 us)" in notes and "no source lines: x" in notes and "no number here for a.sum" in notes
+    assert "tiledmm_pack (1.50 us)" in notes and "no source lines: x" in notes and "no value here for a.sum" in notes
 
 
 def test_without_samples_there_are_no_waits() -> None:

@@ -28,7 +28,7 @@ def test_every_metric_is_there_and_the_conflicts_are_those_counted_before() -> N
         assert sum(found.waits.values()) > 100
         limit, *others = diagnose(found)
         assert 1 <= len(others) <= 4
-        assert limit.startswith("Bound by shared memory" if found.conflicts else "Near a limit, and not at it: ")
+        assert limit.startswith("Bound by shared memory" if found.conflicts else "Near a limit: ")
 
 
 def test_instructions_add_up_to_their_kernel() -> None:

@@ -183,6 +183,6 @@ def test_an_error_of_the_compiler_names_the_line():
         launch("out[0] = undeclared_name;", out=np.zeros(1, np.int32))
 
 
-def test_inline_ptx_without_a_twin_is_explained():
-    with pytest.raises(CompilationError, match="twin"):
+def test_inline_ptx_without_a_cpu_version_is_explained():
+    with pytest.raises(CompilationError, match="CPU version"):
         launch('int x; asm("mov.u32 %0, %laneid;" : "=r"(x)); out[0] = x;', out=np.zeros(1, np.int32))

@@ -47,7 +47,7 @@ def test_counts_of_a_tiled_kernel_by_hand():
 
 def test_uncoalesced_and_coalesced():
     naive, coalesced = run("naive", None).source, run("coalesced", None).source
-    # A warp of naive reads 32 rows of A, and of B one element; a warp of coalesced one element of A and 32 neighbours.
+    # A warp of naive reads 32 rows of A and one element of B; one of coalesced, one of A and 32 contiguous ones of B.
     assert naive.global_load.sectors_per_request == (32 + 1) / 2
     assert coalesced.global_load.sectors_per_request == (1 + 4) / 2
     assert naive.global_store.sectors_per_request == 32
@@ -199,7 +199,7 @@ def test_explained_conflicts_of_the_machine_code():
 
 
 def test_a_copy_has_the_wavefronts_of_a_store(tmp_path):
-    """Loads of neighbouring quarters of a warp may be served at once, copies to shared memory are not."""
+    """Loads of two successive quarters of a warp may be served at once, copies to shared memory are not."""
     begins = "    const int row = threadIdx.x;\n"
     copies = """\
     struct alignas(16) Vector { float element[4]; };

@@ -1,7 +1,7 @@
 """What Nsight Compute profiles: ``python -m tiledmm.profile.application SIZE TYPE LAYOUT VARIANT[:TILE]...``.
 
-Each product is taken once, to compile its kernels and to allocate, and once more between ``cudaProfilerStart`` and
-``cudaProfilerStop``: with ``--profile-from-start off`` ncu sees the launches of that one alone.
+Each product is computed once, to compile its kernels and to allocate memory, and once more between
+``cudaProfilerStart`` and ``cudaProfilerStop``: with ``--profile-from-start off`` ncu profiles these launches alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tiledmm.bench.records import Rung, Size, parse_size
 
-#: What ``cupy.matmul`` is called here, as variants are.
+#: The name of ``cupy.matmul`` among the variants.
 CUBLAS = "cublas"
 
 
@@ -22,13 +22,13 @@ def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[Rung]) -> lis
 
 
 def parse_rung(text: str) -> Rung:
-    """A variant with or without a tile, as it stands in the command line."""
+    """A variant with or without a tile, from the command line."""
     name, _, tile = text.partition(":")
     return Rung(name, int(tile) if tile else None)
 
 
 def main(words: Sequence[str]) -> None:
-    """Takes the products."""
+    """Computes the products."""
     import cupy
 
     from tiledmm import matmul

@@ -1,4 +1,4 @@
-"""Which lanes of a warp hit which bank of shared memory, for each line of a kernel that goes there."""
+"""Which lanes of a warp hit which bank of shared memory, for each source line of a kernel that accesses it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tiledmm.simulator.tracing import Trace, trace
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One thread's part in an access.
+    """What one lane accesses.
 
     Attributes:
-        lane: Its number in the warp.
-        thread: (x, y, z).
-        address: Where in shared memory, in bytes.
-        banks: The banks that its words lie in.
+        lane: Number of the lane in its warp.
+        thread: Index of the thread, (x, y, z).
+        address: Offset in shared memory, in bytes.
+        banks: Banks that hold the bytes.
     """
 
     lane: int
@@ -31,7 +31,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class BankAccess:
-    """What the first warp of a block does at one line, the first time that it comes there.
+    """The first access of the first warp of a block at one source line.
 
     Attributes:
         line: Line of the rendered kernel.
@@ -39,10 +39,10 @@ class BankAccess:
         text: The line's text.
         kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
         array: The shared array.
-        bytes: What each lane moves.
-        lanes: Those that take part.
-        wavefronts: Times that shared memory has to answer.
-        ideal_wavefronts: The same without bank conflicts.
+        bytes: Bytes that each lane accesses.
+        lanes: Active lanes.
+        wavefronts: Wavefronts that shared memory needs.
+        ideal_wavefronts: Wavefronts without bank conflicts.
     """
 
     line: int
@@ -57,12 +57,12 @@ class BankAccess:
 
     @property
     def conflicts(self) -> int:
-        """Wavefronts beyond the ideal."""
+        """Excess wavefronts."""
         return self.wavefronts - self.ideal_wavefronts
 
     @property
     def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """For each bank that is hit: each word asked of it, and the lanes that ask for it."""
+        """The 4-byte words accessed in each bank, and the lanes that access each word."""
         return words_by_bank(((lane.lane, lane.address) for lane in self.lanes), self.bytes)
 
 
@@ -75,17 +75,17 @@ def explain_conflicts(
     target: str = "sm_90",
     sass: bool = False,
 ) -> tuple[BankAccess, ...]:
-    """Which lanes hit which bank, for each line of a kernel that accesses shared memory. Needs no GPU.
+    """Which lanes hit which bank, for each source line that accesses shared memory. Needs no GPU.
 
     Args:
         variant, tile, dtype: The kernel.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
-        target: The architecture to emulate.
+        target: The target architecture.
         sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
             one access for each element. Needs the extra ``inspect``.
 
     Returns:
-        One entry a line, array and direction, in the order of the source.
+        One entry for each line, array and direction, in source order.
 
     Example:
         >>> for access in explain_conflicts("tiled", tile=32, layout="NT"):
@@ -121,7 +121,7 @@ def explain_conflicts(
 def _access(
     recorded: Trace, line: int, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
-    """The first access at a line, as wide as it is in machine code where the elements allow."""
+    """The first access at a line, as wide as in the machine code where its elements are contiguous and aligned."""
     first = {lane: events[0] for lane, events in by_lane.items()}
     size = next(iter(first.values())).bytes
     while size < sass_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
@@ -144,7 +144,7 @@ def _access(
 
 
 def _reaches(events: Iterable[Event], size: int) -> bool:
-    """Whether a lane goes on to all of the `size` bytes from its first access on, which is aligned to that."""
+    """Whether a lane accesses all `size` bytes from its first access on, and that is aligned to them."""
     touched = {event.address: event.bytes for event in events}
     at = start = next(iter(touched))
     while at in touched and at < start + size:

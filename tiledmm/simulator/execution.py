@@ -1,4 +1,4 @@
-"""Runs a compiled kernel on the CPU, one worker a core. The structures are those of ``native/interface.h``."""
+"""Runs a compiled kernel on the CPU, one worker per core. The structures are those of ``native/interface.h``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SPACES = ("shared", "global")
 KINDS = ("load", "store", "copy", "arithmetic", "barrier")
 ORDERS = ("forward", "reverse", "random")
 
-#: In place of who wrote something: all blocks may read and write it at any time (``native/interface.h``).
+#: Instead of the writer of an element: all blocks may read and write it at any time (``native/interface.h``).
 ANYBODYS = (1 << 64) - 1
 
-#: Untouchable memory around each operand: an index that is wrong by less ends there, never in another operand.
+#: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
 GUARD_BYTES = 256 << 20
 
 
@@ -37,7 +37,7 @@ class Operand(Structure):
 
 
 class NativeSharedArray(Structure):
-    """Where a shared array lies."""
+    """The place of a shared array."""
 
     _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64)]
 
@@ -46,7 +46,7 @@ _DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
 
 
 class NativeLaunch(Structure):
-    """What a run is told."""
+    """Parameters of a run."""
 
     _fields_ = [
         ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
@@ -60,7 +60,7 @@ class NativeLaunch(Structure):
 
 
 class RawFinding(Structure):
-    """Something that is wrong, as the runtime has it."""
+    """A finding, as the runtime records it."""
 
     _fields_ = [
         ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64),
@@ -71,13 +71,13 @@ class RawFinding(Structure):
 
 
 class RawCounts(Structure):
-    """Requests of warps, of one kind of memory."""
+    """Requests of warps to one memory."""
 
     _fields_ = [(name, c_uint64) for name in ("requests", "lanes", "bytes", "units", "ideal")]
 
 
 class RawSite(Structure):
-    """What one place in a kernel's code did."""
+    """Counts of one instruction that accesses memory, calculates or waits."""
 
     _fields_ = [
         ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
@@ -96,7 +96,7 @@ class RawEvent(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left behind. Places in code are offsets into the kernel's library."""
+    """Results of a run. Places in code are offsets in the kernel's library."""
 
     findings: list[RawFinding]
     sites: list[RawSite]
@@ -129,7 +129,7 @@ def _load_runtime(path: Path) -> Any:
 
 
 class Memory:
-    """Global memory of a run: pieces with untouchable stretches around them."""
+    """Global memory of a run: regions with inaccessible memory around them."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._library = runtime()
@@ -143,9 +143,9 @@ class Memory:
             raise MemoryError(f"no {sum(sizes)} bytes of memory for the operands")
         self.addresses = list(addresses)
 
-    def bytes(self, piece: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The first ``size`` bytes of a piece. Not to be used after ``release``."""
-        return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[piece]))
+    def bytes(self, region: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The first ``size`` bytes of a region. Not to be used after ``release``."""
+        return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[region]))
 
     def release(self) -> None:
         """Gives the memory back."""
@@ -159,8 +159,8 @@ class Code:
     """A kernel compiled for the CPU and loaded."""
 
     path: Path
-    loaded: Any  # its functions, by name
-    base: int  # where offset 0 of the file was loaded
+    loaded: Any  # the functions, by name
+    base: int  # address of offset 0 of the file
 
     @classmethod
     def load(cls, path: Path) -> Code:
@@ -202,16 +202,16 @@ def execute(
         code: The kernel.
         grid, block: Blocks, and threads of a block, along x, y and z.
         arguments: ctypes objects or NumPy arrays that hold the kernel's arguments.
-        operands: The arrays that it may access.
-        shared: Distance from the anchor and size of each shared array.
-        checks, counts: What to look at; the library must be instrumented for either.
-        order, seed: In which order threads run between two barriers.
+        operands: The arrays that the kernel may access.
+        shared: Offset from the anchor, and size, of each shared array.
+        checks, counts: Whether accesses are checked and counted; the library must be instrumented for either.
+        order, seed: The order in which threads run between two barriers.
         traced_block: The block whose accesses are recorded one by one.
-        traced_arithmetic: Whether its floating-point operations are, too.
-        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
-        describe: Group, and widest access in machine code in shared and in global memory, of a place in the code.
+        traced_arithmetic: Whether its floating-point operations are recorded, too.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        describe: For a place in the code: its group, and the widest access in machine code to shared and global memory.
         workers: Cores to use; None for all.
-        progress: Called now and then with the blocks done and their number.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
     """
     library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
@@ -271,7 +271,7 @@ def cores() -> int:
 
 
 def _work(library: Any, run: int, workers: int, blocks: int, progress: Callable[[int, int], None] | None) -> None:
-    """Lets workers take blocks until there are none left. Ctrl-C ends them at their next access."""
+    """Runs workers until no blocks are left. Ctrl-C ends them at their next access."""
     failures: list[int] = []
 
     def work() -> None:

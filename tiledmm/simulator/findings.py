@@ -1,4 +1,4 @@
-"""From what the runtime writes down to sentences that name the line, the block and the threads."""
+"""From the runtime's records to messages that name source lines, blocks and threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tiledmm.simulator.execution import SPACES, RawFinding
 
-#: What can be wrong, in the order of ``FindingKind`` in ``native/interface.h``.
+#: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (
     "global access out of bounds",
     "write to an operand",
@@ -26,7 +26,7 @@ KINDS = (
     "subscript out of bounds",
 )
 
-#: Found by the host: elements of the result that nobody wrote.
+#: The kind that the host finds: elements of the result that no thread wrote.
 NOT_WRITTEN = "result not written"
 
 
@@ -35,15 +35,15 @@ class Finding:
     """Something that is wrong with a kernel.
 
     Attributes:
-        kind: What, in a word: one of ``KINDS``.
-        message: One sentence with everything that is known.
+        kind: One of ``KINDS``, or ``NOT_WRITTEN``.
+        message: One sentence with all that is known.
         line: Line of ``Report.text``, 0 if unknown.
-        location: File and line to look at: ``"tiled.cu.j2:57"``, or a line of the user's own file.
+        location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: The line's text.
-        block, thread: Where it was seen first, as (x, y, z).
+        block, thread: Indices of the first occurrence, as (x, y, z).
         other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
             or None.
-        count: How often it was seen.
+        count: Number of occurrences.
     """
 
     kind: str
@@ -67,12 +67,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A stretch of memory that has a name.
+    """A named region of memory.
 
     Attributes:
-        name: As messages have it: ``"A"``, ``"As"``.
-        begin: Its address; of a shared array, from where shared memory begins.
-        bytes: How long it is.
+        name: Name in messages: ``"A"``, ``"As"``.
+        begin: Address; for a shared array, the offset in shared memory.
+        bytes: Size in bytes.
         itemsize: Bytes of an element, 0 if unknown.
     """
 
@@ -82,7 +82,7 @@ class Region:
     itemsize: int = 0
 
     def describe(self, address: int, space: str) -> str:
-        """Where an address lies, seen from this region."""
+        """An address relative to this region, in words."""
         offset = address - self.begin
         what = f"{space} array {self.name} ({self.bytes:,} bytes)"
         if 0 <= offset < self.bytes:
@@ -95,7 +95,7 @@ class Region:
 
 
 def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
-    """The region that an address is in, or closest to."""
+    """The region that holds an address, or is closest to it."""
 
     def distance(region: Region) -> int:
         return max(region.begin - address, address - (region.begin + region.bytes - 1), 0)
@@ -112,15 +112,15 @@ def finding(
     shared: tuple[Region, ...],
     operands: tuple[Region, ...],
 ) -> Finding | None:
-    """The finding in words; None if it turns out to be none.
+    """The finding in words; None if it is none after all.
 
     Args:
-        raw: As the runtime has it.
+        raw: The runtime's record.
         symbol: The kernel's name.
         lines: Source line of each place in the code.
-        text: A line's text.
-        location: A line's file and line.
-        shared, operands: What there is in either memory.
+        text: Gives a line's text.
+        location: Gives a line's file and line.
+        shared, operands: Regions of shared and of global memory.
     """
     kind = KINDS[raw.kind]
     line, other_line = lines.get(raw.pc, 0), lines.get(raw.other_pc, 0)
@@ -128,7 +128,7 @@ def finding(
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
     space = SPACES[raw.space]
     region = nearest(shared if space == "shared" else operands, raw.address)
-    where = region.describe(raw.address, space) if region else f"at an address that is nobody's ({raw.address:#x})"
+    where = region.describe(raw.address, space) if region else f"at an address outside all arrays ({raw.address:#x})"
     who = f"block {_show(block)}, thread {_show(thread)}"
     other = f"thread {_show(other_thread)}"
     access = "writes" if raw.writes else "reads"
@@ -140,7 +140,7 @@ def finding(
         gap = ", which is none of its elements" if inside and space == "global" else ""
         said, second = f"{who} {access} {size} {where}{gap}", False
     elif kind == "write to an operand":
-        said, second = f"{who} writes {size} {where}, which is only to be read", False
+        said, second = f"{who} writes {size} {where}, which is read-only", False
     elif kind == "misaligned access":
         said, second = f"{who} {access} {size} {where}, an address that is not a multiple of {raw.bytes}", False
     elif kind == "uninitialised shared memory":
@@ -157,7 +157,7 @@ def finding(
             said = f"{who} {access} {size} {where}, which {other} of block {_show(other_block)} wrote at {other_at}"
     elif kind == "barrier not reached by all":
         if raw.other_pc and other_line == line:
-            return None  # one barrier, of which the C++ compiler made two
+            return None  # one barrier, which the C++ compiler duplicated
         ended = "has ended without it" if not raw.other_pc else f"is at another one, at {other_at}"
         said = f"{who} waits at a barrier, and {other} {ended}"
     elif kind == "warp not converged":
@@ -199,10 +199,10 @@ def _show(index: tuple[int, int, int]) -> str:
 
 
 def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
-    """A paragraph a finding."""
-    found = list(findings)
-    head = f"{symbol}: {len(found)} finding{'s' if len(found) > 1 else ''}"
-    return "\n\n".join([head, *map(str, found)])
+    """A paragraph for each finding."""
+    paragraphs = list(map(str, findings))
+    head = f"{symbol}: {len(paragraphs)} finding{'s' if len(paragraphs) > 1 else ''}"
+    return "\n\n".join([head, *paragraphs])
 
 
 def _quotes(finding: Finding) -> Iterator[str]:

@@ -10,11 +10,11 @@ from tiledmm.simulator.debug_info import DebugInfo
 
 
 def own_line(chain: Iterable[int], page: int) -> int:
-    """The line that a reader of the kernel's page looks for: the innermost of a chain of calls that is on the page.
+    """The innermost line of a chain of inlined calls that is on the kernel's own page.
 
     Args:
         chain: Line numbers, innermost first.
-        page: Where the page begins.
+        page: First line of the page.
     """
     lines = [line for line in chain if line]
     return next((line for line in lines if line >= page), lines[0] if lines else 0)
@@ -37,7 +37,7 @@ class SourceLines:
         self._known: dict[int, int] = {}
 
     def of(self, places: Iterable[int]) -> dict[int, int]:
-        """The line of each place, 0 where there is none. A place is where a call in the code returns to."""
+        """The line of each place, 0 where there is none. Places are return addresses."""
         wanted = dict.fromkeys(places)
         new = [place for place in wanted if place not in self._known]
         chains = self._debug.lines([place - 1 for place in new])

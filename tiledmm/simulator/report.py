@@ -1,4 +1,4 @@
-"""What a simulated launch did, by Nsight Compute's names, and its findings: as data, as a table and as a listing."""
+"""Counts of a simulated launch, by Nsight Compute's names, and its findings: as data, as a table and as a listing."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a simulated product did. Nothing in it is a time on a GPU.
+    """Counts and findings of a simulated product. No figure is a time on a GPU.
 
     Attributes:
         symbol: The kernel.
-        target: What was simulated: ``"sm_90"``.
-        sizes: m, n, k as the kernel had them, and the number of products.
-        element_bytes: Of an element of A.
+        target: The target architecture: ``"sm_90"``.
+        sizes: m, n, k as the kernel computed them, and the number of products.
+        element_bytes: Bytes of an element of A.
         grid, block: Blocks, and threads of a block, along x, y and z.
-        findings: What is wrong; empty if nothing is.
+        findings: What is wrong with the kernel; empty if nothing is.
         barriers: Barriers of a block, over all blocks.
         flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add is two. Zero for
             integers, and for arithmetic that is written with operators.
-        source: Traffic as the source has it.
-        sass: Traffic as the machine code (SASS) of ``target`` has it; None if it was not asked for.
-        lines: The same by line, those that did something.
+        source: Traffic with the accesses of the source.
+        sass: Traffic with the accesses of the machine code (SASS) of ``target``; None if it was not counted.
+        lines: Counts by source line, for lines with any.
         text: The kernel's source.
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
-        seconds: How long the simulation took.
+        seconds: Time of the simulation.
     """
 
     symbol: str
@@ -62,34 +62,34 @@ class Report:
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds that the product needs: m * n * k for each."""
+        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
         m, n, k, products = self.sizes
         return m * n * k * products
 
     @property
     def global_bytes(self) -> int:
-        """Bytes that the threads asked of global memory, or gave to it."""
+        """Bytes that the threads load from and store to global memory."""
         traffic = self.source
         return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
 
     @property
     def intensity(self) -> float:
-        """Arithmetic intensity: operations of the product (two a multiply-add) for each byte of ``global_bytes``."""
+        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
         return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
 
     @property
     def reuse(self) -> float:
-        """Times that an element loaded from global memory is multiplied: both factors of each multiply-add count."""
+        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
         loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
         return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 
     def check(self) -> None:
-        """Raises SimulationError if something is wrong; the message has every finding."""
+        """Raises SimulationError if there are findings; the message has all of them."""
         if self.findings:
             raise SimulationError(describe_findings(self.symbol, self.findings))
 
     def json(self) -> str:
-        """All of it, as JSON; the derived figures included."""
+        """All attributes and the derived figures, as JSON."""
         known = asdict(self) | {
             "ok": self.ok,
             "multiply_adds": self.multiply_adds,
@@ -101,20 +101,20 @@ class Report:
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
-        """The totals, and each line that did something: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
+        """The totals, and the counts of each source line: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
         return _table(self)
 
     def listing(self, *, headers: bool = False) -> str:
         """The source with its counts beside it.
 
         Args:
-            headers: Whether the part before the kernel's own page is shown, too.
+            headers: Whether the text before the kernel's own page is shown, too.
         """
         return _listing(self, headers=headers)
 
 
 def _table(report: Report) -> Table:
-    """The totals of a report, and each line that did something."""
+    """The totals of a report, and the counts of each source line."""
     m, n, k, products = report.sizes
     size = f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "")
     rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
@@ -124,9 +124,8 @@ def _table(report: Report) -> Table:
         )
     view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
-        f"{report.intensity:.3g} FLOP for each byte asked of global memory; each element loaded is multiplied "
-        f"{report.reuse:.3g} times.",
-        f"Accesses as the {view} has them. Counts, not times: nothing here was measured on a GPU.",
+        f"{report.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {report.reuse:.3g} uses.",
+        f"Accesses of the {view}. Counts, not times: nothing here was measured on a GPU.",
         *(finding.message for finding in report.findings),
     )
     return Table(
@@ -143,7 +142,7 @@ def _table(report: Report) -> Table:
 
 
 def _listing(report: Report, *, headers: bool) -> str:
-    """The source of a report's kernel, with FLOP, sectors and wavefronts in front of the lines that have any."""
+    """The source of a report's kernel, with FLOP, sectors and wavefronts before each line that has any."""
     counts = {each.line: each for each in report.lines}
     wrong = {line for found in report.findings for line in (found.line, found.other_line) if line}
     first = 1 if headers else first_line_of_page(report.text)

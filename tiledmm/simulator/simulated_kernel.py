@@ -1,4 +1,4 @@
-"""One launch of a product on the CPU: a kernel, and what it did in terms of its source and of arrays."""
+"""One launch of a product on the CPU: a kernel, with its counts, findings and events by source line and array."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Settings:
     Attributes:
         checks: Whether every access is checked.
         counts: Whether traffic is counted.
-        sass: Whether traffic is counted as the machine code (SASS) has it, too. Needs NVRTC and nvdisasm.
-        order: Order of threads between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
-        seed: For ``"random"``.
-        target: What to be: ``"sm_75"`` has no cp.async, say.
+        sass: Whether traffic is also counted as in the machine code (SASS). Needs NVRTC and nvdisasm.
+        order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: Seed of the order ``"random"``.
+        target: The target architecture: ``"sm_75"``, say, has no cp.async.
         workers: Cores to use; None for all.
-        progress: Called now and then with the blocks done and their number.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
         traced_block: The block whose accesses are recorded one by one, or None.
-        traced_arithmetic: Whether its floating-point operations are, too.
-        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
+        traced_arithmetic: Whether its floating-point operations are recorded, too.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
     """
 
     checks: bool = True
@@ -59,7 +59,7 @@ class Settings:
 
     @property
     def instrumented(self) -> bool:
-        """Whether accesses are seen at all."""
+        """Whether the runtime sees accesses at all."""
         return self.checks or self.counts or self.sass or self.traced_block is not None
 
 
@@ -68,15 +68,15 @@ class Event:
     """One access of one thread, or one floating-point operation.
 
     Attributes:
-        step: Barriers of the block that came before it.
-        thread: (x, y, z).
+        step: Number of barriers of the block before it.
+        thread: Index of the thread, (x, y, z).
         kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory); or ``"arithmetic"``,
-            which has neither array nor element nor bytes.
+            which has no array, element or bytes.
         space: ``"shared"``, ``"global"`` or ``"registers"``.
-        array: ``"A"``, ``"B"`` and ``"C"`` in global memory; in shared memory, the name that it has in the source.
+        array: ``"A"``, ``"B"`` or ``"C"`` in global memory; in shared memory, the array's name in the source.
         element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
-        bytes: What is moved.
-        address: In bytes; in shared memory, from where the first array begins.
+        bytes: Bytes that are accessed.
+        address: Byte address; in shared memory, the offset from the first array.
         line: Source line, 0 if unknown.
     """
 
@@ -94,9 +94,9 @@ class Event:
 class SimulatedKernel:
     """One launch of a product, its kernel compiled for the CPU."""
 
-    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, found: str) -> None:
+    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, scan: str) -> None:
         self.launch, self.spec, self.settings = launch, launch.specialization, settings
-        self.found = found  # name of the memory for what is found of operands, if there is any
+        self.scan = scan  # name of the operand scan's memory, if there is any
         self.target = find_target(settings.target)
         self.text = render(self.spec) if source is None else _read(source, self.spec)
         self.places = source_map(self.spec) if source is None else file_map(source.name, self.text)
@@ -109,20 +109,20 @@ class SimulatedKernel:
             self.debug = debug_info(path)
         self.lines = SourceLines(self.debug, self.text, self.places)
 
-    def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> execution.Outcome:
-        """Runs it on arrays, from addresses within each on; ``found`` is the memory for what is found of operands."""
+    def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None) -> execution.Outcome:
+        """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         width, height = self.spec.block
         settings = self.settings
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
-        words = self.launch.kernel_args
-        if found is not None and self.launch.scan:
-            reached.append(found.operand(writable=self.spec.condition == "scan"))
-            words = np.append(words, [found.begin + begin for begin in self.launch.scan])
+        kernel_args = self.launch.kernel_args
+        if scan is not None and self.launch.scan:
+            reached.append(scan.operand(writable=self.spec.condition == "scan"))
+            kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.launch.scan])
         return execution.execute(
             self.code,
             grid=(self.launch.blocks, 1, 1),
             block=(width, height, 1),
-            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), words),
+            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), kernel_args),
             operands=reached,
             shared=self.shared,
             checks=settings.checks,
@@ -138,13 +138,13 @@ class SimulatedKernel:
         )
 
     def line_counts(self, outcomes: list[execution.Outcome]) -> tuple[LineCounts, ...]:
-        """What each source line did."""
+        """Counts by source line."""
         sites = [site for each in outcomes for site in each.sites]
         lines = self.lines.of([site.pc for site in sites])
         return line_counts(sites, lines, self.lines.text, self.lines.location, sass=self.settings.sass)
 
     def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
-        """What is wrong with it."""
+        """Findings, in words."""
         found = [raw for each in outcomes for raw in each.findings]
         lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
         shared = tuple(
@@ -160,7 +160,7 @@ class SimulatedKernel:
 
     @functools.cached_property
     def shared(self) -> list[tuple[int, int]]:
-        """Distance from the anchor, and size, of each shared array."""
+        """Offset from the anchor, and size, of each shared array."""
         anchor = self.debug.address("tiledmm_anchor")
         return [(array.offset - anchor, array.bytes) for array in self.debug.shared_arrays()]
 
@@ -176,13 +176,13 @@ class SimulatedKernel:
         return describe
 
     def events(self, outcome: execution.Outcome, placed: list[Placed]) -> Iterator[Event]:
-        """What the threads of the traced block did, in the order in which they did it here."""
+        """Events of the traced block, in the order in which its threads ran here."""
         width, height = self.spec.block
         lines = self.lines.of(event.pc for event in outcome.events)
         shared = list(zip((array.name for array in self.debug.shared_arrays()), self._shared_offsets, strict=True))
         indices = {each.name: each.indices() for each in placed} if outcome.events else {}
 
-        @functools.cache  # threads come to the same places again and again
+        @functools.cache  # threads access the same elements again and again
         def find(space: str, address: int, size: int) -> tuple[str, tuple[int, ...]]:
             if space == "shared":
                 name, begin = next((name, at) for name, (at, extent) in shared if at <= address < at + extent)
@@ -203,20 +203,20 @@ class SimulatedKernel:
             yield Event(raw.step, thread, kind, space, name, element, raw.bytes, raw.address, lines[raw.pc])
 
     def barriers(self, outcome: execution.Outcome) -> tuple[int, ...]:
-        """The line of each barrier that the traced block came to."""
+        """The source line of each barrier of the traced block."""
         places = [raw.pc for raw in outcome.events if execution.KINDS[raw.kind] == "barrier"]
         lines = self.lines.of(places)
         return tuple(lines[place] for place in places)
 
     @property
     def _shared_offsets(self) -> list[tuple[int, int]]:
-        """Where each shared array begins, seen from the first, and its size."""
+        """Offset from the first shared array, and size, of each."""
         first = min((offset for offset, _ in self.shared), default=0)
         return [(offset - first, size) for offset, size in self.shared]
 
 
 def _read(path: Path, spec: Specialization) -> str:
-    """A user's kernel, to be run as if it were this one."""
+    """The user's text of this kernel."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -224,6 +224,6 @@ def _read(path: Path, spec: Specialization) -> str:
     if spec.symbol not in text:
         raise ConfigError(
             f"{path} does not define {spec.symbol}, the kernel of this call (its types, tile and layout); "
-            "write what tiledmm.source gives for them to a file, and change that"
+            "write what tiledmm.source gives for these to a file, and edit that"
         )
     return text

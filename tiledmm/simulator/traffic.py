@@ -15,11 +15,11 @@ class SharedTraffic:
     """Accesses of warps to shared memory.
 
     Attributes:
-        requests: Instructions that a warp made.
-        lanes: Threads that took part, over all requests.
-        bytes: What these threads moved.
-        wavefronts: Times that shared memory had to answer: each of its 32 banks delivers one word a time.
-        ideal_wavefronts: The same, had no two words lain in one bank.
+        requests: Instructions of warps.
+        lanes: Active threads, over all requests.
+        bytes: Bytes that these threads access.
+        wavefronts: Passes through shared memory: each of its 32 banks delivers one 4-byte word per wavefront.
+        ideal_wavefronts: Wavefronts without bank conflicts.
     """
 
     requests: int = 0
@@ -30,7 +30,7 @@ class SharedTraffic:
 
     @property
     def bank_conflicts(self) -> int:
-        """Wavefronts beyond the ideal."""
+        """Excess wavefronts."""
         return self.wavefronts - self.ideal_wavefronts
 
     def __add__(self, other: SharedTraffic) -> SharedTraffic:
@@ -39,14 +39,14 @@ class SharedTraffic:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTraffic:
-    """Accesses of warps to global memory, as L1 sees them.
+    """Accesses of warps to global memory, as L1 gets them.
 
     Attributes:
-        requests: Instructions that a warp made.
-        lanes: Threads that took part, over all requests.
-        bytes: What these threads moved.
-        sectors: Stretches of 32 bytes that the requests touch.
-        ideal_sectors: The fewest that could hold the bytes of each request, had no two threads asked for the same.
+        requests: Instructions of warps.
+        lanes: Active threads, over all requests.
+        bytes: Bytes that these threads access.
+        sectors: 32-byte sectors that the requests access.
+        ideal_sectors: Sectors of the same requests if the bytes of their threads were contiguous.
     """
 
     requests: int = 0
@@ -57,7 +57,7 @@ class GlobalTraffic:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors for each request; 0 without requests."""
+        """Sectors per request; 0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
     def __add__(self, other: GlobalTraffic) -> GlobalTraffic:
@@ -71,7 +71,7 @@ class Traffic:
     Attributes:
         global_load, global_store: Loads from and stores to global memory.
         shared_load, shared_store: Loads from and stores to shared memory.
-        copy_load, copy_store: Copies by cp.async, as seen from the one memory and the other.
+        copy_load, copy_store: Copies by cp.async: their loads from global and their stores to shared memory.
     """
 
     global_load: GlobalTraffic = GlobalTraffic()
@@ -88,7 +88,7 @@ class Traffic:
         return any(getattr(self, field.name).requests for field in fields(self))
 
     def nsight(self) -> dict[str, int | float]:
-        """The counts by the names that Nsight Compute has for them."""
+        """The counts by Nsight Compute's names."""
         loads, stores = self.shared_load, self.shared_store
         shared = loads + stores + self.copy_store
         return {
@@ -116,16 +116,16 @@ def _sum(left: _Sum, right: _Sum) -> _Sum:
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """What one line of the source did.
+    """Counts of one source line.
 
     Attributes:
         line: Its number in ``Report.text``.
-        location: File and line to look at: ``"tiled.cu.j2:57"``, or a line of the user's own file.
+        location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
         text: Its text.
         flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
         barriers: Barriers of a block, over all blocks.
-        source: Traffic as the source has it: an access for each element.
-        sass: Traffic as the machine code (SASS) has it, which vectorizes contiguous accesses; None if not asked for.
+        source: Traffic with the accesses of the source: one for each element.
+        sass: Traffic with the accesses of the machine code (SASS), which vectorizes contiguous ones, or None.
     """
 
     line: int
@@ -145,32 +145,32 @@ def line_counts(
     *,
     sass: bool,
 ) -> tuple[LineCounts, ...]:
-    """Sums by source line of what places in the code did.
+    """Sums of counts by source line.
 
     Args:
-        sites: The places.
-        lines: Each place's line.
-        text: A line's text.
-        location: A line's file and line.
+        sites: Counts by place in the code.
+        lines: Source line of each place.
+        text: Gives a line's text.
+        location: Gives a line's file and line.
         sass: Whether the accesses of the machine code were counted.
     """
     sums: dict[int, LineCounts] = {}
     for site in sites:
         line = lines.get(site.pc, 0)
-        found = sums.get(line) or LineCounts(
+        counts = sums.get(line) or LineCounts(
             line, location(line), text(line), 0, 0, Traffic(), Traffic() if sass else None
         )
         sums[line] = replace(
-            found,
-            flops=found.flops + site.flops,
-            barriers=found.barriers + site.barriers,
-            source=found.source + _traffic(site.kind, site.source),
-            sass=None if found.sass is None else found.sass + _traffic(site.kind, site.sass),
+            counts,
+            flops=counts.flops + site.flops,
+            barriers=counts.barriers + site.barriers,
+            source=counts.source + _traffic(site.kind, site.source),
+            sass=None if counts.sass is None else counts.sass + _traffic(site.kind, site.sass),
         )
-    return tuple(sums[line] for line in sorted(sums) if _did_something(sums[line]))
+    return tuple(sums[line] for line in sorted(sums) if _has_counts(sums[line]))
 
 
-def _did_something(line: LineCounts) -> bool:
+def _has_counts(line: LineCounts) -> bool:
     return bool(line.flops or line.barriers or line.source)
 
 

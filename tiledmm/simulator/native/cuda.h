@@ -1,8 +1,8 @@
-// CUDA C for a C++ compiler: the words that a kernel uses, so that its text compiles for the CPU as it is.
+// CUDA C for a C++ compiler: CUDA's built-ins, so that the text of a kernel compiles for the CPU unchanged.
 //
-// A thread of a block is a fiber of its own. `thread_local` storage is what `__shared__` becomes: all fibers of a block
-// run on one thread of the operating system, so they share it, and blocks that run at the same time do not. Arrays begin
-// at multiples of 64 KiB, so that the space behind each is nobody's.
+// Each thread of a block is a fiber. `__shared__` becomes `thread_local`: all fibers of a block run on one thread of the
+// operating system, so they share it, and concurrent blocks do not. Arrays are aligned to 64 KiB, so that the bytes after
+// each belong to no array.
 //
 // Depends on: runtime.h, intrinsics.h, ptx.h, tensor_cores.h
 #pragma once
@@ -66,7 +66,7 @@ __forceinline__ T __shfl_sync(unsigned mask, T value, int source, int width = 32
 template <class T>
 __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
     const unsigned lane = tiledmm_lane();
-    const unsigned source = lane ^ lanes;   // in another segment: a lane of a later one keeps its own
+    const unsigned source = lane ^ lanes;   // a lane of a later segment keeps its own value
     return tiledmm_detail::exchange(mask, value, source < (lane & ~(width - 1)) + width ? source : lane);
 }
 template <class T>
