@@ -59,10 +59,10 @@ def counted(variant: str, tile: int | None, layout: str) -> dict[str, Any]:
     """One kernel on its product. Counts per multiply-add are for a warp's: 32 lanes."""
     product, dtype = PRODUCTS.get(variant, USUAL), find_variant(variant).default_type
     _, report = simulator.run(
-        *operands(product, dtype, layout), variant=variant, tile=tile, checks=False, machine=True, target=TARGET
+        *operands(product, dtype, layout), variant=variant, tile=tile, checks=False, sass=True, target=TARGET
     )
     report.check()
-    traffic = report.machine or report.source
+    traffic = report.sass or report.source
     asked = traffic.global_load + traffic.copy_load
     shared = traffic.shared_load
     stored = traffic.shared_store + traffic.copy_store

@@ -1,7 +1,7 @@
 """What each kernel makes of its arguments, in NumPy: the contract between the host's code and ``cuda_src/``.
 
-A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, partitions of K, what was found
-of operands. If anything that the host passes is wrong, the result is wrong, or an address is out of bounds.
+A kernel here reads its ``Problem`` as the CUDA C does and nothing else: addresses, strides, split-K partitions, operand
+scans. If anything that the host passes is wrong, the result is wrong, or an address is out of bounds.
 That the CUDA C itself keeps this contract is for the simulator's tests, and the GPU's.
 """
 

@@ -199,3 +199,20 @@ def test_tools_are_found_in_a_toolkit(tmp_path: Path, monkeypatch: pytest.Monkey
     tool.write_text("#!/bin/sh\necho Version 2025.3.1.0 of it\n", encoding="utf-8")
     tool.chmod(0o755)
     assert checks._tool("ncu-of-this-test") == f"2025.3.1.0, {tool}"
+
+
+def test_caches_are_cleared_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupy"))
+    monkeypatch.setattr(checks, "jobs", lambda: pytest.fail("nothing is to be checked"))
+    own = {tmp_path / "own" / "simulator" / "k.so": 1500, tmp_path / "cupy" / "tiledmm" / "k.cubin": 2500}
+    others = {tmp_path / "own" / "tuned" / "gpu.json": 10, tmp_path / "cupy" / "k.cubin": 10}
+    for path, size in (own | others).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
+    result = invoke("--clear-caches", "--json")
+    assert result.exit_code == 0, result.output
+    (table,) = json.loads(result.stdout)["tables"]
+    assert [list(row.values())[1:3] for row in table["rows"]] == [[1, 1500], [1, 2500]]
+    assert [path.exists() for path in own] == [False, False] and [path.exists() for path in others] == [True, True]
+    assert "2,500" not in invoke("--clear-caches").output, "they are gone"

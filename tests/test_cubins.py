@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +85,7 @@ def test_it_is_what_inspection_compiles() -> None:
 def test_it_is_compiled_once(folder: Path, compiled: list[str]) -> None:
     assert cubin() == cubin()
     assert compiled == ["fill"]
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("[!.]*")
     assert path.name.startswith("fill-")
     assert path.suffix == ".cubin"
 
@@ -168,7 +167,7 @@ def test_many_at_once_and_no_scraps(folder: Path) -> None:
         thread.join()
     assert len(found) == 8
     assert len(set(found)) == 1
-    assert os.listdir(folder) == [found[0][0]]
+    assert [path.name for path in folder.glob("[!.]*")] == [found[0][0]]
 
 
 def test_an_error_where_it_is_loaded_is_passed_on() -> None:
@@ -186,4 +185,4 @@ def test_an_error_where_it_is_loaded_is_passed_on() -> None:
 def test_what_nvrtc_rejects(folder: Path, source: str, target: str, says: str) -> None:
     with pytest.raises(CompilationError, match=f"(?s){says}"), cubin_file(source, "fill", (f"-arch={target}",)):
         pass
-    assert not list(folder.glob("*"))
+    assert not list(folder.glob("[!.]*"))

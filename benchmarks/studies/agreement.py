@@ -120,10 +120,10 @@ def simulated(case: Case) -> dict[str, int]:
     from tiledmm import simulator
 
     a, b = case.operands()
-    c, report = simulator.run(a, b, variant=case.variant, tile=case.tile, machine=True, checks=False)
-    if report.machine is None or not np.array_equal(c, a @ b):
+    c, report = simulator.run(a, b, variant=case.variant, tile=case.tile, sass=True, checks=False)
+    if report.sass is None or not np.array_equal(c, a @ b):
         raise RuntimeError(f"{case.symbol} is wrong on the simulator")
-    names = report.machine.nsight()
+    names = report.sass.nsight()
     counts = {name: int(names[metric]) for name, metric in METRICS.items() if metric in names}
     if case.dtype in ("float16", "float32", "complex64"):
         counts["float32 FMAs"] = report.flops // 2

@@ -27,7 +27,7 @@ _SUMMARY, _LETTER = 118, 6.2
 def layers() -> list[list[str]]:
     """Folders and modules of the package from the top layer down; those of one layer import none of each other."""
     settings = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
-    (contract,) = (each for each in settings["contracts"] if each["type"] == "layers")
+    (contract,) = (each for each in settings["contracts"] if each.get("containers") == ["tiledmm"])
     return [layer.split(" | ") for layer in contract["layers"]]
 
 

@@ -101,7 +101,7 @@ def picture(scene: Scene) -> str:
         parts.append(drawn("A", (m, shown), number * step, corner, piece))
         parts.append(drawn("B", (shown, n), corner, number * step, piece))
     parts.append(drawn("C", (m, n), corner, corner))
-    words, bottom = svg.legend({layer.look: layer.kernel_args for layer in layers}, corner + m * scale + 18)
+    words, bottom = svg.legend({layer.look: layer.words for layer in layers}, corner + m * scale + 18)
     return svg.document(f"{recorded.symbol}: what its threads touch", _description(done), bottom, [*parts, *words])
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import cupy
 import pytest
-from tiledmm.profile.kernel_args import words
 
 from benchmarks.studies.bank_conflicts import RESULTS
 from tiledmm.bench.sizes import Size
@@ -18,6 +17,7 @@ from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
 from tiledmm.elements import compute_element
 from tiledmm.errors import ProfilingError
 from tiledmm.profile.collection import Collection, collect
+from tiledmm.profile.diagnosis import diagnose
 from tiledmm.profile.ncu import find_ncu
 from tiledmm.registry.variants import find_variant, kernel_variants
 
@@ -26,7 +26,7 @@ CUBLAS = VariantTile("cublas")
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
 
 # What nobody can change from here.
-_NOT_HERE = re.compile("may not read|something else uses|does not profile this GPU|no library of the driver")
+_NOT_HERE = re.compile("may not read|another program uses|does not support this GPU|profiling library")
 
 
 def profiled(rungs: list[VariantTile], size: int, dtype: str, layout: str, report: Path | None = None) -> Collection:
@@ -59,7 +59,7 @@ def test_every_number_is_there(padding: tuple[Collection, Path]) -> None:
             assert 0 < getattr(each, name) <= 1.01, (each.label, name)
         assert each.occupancy <= each.possible_occupancy + 0.02
         assert sum(each.waits.values()) > 100
-        assert 2 <= len(words(each)) <= 5
+        assert 2 <= len(diagnose(each)) <= 5
 
 
 def test_conflicts_are_those_counted_before(padding: tuple[Collection, Path]) -> None:
@@ -72,8 +72,8 @@ def test_conflicts_are_those_counted_before(padding: tuple[Collection, Path]) ->
     tiled, padded, _ = padding[0].profiles
     assert tiled.conflicts > 0.5 * tiled.shared_wavefronts
     assert padded.conflicts < 0.05 * padded.shared_wavefronts
-    assert any("Bank conflicts" in sentence for sentence in words(tiled))
-    assert not any("Bank conflicts" in sentence for sentence in words(padded))
+    assert any("Bank conflicts" in sentence for sentence in diagnose(tiled))
+    assert not any("Bank conflicts" in sentence for sentence in diagnose(padded))
 
 
 def test_lines_add_up_to_their_kernel(padding: tuple[Collection, Path]) -> None:

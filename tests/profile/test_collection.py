@@ -12,9 +12,9 @@ from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
 from tiledmm.problem.operands import Array
-from tiledmm.profile import collection, target
+from tiledmm.profile import application, collection
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
-from tiledmm.profile.records import METRICS
+from tiledmm.profile.kernel_profile import METRICS
 
 SIZE = Size(512, 256, 128)
 TILED, PADDED = (specialize(name, tile=32, layout="NT") for name in ("tiled", "tiled_padded"))
@@ -37,11 +37,11 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Specialization]]:
 
 def test_the_command_says_what_is_run() -> None:
     line = command_of([*RUNGS, VariantTile("auto")], SIZE, "float16", "NT").line("ncu", "x.ncu-rep")
-    i = line.index("tiledmm.profile.target")
+    i = line.index("tiledmm.profile.application")
     assert line[i - 1] == "-m" and line[i + 1 :] == ["512x256x128", "float16", "NT", "tiled:32", "cublas", "auto"]
     assert line[line.index("--profile-from-start") + 1] == "off"
     assert line[line.index("--metrics") + 1].split(",") == list(METRICS.values())
-    assert [target.parse_rung(word) for word in line[i + 4 :]] == [*RUNGS, VariantTile("auto")]
+    assert [application.parse_rung(word) for word in line[i + 4 :]] == [*RUNGS, VariantTile("auto")]
 
 
 def test_a_product_by_two_variants(
@@ -94,7 +94,7 @@ def test_launches_are_shared_out(
     [([[TILED]], []), ([[TILED]], ["other"]), ([[]], []), ([[TILED]], [TILED.symbol, "other"]), ([[]], [TILED.symbol])],
 )
 def test_launches_that_were_not_expected(expected: list[list[Specialization]], names: list[str]) -> None:
-    with pytest.raises(ProfilingError, match="ncu saw"):
+    with pytest.raises(ProfilingError, match="ncu profiled"):
         shares(expected, names)
 
 

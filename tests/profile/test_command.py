@@ -17,7 +17,7 @@ from tiledmm.cli import device
 from tiledmm.codegen.rendering import specialize
 from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile import collection
-from tiledmm.profile.records import METRICS
+from tiledmm.profile.kernel_profile import METRICS
 
 TILED, NAIVE = specialize("tiled", tile=16), specialize("naive")
 CODE = MachineCode((), {}, {0: Instruction("BAR", (2,))})
@@ -50,8 +50,8 @@ def test_numbers_words_lines_and_the_command(fake: FakeNcu) -> None:
     assert result.exit_code == 0, result.output
     for text in (
         "64 x 32 x 16  float32  NT", "tiled 16", "L2 hit rate", "waiting: barrier", "Bound by latency",
-        "100% of all waiting is at line 2: __syncthreads();", f"where {TILED.symbol} waits",
-        "tiledmm.profile.target 64x32x16 float32 NT naive tiled:16",
+        "100% of all waiting is at preamble.cuh.j2:2: __syncthreads();", f"where {TILED.symbol} waits",
+        "tiledmm.profile.application 64x32x16 float32 NT naive tiled:16",
     ):  # fmt: skip
         assert text in result.output, text
 

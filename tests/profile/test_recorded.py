@@ -7,9 +7,9 @@ import json
 from benchmarks.studies.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
 from tiledmm.codegen.rendering import specialize
+from tiledmm.profile.diagnosis import diagnose
+from tiledmm.profile.kernel_profile import reduced
 from tiledmm.profile.ncu import parse_raw, parse_source
-from tiledmm.profile.records import reduced
-from tiledmm.profile.words import words
 
 SYMBOLS = [specialize(rung.variant, tile=rung.tile, layout="NT").symbol for rung in RUNGS]
 
@@ -26,9 +26,9 @@ def test_every_metric_is_there_and_the_conflicts_are_those_counted_before() -> N
         for name in ("sm_throughput", "memory_throughput", "dram_throughput", "issued", "occupancy", "l2_hit_rate"):
             assert 0 < getattr(found, name) <= 1.01, name
         assert sum(found.waits.values()) > 100
-        limit, *others = words(found)
+        limit, *others = diagnose(found)
         assert 1 <= len(others) <= 4
-        assert limit.startswith("Bound by shared memory" if found.conflicts else "Near a limit, and not at it: ")
+        assert limit.startswith("Bound by shared memory" if found.conflicts else "Near a limit: ")
 
 
 def test_instructions_add_up_to_their_kernel() -> None:

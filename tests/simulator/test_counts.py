@@ -34,7 +34,7 @@ def test_the_counts_are_the_simulators(row):
     try:
         found = counts.counted(row["variant"], row["tile"], row["layout"])
     except MissingDependencyError as error:
-        pytest.skip(f"neighbouring accesses are joined as the machine code has them: {error}")
+        pytest.skip(f"accesses are vectorized as in the machine code: {error}")
     assert found.keys() == row.keys()
     for name, value in row.items():
         expected = pytest.approx(value) if isinstance(value, float) else value

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tiledmm.errors import MissingDependencyError
-from tiledmm.simulator.debug_info import DebugInfo, Line, _source_name
+from tiledmm.simulator.debug_info import DebugInfo, Frame, _source_name
 from tiledmm.simulator.toolchain import compiler
 
 # Each call of mark() notes where it returns to, as the simulator's runtime does for each access.
@@ -192,7 +192,7 @@ def test_lines_of_the_calls_that_a_kernel_made(kernel):
     lines = lines_of(kernel)
     assert {number: [each for each, _ in made].count(number) for number in CHAINS} == TIMES_MARKED
     for (number, _), chain in zip(made, debug.lines(address for _, address in made), strict=True):
-        assert chain == tuple(Line(*lines[comment], function) for comment, function in CHAINS[number])
+        assert chain == tuple(Frame(*lines[comment], function) for comment, function in CHAINS[number])
 
 
 def test_lines_of_every_instruction_as_addr2line_finds_them(kernel):
@@ -232,7 +232,7 @@ def test_code_that_the_linker_dropped_hides_none(build, dwarf):
     assert begin < 4 * body.count("\n")
     with pytest.raises(LookupError):
         debug.address("_Z7droppedPVi")
-    line = Line(str(library.parent / "kernel.cpp"), 1, "kept")
+    line = Frame(str(library.parent / "kernel.cpp"), 1, "kept")
     assert debug.lines([4, begin]) == [(), (line,)]
 
 

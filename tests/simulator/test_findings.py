@@ -10,8 +10,9 @@ import pytest
 
 import tiledmm
 from tiledmm import simulator
+from tiledmm.codegen.rendering import template_folder
 from tiledmm.errors import SimulationError
-from tiledmm.simulator import findings, machine
+from tiledmm.simulator import execution, findings
 from tiledmm.simulator.findings import Region, nearest
 from tools.kernel_bugs import BUGS, Bug, simulate
 
@@ -36,13 +37,35 @@ def test_the_message_names_lines_block_and_threads(tmp_path):
     finding = next(each for each in report.findings if each.kind == "race on shared memory" and "As" in each.message)
     lines = report.text.splitlines()
     assert lines[finding.line - 1] == finding.text and "As[" in finding.text
-    assert f"line {finding.line}" in finding.message
+    (path,) = tmp_path.iterdir()
+    assert finding.location == f"{path.name}:{finding.line}" and f", {finding.location}: race" in finding.message
+    assert finding.other_location == f"{path.name}:{finding.other_line}" and finding.other_location in finding.message
+    assert lines == path.read_text().splitlines()
+    assert f"  {finding.location} | {finding.text.strip()}" in str(finding).splitlines()
     assert f"block {finding.block[:2]}" in finding.message and f"thread {finding.thread[:2]}" in finding.message
     assert finding.other_thread != finding.thread
     assert f"thread {finding.other_thread[:2]}" in finding.message
     with pytest.raises(SimulationError, match="race on shared memory"):
         report.check()
     assert simulator.Report.ok.fget(report) is False
+
+
+def test_a_finding_names_the_template_and_the_line(tmp_path: Path) -> None:
+    """Not the rendered text, which nobody sees: its lines are others, and some come from headers."""
+    template = (template_folder() / "naive.cu.j2").read_text(encoding="utf-8")
+    write = "    c_tile.write(row, col, sum);\n"
+    assert template.count(write) == 1
+    path = tmp_path / "mine.cu.j2"
+    path.write_text(template.replace(write, "    c_tile.write(row, 0, sum);   // every column\n"), encoding="utf-8")
+    tiledmm.register(path, like="naive")
+    try:
+        _, report = simulator.run(*SIZES, variant="mine", counts=False)
+    finally:
+        tiledmm.unregister("mine")
+    (finding,) = (each for each in report.findings if each.kind == "race on global memory")
+    number = next(i for i, line in enumerate(path.read_text().splitlines(), 1) if "every column" in line)
+    assert finding.location == finding.other_location == f"mine.cu.j2:{number}" and finding.line != number
+    assert str(finding).splitlines()[1:] == [f"  mine.cu.j2:{number} | c_tile.write(row, 0, sum);   // every column"]
 
 
 def test_races_do_not_hide_behind_the_order_of_threads(tmp_path):
@@ -152,7 +175,7 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
     (within,) = messages(edited(tmp_path, (write, write + another)))
     assert re.search(
         r"race on global memory: block \(0, 0\), thread \(1, 0\) writes 4 bytes at byte 0 of global array C "
-        r"\(6,400 bytes\), which thread \(0, 0\) wrote at line \d+ with no barrier in between", within
+        r"\(6,400 bytes\), which thread \(0, 0\) wrote at edited\.cu:\d+ with no barrier in between", within
     ), within  # fmt: skip
     across, *_ = messages(edited(tmp_path, (write, f"    if (row + col == 0) c[0] = sum;\n    else {write}")))
     found = re.search(
@@ -167,7 +190,7 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
     [
         ("    if (tx == 3) return;\n    __syncthreads();", r"and thread \(3, \d+\) has ended without it"),
         ("    if (tx < 8)\n        __syncthreads();\n    else\n        __syncthreads();",
-         r"and thread \(\d+, \d+\) is at another one, at line \d+"),
+         r"and thread \(\d+, \d+\) is at another one, at edited\.cu:\d+"),
         ("    if (tx < 8) __syncthreads(); else __syncthreads();", None),
     ],
 )  # fmt: skip
@@ -187,9 +210,9 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
     assert f"uses the subscript {subscript} of an array of 16 elements" in found
 
 
-def made_up(kind: str, **changes: object) -> machine.RawFinding:
+def made_up(kind: str, **changes: object) -> execution.RawFinding:
     """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
-    raw = machine.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
+    raw = execution.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
     raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
     raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
     for name, value in changes.items():
@@ -201,14 +224,16 @@ def made_up(kind: str, **changes: object) -> machine.RawFinding:
 def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words):
     region = Region("A", 100, 8, 4)
     found = findings.finding(
-        made_up("uninitialised result", bytes=size), "k", {}, lambda line: f"<{line}>", (), (region,)
+        made_up("uninitialised result", bytes=size), "k", {}, lambda line: f"<{line}>", "k.cu:{}".format, (), (region,)
     )
     assert words in found.message and "block (1, 2, 3), thread (4, 5, 6)" in found.message
-    assert (found.line, found.text, found.block, found.thread) == (0, "<0>", (1, 2, 3), (4, 5, 6))
+    assert (found.line, found.location, found.text) == (0, "k.cu:0", "<0>")
+    assert (found.block, found.thread) == ((1, 2, 3), (4, 5, 6))
     assert (found.other_line, found.other_text, found.other_block, found.other_thread) == (None, None, None, None)
-    race = findings.finding(made_up("race on global memory", pc=5), "k", {5: 9}, str, (), (region,))
+    race = findings.finding(made_up("race on global memory", pc=5), "k", {5: 9}, str, "k.cu:{}".format, (), (region,))
     assert (race.line, race.other_line, race.other_thread) == (9, 0, (7, 8, 9))
-    assert "an unknown line" in race.message
+    assert race.message.startswith("k, k.cu:9: race") and "wrote at k.cu:0" in race.message
+    assert str(race) == f"{race.message}\n  k.cu:9 | 9\n  k.cu:0 | 0"
 
 
 def test_where_an_address_lies_to_the_byte():

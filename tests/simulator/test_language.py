@@ -1,4 +1,4 @@
-"""What a kernel may say beyond what those of the package do: small kernels of all kinds, run on the bare machine."""
+"""What a kernel may say beyond what those of the package do: small kernels of all kinds, run on the bare runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tiledmm.errors import CompilationError
-from tiledmm.simulator import machine, toolchain
+from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import debug_info
 from tiledmm.simulator.findings import KINDS
 
@@ -17,13 +17,13 @@ from tiledmm.simulator.findings import KINDS
 def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), blocks: int = 1, **options: Any):
     """Runs ``kernel(T* out)``; returns the outcome. ``out`` holds the result."""
     text = body if "__global__" in body else f'extern "C" __global__ void kernel(int* out) {{\n{body}\n}}\n'
-    code = machine.Code.load(toolchain.build_kernel(text, "kernel", arch=900, instrumented=True))
+    code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, instrumented=True))
     debug = debug_info(code.path)
     anchor = debug.address("tiledmm_anchor")
     cells = np.zeros(out.size, np.uint64)
     address = out.ctypes.data
-    operand = machine.Operand(begin=address, bytes=out.nbytes, granule=out.itemsize, cells=cells.ctypes.data)
-    return machine.execute(
+    operand = execution.Operand(begin=address, bytes=out.nbytes, granule=out.itemsize, cells=cells.ctypes.data)
+    return execution.execute(
         code,
         grid=(blocks, 1, 1),
         block=(*threads, 1),
@@ -66,7 +66,7 @@ def test_indices():
         ("__any_sync(~0u, lane == 7) + 2 * __all_sync(~0u, lane < 32) + 4 * __all_sync(~0u, lane)", [3] * 32),
     ],
 )
-@pytest.mark.parametrize("order", machine.ORDERS)
+@pytest.mark.parametrize("order", execution.ORDERS)
 def test_lanes_exchange_values(expression, expected, order):
     assert result(f"const int lane = threadIdx.x; out[lane] = {expression};", order=order) == expected
 
@@ -183,6 +183,6 @@ def test_an_error_of_the_compiler_names_the_line():
         launch("out[0] = undeclared_name;", out=np.zeros(1, np.int32))
 
 
-def test_inline_ptx_without_a_twin_is_explained():
-    with pytest.raises(CompilationError, match="twin"):
+def test_inline_ptx_without_a_cpu_version_is_explained():
+    with pytest.raises(CompilationError, match="CPU version"):
         launch('int x; asm("mov.u32 %0, %laneid;" : "=r"(x)); out[0] = x;', out=np.zeros(1, np.int32))

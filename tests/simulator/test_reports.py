@@ -47,7 +47,7 @@ def test_counts_of_a_tiled_kernel_by_hand():
 
 def test_uncoalesced_and_coalesced():
     naive, coalesced = run("naive", None).source, run("coalesced", None).source
-    # A warp of naive reads 32 rows of A, and of B one element; a warp of coalesced one element of A and 32 neighbours.
+    # A warp of naive reads 32 rows of A and one element of B; one of coalesced, one of A and 32 contiguous ones of B.
     assert naive.global_load.sectors_per_request == (32 + 1) / 2
     assert coalesced.global_load.sectors_per_request == (1 + 4) / 2
     assert naive.global_store.sectors_per_request == 32
@@ -96,7 +96,7 @@ def test_workers_and_orders_change_no_count():
 
 
 def test_a_report_as_json_table_and_listing():
-    report = run("tiled", 8, "NT", machine=False)
+    report = run("tiled", 8, "NT", sass=False)
     data = json.loads(report.json())
     assert data["source"]["shared_load"]["requests"] == report.source.shared_load.requests
     assert data["nsight"]["smsp__sass_inst_executed_op_shared_ld.sum"] == report.source.shared_load.requests
@@ -109,7 +109,7 @@ def test_a_report_as_json_table_and_listing():
     assert listing.count("\n") < report.listing(headers=True).count("\n")
     line = next(row for row in listing.splitlines() if "frag_b = " in row)
     b_line = next(each for each in report.lines if "frag_b = " in each.text)
-    assert f"{b_line.source.shared_load.wavefronts:,}" in line and f" {b_line.line} |" in line
+    assert f"{b_line.source.shared_load.wavefronts:,}" in line and f" {b_line.location} " in line
 
 
 def test_a_table_marks_lines_that_race(tmp_path):
@@ -193,13 +193,13 @@ def test_explained_conflicts():
 
 def test_explained_conflicts_of_the_machine_code():
     machine_code()
-    found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT", machine=True)}
+    found = {(each.array, each.kind): each for each in explain_conflicts("tiled", tile=32, layout="NT", sass=True)}
     assert (found["Bs", "load"].bytes, found["Bs", "load"].wavefronts) == (16, 32)
     assert (found["As", "load"].bytes, found["As", "load"].wavefronts) == (16, 2)
 
 
 def test_a_copy_has_the_wavefronts_of_a_store(tmp_path):
-    """Loads of neighbouring quarters of a warp may be served at once, copies to shared memory are not."""
+    """Loads of two successive quarters of a warp may be served at once, copies to shared memory are not."""
     begins = "    const int row = threadIdx.x;\n"
     copies = """\
     struct alignas(16) Vector { float element[4]; };

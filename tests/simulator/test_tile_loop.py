@@ -114,7 +114,7 @@ LOOK = """(() => {
   }));
   return {
     matrices, words,
-    banks: all("#shared .bank").map((bank) => Number(bank.dataset.kernel_args)),
+    banks: all("#shared .bank").map((bank) => Number(bank.dataset.words)),
     red: all("#shared .bank").map((bank) => bank.classList.contains("conflict")),
     wires: all("#wires path").length,
     squares: [all("#cost i").length, all("#cost i.extra").length],

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import sys
 import threading
+from graphlib import TopologicalSorter
 
 import numpy as np
 import pytest
 
 import tiledmm
 from tiledmm import errors, simulator
-from tiledmm.simulator import toolchain
+from tiledmm.compile import disk_cache
+from tiledmm.simulator import execution, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
@@ -30,10 +34,57 @@ def test_the_cache_is_private_and_by_content(cache):
     first = build(1)
     assert first.parent == cache
     assert cache.stat().st_mode & 0o077 == 0
-    stamp = first.stat().st_mtime_ns
-    assert build(1) == first and first.stat().st_mtime_ns == stamp
+    stamp = first.stat().st_ino
+    assert build(1) == first and first.stat().st_ino == stamp
     assert len({first, build(2), build(1, instrumented=True), build(1, arch=750)}) == 4
-    assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == []
+    assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == [".lock"]
+
+
+def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
+    first, second = build(1), build(2)
+    runtime = toolchain.build_runtime()
+    os.utime(first, (1, 1))
+    os.utime(second, (2, 2))
+    assert build(1) == first  # used again
+    monkeypatch.setattr(toolchain, "MAX_CACHE_BYTES", runtime.stat().st_size + first.stat().st_size * 5 // 2)
+    third = build(3)
+    assert {path for path in cache.iterdir() if path.suffix == ".so"} == {first, third, runtime}
+
+
+def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, monkeypatch):
+    """Another thread clears as often as it can, while this one compiles and loads: the runtime too, each time."""
+    monkeypatch.setattr(
+        toolchain, "_RUNTIME_FLAGS", tuple(flag.replace("-O2", "-O0") for flag in toolchain._RUNTIME_FLAGS)
+    )
+    ended, removed = threading.Event(), []
+
+    def clear() -> None:
+        while not ended.wait(0.05):
+            removed.append(disk_cache.clear(cache).files)
+
+    clearing = threading.Thread(target=clear)
+    clearing.start()
+    try:
+        for number in range(2):
+            with toolchain.kernel_library(SOURCE % number, "kernel", arch=900, instrumented=False) as path:
+                loaded = ctypes.CDLL(str(path))
+                assert loaded.tiledmm_run_thread
+            execution.runtime()
+    finally:
+        ended.set()
+        clearing.join()
+    assert sum(removed) > 0
+
+
+def test_headers_include_what_they_say_and_no_cycle():
+    includes = {}
+    for path in toolchain.NATIVE.iterdir():
+        text = path.read_text()
+        includes[path.name] = set(re.findall(r'^#include "(.*)"', text, re.MULTILINE))
+        (said,) = re.findall(r"^// Depends on: (.*)", text, re.MULTILINE)
+        if path.name != "entry.h":  # which stands behind a kernel's text
+            assert set(re.findall(r"[\w.]+\.h", said)) == includes[path.name], path.name
+    assert set(TopologicalSorter(includes).static_order()) == set(includes)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiledmm.codegen.rendering import Specialization, render
-from tiledmm.simulator import machine, toolchain
+from tiledmm.simulator import execution, toolchain
 
 
 def execute(specialization: Specialization, blocks: int, arguments: Sequence[Any]) -> None:
     """Runs so many blocks of it. ``arguments`` are ctypes objects, or NumPy arrays that hold one each."""
     path = toolchain.build_kernel(render(specialization), specialization.symbol, arch=900, instrumented=False)
-    machine.execute(
-        machine.Code.load(path),
+    execution.execute(
+        execution.Code.load(path),
         grid=(blocks, 1, 1), block=(*specialization.block, 1), arguments=arguments,
         operands=(), shared=(), checks=False, counts=False,
     )  # fmt: skip

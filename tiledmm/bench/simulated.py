@@ -85,7 +85,7 @@ def simulate_all(
     Raises:
         MissingDependencyError: If there is no C++ compiler.
     """
-    machine = _can_disassemble()
+    sass = _can_disassemble()
     compute = compute_element(dtype)
     a, b = operands(size, compute, layout)
     expected = reference(a, b, compute)
@@ -98,7 +98,7 @@ def simulate_all(
         try:
             c, report = run(
                 a, b, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(compute),
-                target=target, machine=machine, progress=tell,
+                target=target, sass=sass, progress=tell,
             )  # fmt: skip
         except (CompilationError, ConfigError) as error:
             found.append(Simulated(variant_tile, None, None, str(error)))
@@ -132,9 +132,9 @@ def _lay_out(matrix: np.ndarray[Any, Any], letter: str) -> np.ndarray[Any, Any]:
 
 def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: str, target: str) -> Table:
     """A row a kernel: whether it is right, and its traffic for each multiply-add of a warp."""
-    machine = any(row.report and row.report.machine for row in rows)
+    sass = any(row.report and row.report.sass for row in rows)
     notes = [f"{row.variant_tile.label}: {row.error}" for row in rows if row.error]
-    notes += [str(finding) for row in rows if row.report for finding in row.report.findings]
+    notes += [finding.message for row in rows if row.report for finding in row.report.findings]
     return Table(
         title=f"Simulated  {size}  {dtype}  {layout}",
         columns=(
@@ -143,7 +143,7 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
         ),
         rows=tuple(_cells(row) for row in rows),
         notes=(
-            f"As the {f'machine code of {target}' if machine else 'source'} has it. Shared loads and wavefronts: for "
+            f"As the {f'machine code of {target}' if sass else 'source'} has it. Shared loads and wavefronts: for "
             "each multiply-add of a warp. Conflicts: excess wavefronts. FLOP/byte: by the bytes that are requested of "
             "global memory. Reuse: how often an element that was loaded is multiplied.",
             *notes,
@@ -157,7 +157,7 @@ def _cells(row: Simulated) -> tuple[str, ...]:
     head = (row.variant_tile.variant, count(row.variant_tile.tile))
     if row.report is None or row.verdict is None:
         return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
-    report, traffic = row.report, row.report.machine or row.report.source
+    report, traffic = row.report, row.report.sass or row.report.source
     result = "right" if row.ok else "WRONG" if not row.verdict.ok else f"{len(report.findings)} FINDINGS"
     loads = traffic.global_load + traffic.copy_load
     shared = traffic.shared_load

@@ -77,7 +77,9 @@ def counted_table(
     """
     target = kernels[0].target
     errors = [f"{row.variant_tile.label}: {row.error}" for row in found if row.error]
-    errors += [f"{row.variant_tile.label}: {finding}" for row in found if row.report for finding in row.report.findings]
+    errors += [
+        f"{row.variant_tile.label}: {finding.message}" for row in found if row.report for finding in row.report.findings
+    ]
     errors += [f"tile {row.variant_tile.tile}: {k.error}" for row, k in zip(found, kernels, strict=True) if k.error]
     return Table(
         title=f"Tiles of {variant}  {size}  {dtype}  {layout}  simulated as {target}, {REFERENCE_GPUS[target].name}",
@@ -100,7 +102,7 @@ def _counted(row: Simulated, kernel: Compiled, size: Size) -> tuple[str, ...]:
     report, occupied = row.report, kernel.occupancy
     counts: tuple[str, ...] = (NONE,) * 3
     if report:
-        traffic = report.machine or report.source
+        traffic = report.sass or report.source
         shared = traffic.shared_load + traffic.shared_store
         per_warp = shared.wavefronts / (report.multiply_adds / 32) if shared.requests else None
         conflicts = shared.bank_conflicts if shared.requests else None

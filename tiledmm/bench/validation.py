@@ -143,7 +143,7 @@ def on_simulator(
             a, b, out=poisoned.copy(), variant=variant_tile.variant, tile=variant_tile.tile,
             precision=precision_of(kind), target=target, counts=False,
         )  # fmt: skip
-        return c, "; ".join(map(str, report.findings))
+        return c, "; ".join(finding.message for finding in report.findings)
 
     where = f"the simulator, as {target}"
     return _validation(where, variant_tiles, size, kind, layout, (a, b, right), multiply, progress)

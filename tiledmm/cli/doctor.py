@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -11,7 +13,15 @@ if TYPE_CHECKING:
     from tiledmm.cli.checks import Check
 
 
-def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> None:
+def doctor(
+    clear_caches: Annotated[
+        bool,
+        typer.Option("--clear-caches", help="Remove this package's compiled kernels from disk, and check nothing."),
+    ] = False,
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
     """Check what works on this machine, and say what to do about the rest.
 
     It runs a small product on the GPU and on the simulator. The exit status is 0 if one of the results is right, and 1
@@ -19,12 +29,16 @@ def doctor(json: Json = False, csv: Csv = False, markdown: Markdown = False) -> 
 
         tiledmm doctor
         tiledmm doctor --markdown    (for a bug report)
+        tiledmm doctor --clear-caches
     """
-    from tiledmm.cli import checks
+    from tiledmm.cli import caches, checks
     from tiledmm.report.cells import Figure
     from tiledmm.report.tables import Table
 
     out = Output(json=json, csv=csv, markdown=markdown)
+    if clear_caches:
+        out.table(caches.clear_caches())
+        out.end(ok=True)
     jobs = list(checks.jobs())
     found = []
     with progress() as tell:

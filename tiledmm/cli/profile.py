@@ -48,9 +48,9 @@ def profile(
     from tiledmm.bench.variant_tiles import multiplying
     from tiledmm.errors import DeviceError
     from tiledmm.profile.collection import collect, command_of
+    from tiledmm.profile.diagnosis import diagnose
     from tiledmm.profile.ncu import find_ncu
-    from tiledmm.profile.tables import lines_table, profiles_table
-    from tiledmm.profile.words import words
+    from tiledmm.profile.profile_tables import lines_table, profiles_table
 
     out = Output(json=json, csv=csv, markdown=markdown)
     (product,) = sizes_of([size])
@@ -69,11 +69,11 @@ def profile(
         found = collect(variant_tiles, product, dtype, pair, report=report)
     out.table(profiles_table(found.profiles, f"{product}  {dtype}  {pair}"))
     for each in found.profiles:
-        out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in words(each)), ""]))
+        out.say("\n".join([f"{each.label}:", *(f"  {sentence}" for sentence in diagnose(each)), ""]))
         if each.lines:
             out.table(lines_table(each))
     typer.echo(shlex.join(found.command), err=out.for_programs)  # not wrapped: it is there to be copied
-    profiles = [{**asdict(each), "words": words(each)} for each in found.profiles]
+    profiles = [{**asdict(each), "words": diagnose(each)} for each in found.profiles]
     out.end(ok=True, command=list(found.command), profiles=profiles)
 
 

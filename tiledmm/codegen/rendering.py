@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from jinja2.ext import Extension
 
 from tiledmm._version import __version__
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
@@ -204,11 +205,16 @@ def specialize(
 
 def render(specialization: Specialization) -> str:
     """The CUDA C of a kernel, complete in itself: no includes, no macros to define."""
+    return shake(fill(specialization))
+
+
+def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
+    """A kernel's template with its parameters in it, before tree shaking; Jinja extensions may change the template."""
     spec = specialization
     numbers = asdict(spec.config)
     del numbers["launch"]
-    text = (
-        _environment(spec.variant)
+    return (
+        _environment(spec.variant, extensions)
         .get_template(str(spec.variant.template))
         .render(
             numbers,
@@ -231,7 +237,6 @@ def render(specialization: Specialization) -> str:
             c_parts=spec.c.parts,
         )
     )
-    return shake(text)
 
 
 def template_folder() -> Path:
@@ -254,7 +259,7 @@ class _Headers(jinja2.FileSystemLoader):
 
 
 @functools.lru_cache(maxsize=32)
-def _environment(row: Variant) -> jinja2.Environment:
+def _environment(row: Variant, extensions: tuple[type[Extension], ...] = ()) -> jinja2.Environment:
     """For the package's templates; or for a user's, which finds those too, and what lies beside it."""
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
@@ -262,6 +267,7 @@ def _environment(row: Variant) -> jinja2.Environment:
         own = [jinja2.DictLoader({str(row.template): row.text}), jinja2.FileSystemLoader(row.folder)]
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([*own, shipped]),
+        extensions=extensions,
         line_statement_prefix="//%",
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cupy.cuda import nvrtc
 
+from tiledmm.compile.disk_cache import cubins_folder, in_use
 from tiledmm.compile.options import CUPYS_OPTIONS
 from tiledmm.errors import CompilationError
 
@@ -34,7 +35,7 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
     """
     options = (*options, *CUPYS_OPTIONS)
     name = f"{symbol}-{_digest(repr((_compiler(), options, source)).encode())}"
-    with _folder() as folder:
+    with _folder() as folder, in_use(Path(folder)):
         yield _whole_file(folder, name) or _written(folder, name, _machine_code(source, symbol, options))
 
 
@@ -65,7 +66,7 @@ def _folder() -> contextlib.AbstractContextManager[str]:
     """Where CuPy keeps what it compiles: on disk, or else nowhere for longer than it takes to load it."""
     if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
         return tempfile.TemporaryDirectory(prefix="tiledmm-")
-    folder = Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache", "tiledmm")
+    folder = cubins_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return contextlib.nullcontext(str(folder))
 

@@ -1,1 +1,4 @@
-"""What limits a kernel, by Nsight Compute: run on one product, and reduced to numbers and words."""
+"""What limits a kernel, by Nsight Compute: profiles of one product, reduced to figures, tables and sentences.
+
+In: variants and a product. Out: ``Profile`` data, tables, a diagnosis. May import everything below ``profile``.
+"""

@@ -1,4 +1,4 @@
-"""From variants and a product to profiles: what is launched, under ncu, and what it wrote put together."""
+"""From variants and a product to profiles: the expected launches, a run under ncu, and both combined."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ import numpy as np
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.source_map import source_map
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import Array
 from tiledmm.profile import ncu
-from tiledmm.profile.records import METRICS, SECTION, Profile, reduced, with_lines
-from tiledmm.profile.target import CUBLAS, arguments
+from tiledmm.profile.application import CUBLAS, arguments
+from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.select import precision_of
 
-#: How launches are picked, and that ncu leaves clocks as they are: at its own, memory would seem faster than it is.
+#: Options that select launches, and keep clocks as they are: at ncu's base clocks memory would seem faster than it is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
 
 _OURS = "tiledmm_"
@@ -38,8 +39,8 @@ class Collection:
     """Profiles of several variants on one product.
 
     Attributes:
-        command: The command line that ncu was run with.
-        profiles: A variant each.
+        command: The command line of ncu.
+        profiles: One for each variant.
     """
 
     command: tuple[str, ...]
@@ -47,8 +48,8 @@ class Collection:
 
 
 def command_of(rungs: Sequence[VariantTile], size: Size, dtype: str, layout: str) -> ncu.Command:
-    """What ncu is told for a product, by each of some variants."""
-    program = (sys.executable, "-m", "tiledmm.profile.target", *arguments(size, dtype, layout, rungs))
+    """The command for ncu that profiles a product by each of some variants."""
+    program = (sys.executable, "-m", "tiledmm.profile.application", *arguments(size, dtype, layout, rungs))
     return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
 
 
@@ -62,13 +63,13 @@ def collect(
         size: m, n, k.
         dtype: Type of the operands and the result, by NumPy's name, or ``"tf32"``.
         layout: How A and B lie in memory, see ``tiledmm.source``.
-        report: Where to keep what ncu wrote, for Nsight Compute's own window to show.
+        report: File for ncu's report, which Nsight Compute's user interface opens.
 
     Raises:
-        ProfilingError: If ncu is missing, may not read the counters, or profiled something else.
-        TiledmmError: As ``tiledmm.matmul``, if a variant does not go with the product or the device.
+        ProfilingError: If ncu is missing, may not read the counters, or profiled other launches.
+        TiledmmError: As ``tiledmm.matmul``, if a variant does not support the product or the device.
     """
-    every = [launched(rung, size, dtype, layout) for rung in rungs]  # before anything runs: mistakes are told at once
+    every = [launched(rung, size, dtype, layout) for rung in rungs]  # first of all, so that mistakes are reported soon
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.ncu-rep")
         command = ncu.profile(command_of(rungs, size, dtype, layout), file)
@@ -78,14 +79,14 @@ def collect(
     taken = iter(zip(launches, instructions_of(launches, counted), strict=True))
     profiles = []
     for rung, specializations, count in zip(rungs, every, shares(every, [each.name for each in launches]), strict=True):
-        found = [next(taken) for _ in range(count)]
-        profiles.append(_profile(rung, specializations, found))
+        own = [next(taken) for _ in range(count)]
+        profiles.append(_profile(rung, specializations, own))
     line = command.line(ncu.find_ncu() or "ncu", str(report or "profile.ncu-rep"))
     return Collection(tuple(line), tuple(profiles))
 
 
 def launched(rung: VariantTile, size: Size, dtype: str, layout: str) -> list[Specialization]:
-    """The kernels that are launched for a product, in order; none that are known for ``"cublas"``.
+    """The kernels that are launched for a product, in order; empty for ``"cublas"``, whose kernels are unknown.
 
     Raises:
         TiledmmError: As ``tiledmm.matmul``.
@@ -100,51 +101,53 @@ def launched(rung: VariantTile, size: Size, dtype: str, layout: str) -> list[Spe
     a, b, c = (_laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
     kernel = KernelKeywords(rung.variant, rung.tile, None, precision_of(kind))
     choice = choose(resolve_call(a, b, c, UfuncKeywords(), kernel.precision), kernel, device_model)
-    found = [
+    kernels = [
         launch.specialization
         for part in choice.parts
         for launch in schedule(part.specialization, part.product.problem).launches
     ]
-    for specialization in found:
+    for specialization in kernels:
         raw_kernel(specialization)
-    return found
+    return kernels
 
 
 def _laid_out(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
-    """What ``operand_sets`` makes, without its data."""
+    """The description of an array of ``operand_sets``, without data."""
     (rows, cols), step = shape, dtype.itemsize
     strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
     return Array(shape, strides[letter], dtype)
 
 
 def _profile(
-    rung: VariantTile, specializations: Sequence[Specialization], found: Sequence[tuple[ncu.Launch, ncu.Instructions]]
+    rung: VariantTile,
+    specializations: Sequence[Specialization],
+    measured: Sequence[tuple[ncu.ProfiledLaunch, ncu.Instructions]],
 ) -> Profile:
-    """Of a variant's launches, the one that takes longest; the others by name and time."""
-    every = [reduced(rung.label, launch) for launch, _ in found]
+    """The profile of a variant's longest launch, with names and times of the others."""
+    every = [reduced(rung.label, launch) for launch, _ in measured]
     longest = max(range(len(every)), key=lambda i: every[i].nanoseconds or 0.0)
     others: dict[str, float] = {}
     for i, each in enumerate(every):
         if i != longest:
             others[each.kernel] = others.get(each.kernel, 0.0) + (each.nanoseconds or 0.0)
-    profile, counted = replace(every[longest], others=others), found[longest][1]
+    profile, counted = replace(every[longest], others=others), measured[longest][1]
     if not specializations:
         return profile
     if not counted.rows:
-        return replace(profile, note="no source lines: this ncu counted nothing by instruction")
+        return replace(profile, note="no source lines: this ncu has no counts by instruction")
     try:
         code, source = machine_code_with_lines(specializations[longest], _target(specializations[longest]))
     except (MissingDependencyError, CompilationError) as error:
         return replace(profile, note=f"no source lines: {error}")
-    return with_lines(profile, counted, code, source)
+    return with_lines(profile, counted, code, source, source_map(specializations[longest]))
 
 
 def machine_code_with_lines(specialization: Specialization, target: str) -> tuple[MachineCode, str]:
-    """What a kernel is compiled to when it runs, with line information, which changes none of it; and its source.
+    """A kernel's machine code as it runs, with line information, which changes no instruction; and its source.
 
     Raises:
-        MissingDependencyError: If there is no nvdisasm.
-        CompilationError: If it cannot read the code.
+        MissingDependencyError: If nvdisasm is not installed.
+        CompilationError: If nvdisasm cannot read the code.
     """
     from tiledmm.compile.cubins import machine_code
     from tiledmm.compile.options import COMPILE_OPTIONS
@@ -154,8 +157,10 @@ def machine_code_with_lines(specialization: Specialization, target: str) -> tupl
     return disassemble_cubin(machine_code(source, specialization.symbol, options)), source
 
 
-def instructions_of(launches: Sequence[ncu.Launch], counted: Sequence[ncu.Instructions]) -> list[ncu.Instructions]:
-    """Of each launch of ours its instructions, in order; none of a library's, and none at all if some are missing.
+def instructions_of(
+    launches: Sequence[ncu.ProfiledLaunch], counted: Sequence[ncu.Instructions]
+) -> list[ncu.Instructions]:
+    """The instructions of each launch: empty for a library's kernels, and for all if those of our own do not match.
 
     The page of instructions may give a library's kernels other names, more than once, or not at all.
     """
@@ -168,35 +173,37 @@ def instructions_of(launches: Sequence[ncu.Launch], counted: Sequence[ncu.Instru
 
 
 def _target(specialization: Specialization) -> str:
-    """What it is compiled for on the current device."""
+    """The architecture that a kernel is compiled for on the current device."""
     import cupy
 
     return specialization.variant.arch or f"sm_{cupy.cuda.Device().compute_capability}"
 
 
 def shares(expected: Sequence[Sequence[Specialization]], names: Sequence[str]) -> list[int]:
-    """How many of the launches that ncu saw each variant made.
+    """The number of profiled launches of each variant.
 
     Args:
-        expected: The kernels of each variant, none where they are not known.
-        names: What ncu saw, in order.
+        expected: The kernels of each variant, empty where they are unknown.
+        names: Names of the profiled kernels, in order.
 
     Raises:
-        ProfilingError: If that is not what was launched.
+        ProfilingError: If the names do not match.
     """
-    found, begin = [], 0
+    counts, begin = [], 0
     for kernels in expected:
         symbols = [each.symbol for each in kernels]
         seen = names[begin : begin + len(symbols)]
         if not symbols:
             seen = list(_until_ours(names[begin:]))
         if not seen or (symbols and list(seen) != symbols):
-            raise ProfilingError(f"ncu saw {list(names[begin:])}, where {symbols or ['a kernel of cuBLAS']} came next")
-        found.append(len(seen))
+            raise ProfilingError(
+                f"ncu profiled {list(names[begin:])} where {symbols or ['a kernel of cuBLAS']} was launched"
+            )
+        counts.append(len(seen))
         begin += len(seen)
     if begin != len(names):
-        raise ProfilingError(f"ncu saw {list(names[begin:])} behind what was launched")
-    return found
+        raise ProfilingError(f"ncu profiled {list(names[begin:])} after all expected launches")
+    return counts
 
 
 def _until_ours(names: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Nsight Compute: where it is, what it is told, what it says when it cannot, and what it writes."""
+"""Nsight Compute's command line tool, ncu: its location, command lines, errors and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tiledmm.errors import ProfilingError
 
-# Where it is installed, besides PATH and the toolkits that CUDA_HOME and CUDA_PATH name; of several, the newest counts.
+# Where ncu is installed, besides PATH and the toolkits that CUDA_HOME and CUDA_PATH name; the newest is taken.
 _FOLDERS = (
     "/opt/nvidia/nsight-compute/*",
     "/usr/local/cuda-*/bin",
@@ -22,7 +22,7 @@ _FOLDERS = (
     "C:/Program Files/NVIDIA Corporation/Nsight Compute *",
 )
 
-# What it says when it cannot, and what that means.
+# Patterns in ncu's errors, and what they mean.
 _REASONS = (
     (
         "ERR_NVGPUCTRPERM",
@@ -33,42 +33,42 @@ _REASONS = (
     ),
     (
         "driver resource was unavailable|resource.* busy",
-        "something else uses the GPU's performance counters: stop it (DCGM, another profiler), and run this again",
+        "another program uses the GPU's performance counters: stop it (DCGM, another profiler), and run this again",
     ),
     (
         "not supported|unsupported|not compatible",
-        "this ncu does not profile this GPU or this driver: ncu 2020.1 and newer profile compute capability 7.0 and "
-        "newer, each version the GPUs and drivers of its day; install a newer Nsight Compute",
+        "this ncu does not support this GPU or driver: ncu 2020.1 and newer support compute capability 7.0 and newer, "
+        "each release the GPUs and drivers of its time; install a newer Nsight Compute",
     ),
     (
         "LibraryNotLoaded|InjectionLibrary|Failed to initialize the profiler",
-        "ncu finds no library of the driver for profiling: virtual machines and sandboxes often hide it; profile where "
+        "ncu does not find the driver's profiling library: virtual machines and sandboxes often hide it; profile where "
         "the driver itself is installed",
     ),
 )
 
-# Lines of its own, among those of the program that it watches.
+# ncu's own lines, among the output of the profiled program.
 _COMPLAINT = re.compile(r"^==(ERROR|WARNING)==\s*(.*)", re.MULTILINE)
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
-#: A report's pages that are read: launches, and their instructions.
+#: Options for the pages of a report: launches, and their instructions.
 RAW = ("--page", "raw", "--print-units", "base")
 SOURCE = ("--page", "source", "--print-source", "sass")
 
-# Metrics that it does not know are left out, and it is asked again: at most so often.
+# ncu runs again without metrics that it does not know, at most this many times.
 _ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What ncu is told to do.
+    """A command for ncu.
 
     Attributes:
-        program: The command line of what is profiled.
-        metrics: Nsight Compute's names of what is counted.
-        sections: Its own sets of metrics that are collected, too.
-        options: Which launches are profiled, and how.
+        program: The command line of the profiled program.
+        metrics: Nsight Compute's names of metrics.
+        sections: Names of its sections, which are sets of metrics.
+        options: Further options: which launches are profiled, and how.
     """
 
     program: tuple[str, ...]
@@ -77,7 +77,7 @@ class Command:
     options: tuple[str, ...] = ()
 
     def line(self, ncu: str, report: str) -> list[str]:
-        """The whole command line, which writes a report to a file."""
+        """The command line, which writes a report to a file."""
         sections = [word for section in self.sections for word in ("--section", section)]
         return [
             ncu, "--target-processes", "all", *self.options, *sections, "--metrics", ",".join(self.metrics),
@@ -85,18 +85,18 @@ class Command:
         ]  # fmt: skip
 
     def without(self, names: set[str]) -> Command:
-        """The same, but for some metrics."""
+        """The same command without some metrics."""
         kept = tuple(metric for metric in self.metrics if metric not in names)
         return Command(self.program, kept, self.sections, self.options)
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """A launch that was profiled.
+class ProfiledLaunch:
+    """A profiled launch.
 
     Attributes:
-        name: The kernel's.
-        values: What was counted, by Nsight Compute's names, in units without a prefix (ns, bytes).
+        name: Name of the kernel.
+        values: Metrics by Nsight Compute's names, in base units (ns, bytes).
     """
 
     name: str
@@ -105,11 +105,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What was counted at each instruction of a launch.
+    """Metrics of each instruction of a launch.
 
     Attributes:
-        name: The kernel's.
-        rows: Of each instruction its place in the function, its text, and its counts by Nsight Compute's headings.
+        name: Name of the kernel.
+        rows: Offset in the function, text, and metrics by Nsight Compute's headings, of each instruction.
     """
 
     name: str
@@ -117,12 +117,12 @@ class Instructions:
 
 
 def find_ncu() -> str | None:
-    """Where ncu is; None if it is not there."""
+    """Path of ncu; None if it is not installed."""
     return find_tool("ncu")
 
 
 def find_tool(name: str) -> str | None:
-    """Where a program is: on PATH, or where CUDA and Nsight Compute are installed; None if it is not there."""
+    """Path of a program, from PATH or where CUDA and Nsight Compute are installed; None if it is not there."""
     if found := shutil.which(name):
         return found
     homes = [Path(folder, "bin") for home in ("CUDA_HOME", "CUDA_PATH") if (folder := os.environ.get(home))]
@@ -143,15 +143,15 @@ def profile(command: Command, report: Path, *, folder: Path | None = None) -> Co
     """Runs a program under ncu, which writes a report.
 
     Args:
-        command: The program, and what is counted.
+        command: The program and the metrics.
         report: The file to write, ``.ncu-rep``.
-        folder: Where the program runs, if not here.
+        folder: Working directory of the program, if not the current one.
 
     Returns:
-        What was counted in the end: metrics that this ncu does not have on this GPU are left out.
+        The command that ran: without metrics that this ncu does not have on this GPU.
 
     Raises:
-        ProfilingError: If ncu is missing, may not read the counters, or did not profile; or if the program failed.
+        ProfilingError: If ncu is missing, may not read the counters, or fails; or if the program fails.
     """
     ncu = _ncu()
     for _ in range(_ATTEMPTS):
@@ -167,7 +167,7 @@ def profile(command: Command, report: Path, *, folder: Path | None = None) -> Co
     raise ProfilingError(_reason(status, complaints, output))
 
 
-def raw_page(report: Path) -> list[Launch]:
+def raw_page(report: Path) -> list[ProfiledLaunch]:
     """The launches of a report, in order.
 
     Raises:
@@ -185,23 +185,23 @@ def source_page(report: Path) -> list[Instructions]:
     return parse_source(page(report, *SOURCE))
 
 
-def parse_raw(text: str) -> list[Launch]:
-    """What ``ncu --csv --page raw`` printed. What is no number there is left out."""
+def parse_raw(text: str) -> list[ProfiledLaunch]:
+    """Launches from the output of ``ncu --csv --page raw``; values that are not numbers are left out."""
     rows = list(csv.reader(io.StringIO(_from(text, '"ID"'))))
     if not rows:
         return []
     headings = rows[0]
-    found = []
+    launches = []
     for row in rows[1:]:
-        if not row or not row[0].isdigit():  # units, or what ncu says after the table
+        if not row or not row[0].isdigit():  # units, or messages after the table
             continue
         cells = dict(zip(headings, row, strict=False))
-        found.append(Launch(_plain(cells["Kernel Name"]), _numbers(cells)))
-    return found
+        launches.append(ProfiledLaunch(_plain(cells["Kernel Name"]), _numbers(cells)))
+    return launches
 
 
 def parse_source(text: str) -> list[Instructions]:
-    """What ``ncu --csv --page source --print-source sass`` printed: a block a launch, each with headings of its own."""
+    """Instructions from the output of ``ncu --csv --page source --print-source sass``: a table a launch."""
     blocks: list[tuple[str, list[tuple[int, str, Mapping[str, float]]]]] = []
     headings: list[str] = []
     first = 0
@@ -222,10 +222,10 @@ def parse_source(text: str) -> list[Instructions]:
 
 
 def page(report: Path, *options: str) -> str:
-    """What ncu prints of a report.
+    """The output of ncu for a page of a report.
 
     Raises:
-        ProfilingError: If it cannot read it.
+        ProfilingError: If ncu cannot read it.
     """
     status, output = _run([_ncu(), "--import", str(report), "--csv", *options])
     if status:
@@ -238,7 +238,7 @@ def _ncu() -> str:
     if found is None:
         raise ProfilingError(
             "ncu (Nsight Compute) is not on PATH, nor where CUDA is installed: it comes with the CUDA toolkit, or as "
-            "NVIDIA's package nsight-compute; add the folder that it is in to PATH"
+            "NVIDIA's package nsight-compute; add its folder to PATH"
         )
     return found
 
@@ -249,18 +249,18 @@ def _run(line: Sequence[str], folder: Path | None = None) -> tuple[int, str]:
 
 
 def _reason(status: int, complaints: str, output: str) -> str:
-    """Why nothing was profiled."""
+    """The cause of a failure, in words."""
     for sign, meaning in _REASONS:
         if re.search(sign, complaints, re.IGNORECASE):
-            return f"{meaning}. It said: {complaints}"
-    said = output.strip()[-2000:]
+            return f"{meaning}. ncu's message: {complaints}"
+    shown = output.strip()[-2000:]
     if "No kernels were profiled" in complaints:
-        return f"ncu profiled no kernel:\n{said}"
-    return f"ncu failed with exit status {status}:\n{said}"
+        return f"ncu profiled no kernel:\n{shown}"
+    return f"ncu failed with exit status {status}:\n{shown}"
 
 
 def _from(text: str, start: str) -> str:
-    """The lines from the first on that begins so, without what ncu says of itself."""
+    """The lines from the first that begins with ``start``, without ncu's own messages."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith(start)), len(lines))
     return "\n".join(line for line in lines[begin:] if not line.startswith("=="))
@@ -272,11 +272,11 @@ def _plain(name: str) -> str:
 
 
 def _numbers(cells: Mapping[str, str]) -> dict[str, float]:
-    """Those cells that are numbers."""
+    """The cells that are numbers."""
     return {name: value for name, cell in cells.items() if (value := number(cell)) is not None}
 
 
 def number(cell: str) -> float | None:
-    """A number as ncu prints it; None for what is none."""
+    """A number as ncu prints it; None for other text."""
     text = cell.strip().replace(",", "")
     return float(text) if _NUMBER.fullmatch(text) else None

@@ -4,11 +4,11 @@
     from tiledmm import simulator
 
     c = simulator.matmul(a, b, variant="tiled", tile=16)            # NumPy arrays; an error if anything is wrong
-    c, report = simulator.run(a, b, variant="tiled", tile=16)       # and what the kernel did, line by line
+    c, report = simulator.run(a, b, variant="tiled", tile=16)       # and counts for each source line
     c, report = simulator.run(a, b, variant="tiled", tile=16, source="my_kernel.cu")
 
-It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not tell how fast a kernel is.
-Needs a C++ compiler, and neither a GPU nor CuPy.
+It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not predict time. It needs a C++
+compiler, and neither a GPU nor CuPy.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
-from tiledmm.simulator.kernel import Event, Settings
-from tiledmm.simulator.report import Finding, GlobalTraffic, LineCounts, Report, SharedTraffic, Traffic
+from tiledmm.simulator.findings import Finding
+from tiledmm.simulator.report import Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.simulate import simulate
+from tiledmm.simulator.simulated_kernel import Event, Settings
 from tiledmm.simulator.tracing import Trace, trace
+from tiledmm.simulator.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
 __all__ = [
     "BankAccess",
@@ -70,7 +72,7 @@ def matmul(
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result.
         variant, tile, config, precision: As for ``tiledmm.matmul``.
-        checks: Whether every access is checked. Without, a kernel runs several times as fast, and one that is wrong
+        checks: Whether every access is checked. Without checks a kernel runs several times as fast, and a wrong one
             can end the process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
@@ -80,10 +82,10 @@ def matmul(
         ``out``, or a new array.
 
     Raises:
-        SimulationError: If something is wrong with the kernel: the message names lines, blocks and threads.
-        CompilationError: If it does not compile for the CPU.
+        SimulationError: If the kernel is wrong: the message names source lines, blocks and threads.
+        CompilationError: If the kernel does not compile for the CPU.
         MissingDependencyError: If there is no C++ compiler.
-        TiledmmError: As ``tiledmm.matmul`` does, for the same mistakes.
+        TiledmmError: As ``tiledmm.matmul``, for the same mistakes.
     """
     ufunc = UfuncKeywords.of("matmul", keywords)
     settings = Settings(checks=checks, counts=False, target=target)
@@ -105,7 +107,7 @@ def run(
     source: str | PathLike[str] | None = None,
     checks: bool = True,
     counts: bool = True,
-    machine: bool = False,
+    sass: bool = False,
     threads: str = "forward",
     seed: int = 0,
     target: str = "sm_90",
@@ -113,25 +115,25 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
 ) -> tuple[np.ndarray[Any, Any], Report]:
-    """The same, with a report of what the kernel did and of what is wrong with it.
+    """Runs ``matmul`` and reports counts and findings.
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
-        source: A file with CUDA C to run in place of the kernel's own: a copy of what ``tiledmm.source`` gives, edited.
+        source: A file with CUDA C to run instead of the kernel: an edited copy of what ``tiledmm.source`` gives.
         counts: Whether traffic is counted.
-        machine: Whether it is counted as the machine code of ``target`` has it, too, where neighbouring accesses are
-            one wide one. Needs the extra ``inspect``.
+        sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
+            vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
-        seed: For ``"random"``.
+        seed: Seed of the order ``"random"``.
         workers: Cores to use; None for all.
-        progress: Called now and then with the number of blocks done, and of all.
+        progress: Called from time to time with the number of finished blocks and the number of all blocks.
         **keywords: ``casting``, ``order`` and the others of ``matmul``.
 
     Returns:
-        The result, and the report. A kernel that is wrong raises nothing: ask ``report.ok`` or ``report.check()``.
+        The result, and the report. A wrong kernel raises nothing: see ``report.ok`` and ``report.check()``.
 
     Raises:
-        TiledmmError: As ``matmul``, but for SimulationError.
+        TiledmmError: As ``matmul``, except SimulationError.
 
     Example:
         >>> c, report = run(a, b, variant="tiled", tile=16)
@@ -139,7 +141,7 @@ def run(
         0
     """
     settings = Settings(
-        checks=checks, counts=counts, machine=machine, order=threads, seed=seed, target=target, workers=workers,
+        checks=checks, counts=counts, sass=sass, order=threads, seed=seed, target=target, workers=workers,
         progress=progress,
     )  # fmt: skip
     path = None if source is None else Path(source)

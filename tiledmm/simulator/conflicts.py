@@ -1,4 +1,4 @@
-"""Which lanes of a warp hit which bank of shared memory, for each line of a kernel that goes there."""
+"""Which lanes of a warp hit which bank of shared memory, for each source line of a kernel that accesses it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
-from tiledmm.simulator.kernel import Event
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
-from tiledmm.simulator.tracing import trace
+from tiledmm.simulator.simulated_kernel import Event
+from tiledmm.simulator.tracing import Trace, trace
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One thread's part in an access.
+    """What one lane accesses.
 
     Attributes:
-        lane: Its number in the warp.
-        thread: (x, y, z).
-        address: Where in shared memory, in bytes.
-        banks: The banks that its words lie in.
+        lane: Number of the lane in its warp.
+        thread: Index of the thread, (x, y, z).
+        address: Offset in shared memory, in bytes.
+        banks: Banks that hold the bytes.
     """
 
     lane: int
@@ -31,19 +31,22 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class BankAccess:
-    """What the first warp of a block does at one line, the first time that it comes there.
+    """The first access of the first warp of a block at one source line.
 
     Attributes:
-        line, text: The source line.
+        line: Line of the rendered kernel.
+        location: Template and line that it comes from: ``"tiled.cu.j2:57"``.
+        text: The line's text.
         kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async).
         array: The shared array.
-        bytes: What each lane moves.
-        lanes: Those that take part.
-        wavefronts: Times that shared memory has to answer.
-        ideal_wavefronts: The same without bank conflicts.
+        bytes: Bytes that each lane accesses.
+        lanes: Active lanes.
+        wavefronts: Wavefronts that shared memory needs.
+        ideal_wavefronts: Wavefronts without bank conflicts.
     """
 
     line: int
+    location: str
     text: str
     kind: str
     array: str
@@ -54,12 +57,12 @@ class BankAccess:
 
     @property
     def conflicts(self) -> int:
-        """Wavefronts beyond the ideal."""
+        """Excess wavefronts."""
         return self.wavefronts - self.ideal_wavefronts
 
     @property
     def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """For each bank that is hit: each word asked of it, and the lanes that ask for it."""
+        """The 4-byte words accessed in each bank, and the lanes that access each word."""
         return words_by_bank(((lane.lane, lane.address) for lane in self.lanes), self.bytes)
 
 
@@ -70,19 +73,19 @@ def explain_conflicts(
     layout: str = "NN",
     dtype: str = "float32",
     target: str = "sm_90",
-    machine: bool = False,
+    sass: bool = False,
 ) -> tuple[BankAccess, ...]:
-    """Which lanes hit which bank, for each line of a kernel that accesses shared memory. Needs no GPU.
+    """Which lanes hit which bank, for each source line that accesses shared memory. Needs no GPU.
 
     Args:
         variant, tile, dtype: The kernel.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
-        target: The GPU to be.
-        machine: Whether neighbouring accesses are joined as the machine code of ``target`` has them; one for each
-            element if not. Needs the extra ``inspect``.
+        target: The target architecture.
+        sass: Whether contiguous accesses are vectorized as in the machine code (SASS) of ``target``; if not, there is
+            one access for each element. Needs the extra ``inspect``.
 
     Returns:
-        One entry a line, array and direction, in the order of the source.
+        One entry for each line, array and direction, in source order.
 
     Example:
         >>> for access in explain_conflicts("tiled", tile=32, layout="NT"):
@@ -96,7 +99,6 @@ def explain_conflicts(
         TiledmmError: As ``tiledmm.simulator.run``.
     """
     recorded = trace(variant, tile=tile, dtype=dtype, layout=layout, target=target)
-    text = recorded.text.splitlines()
     width, height, _ = recorded.block
     lanes: dict[tuple[int, str, str], dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in recorded.events:
@@ -105,29 +107,30 @@ def explain_conflicts(
         if event.space == "shared" and number < WARP:
             lanes[event.line, event.kind, event.array][number].append(event)
     widths = {}
-    if machine:
+    if sass:
         from tiledmm.simulator.widths import Widths
 
         known = Widths(recorded.text, recorded.symbol, target)
         widths = {(line, kind): known.of(line, kind)[0] for line, kind, _ in lanes}
     return tuple(
-        _access(line, text[line - 1] if line else "", kind, array, by_lane, widths.get((line, kind), 0))
+        _access(recorded, line, kind, array, by_lane, widths.get((line, kind), 0))
         for (line, kind, array), by_lane in sorted(lanes.items(), key=lambda item: item[0][0])
     )
 
 
 def _access(
-    line: int, text: str, kind: str, array: str, by_lane: dict[int, list[Event]], machine_bytes: int
+    recorded: Trace, line: int, kind: str, array: str, by_lane: dict[int, list[Event]], sass_bytes: int
 ) -> BankAccess:
-    """The first access at a line, as wide as it is in machine code where the elements allow."""
+    """The first access at a line, as wide as in the machine code where its elements are contiguous and aligned."""
     first = {lane: events[0] for lane, events in by_lane.items()}
     size = next(iter(first.values())).bytes
-    while size < machine_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
+    while size < sass_bytes and all(_reaches(events, 2 * size) for events in by_lane.values()):
         size *= 2
     addresses = [first[lane].address if lane in first else None for lane in range(WARP)]
     return BankAccess(
         line=line,
-        text=text.strip(),
+        location=recorded.locations[line - 1] if line else "",
+        text=recorded.text.splitlines()[line - 1].strip() if line else "",
         kind=kind,
         array=array,
         bytes=size,
@@ -141,7 +144,7 @@ def _access(
 
 
 def _reaches(events: Iterable[Event], size: int) -> bool:
-    """Whether a lane goes on to all of the `size` bytes from its first access on, which is aligned to that."""
+    """Whether a lane accesses all `size` bytes from its first access on, and that is aligned to them."""
     touched = {event.address: event.bytes for event in events}
     at = start = next(iter(touched))
     while at in touched and at < start + size:

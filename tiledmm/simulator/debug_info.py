@@ -1,4 +1,4 @@
-"""What a compiled kernel's library tells of itself: the source line behind each instruction, and its shared arrays."""
+"""Debug information of a compiled kernel: the source line of each instruction, and the shared arrays."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from tiledmm.simulator.dwarf import Line, Unit
+from tiledmm.simulator.dwarf import Frame, Unit
 
-__all__ = ["DebugInfo", "Line", "SharedArray", "debug_info"]
+__all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info"]
 
-# What may follow the name in a mangled symbol: which variable of this name it is of its function, the end of a scope.
+# What may follow the name in a mangled symbol: the number of the variable among those of its name, the end of a scope.
 _AFTER_NAME = re.compile(r"(?:_\d|__\d+_)?E?")
 
 
@@ -27,8 +27,8 @@ class SharedArray:
 
     Attributes:
         name: As in the source.
-        offset: Where it begins in the library's block of thread-local variables, in bytes.
-        bytes: Its size.
+        offset: Offset in the library's block of thread-local variables, in bytes.
+        bytes: Size in bytes.
     """
 
     name: str
@@ -38,16 +38,16 @@ class SharedArray:
 
 @functools.lru_cache(maxsize=256)
 def debug_info(library: Path) -> DebugInfo:
-    """The debug information of a library; the same object each time, so that nothing is read twice."""
+    """The debug information of a library, read once."""
     return DebugInfo(library)
 
 
 class DebugInfo:
-    """Debug information of one shared library, read when it is asked for. May be used by several threads at once."""
+    """Debug information of one shared library, read when it is needed. Several threads may use it at once."""
 
     def __init__(self, library: Path) -> None:
         self._library = library
-        self._lock = threading.Lock()  # the parser moves one position through the file
+        self._lock = threading.Lock()  # the parser has one position in the file
         self._units: list[Unit] = []
         self._arrays: list[SharedArray] = []
         self._symbols: dict[str, int] = {}
@@ -63,11 +63,11 @@ class DebugInfo:
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
 
-    def lines(self, addresses: Iterable[int]) -> list[tuple[Line, ...]]:
+    def lines(self, addresses: Iterable[int]) -> list[tuple[Frame, ...]]:
         """The source lines that instructions come from.
 
         Args:
-            addresses: As they stand in the file. A return address belongs to the instruction after the call: pass
+            addresses: Offsets in the file. A return address belongs to the instruction after the call: pass
                 one less.
 
         Returns:
@@ -77,11 +77,11 @@ class DebugInfo:
         with self._lock:
             return [self._line(address) for address in addresses]
 
-    def _line(self, address: int) -> tuple[Line, ...]:
+    def _line(self, address: int) -> tuple[Frame, ...]:
         return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())
 
     def address(self, symbol: str) -> int:
-        """Where a function or variable of this (mangled) name lies: in the file, or in the thread-local block.
+        """The offset of a function or variable of this (mangled) name: in the file, or in the thread-local block.
 
         Raises:
             LookupError: If the library defines no such symbol.
@@ -92,9 +92,9 @@ class DebugInfo:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
     def shared_arrays(self) -> tuple[SharedArray, ...]:
-        """The kernel's shared arrays, in the order they lie in."""
-        # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a name of
-        # no size for where they all begin (GCC on arm64).
+        """The kernel's shared arrays, by offset."""
+        # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a symbol
+        # without a size for the begin of the block (GCC on arm64).
         arrays = (each for each in self._arrays if each.bytes and each.name.isidentifier())
         own = (each for each in arrays if not each.name.startswith("tiledmm_"))
         return tuple(sorted(own, key=lambda array: array.offset))

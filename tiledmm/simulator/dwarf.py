@@ -1,6 +1,6 @@
 """Debug information in the DWARF format, versions 3 to 5, as GCC and Clang write them: instructions to source lines.
 
-pyelftools takes it apart; this module follows what it says of one address.
+pyelftools parses it; this module looks up single addresses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _Ranges = list[tuple[int, int]]  # first address, and the one behind the last
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A place in the source.
+class Frame:
+    """A place in the source, as one frame of a chain of (inlined) calls.
 
     Attributes:
-        file: Path, as the compiler was given it, seen from the folder that it ran in.
-        line: Counted from 1. 0 where the compiler names none: code that it made up, or merged from several lines.
+        file: Path as the compiler was given it, relative to the folder that it ran in.
+        line: Line, from 1 on; 0 for code without a line, which the compiler added or merged from several lines.
         function: Name of the function that the line is in, with the arguments of a template; empty if unknown.
     """
 
@@ -35,7 +35,7 @@ class Line:
 
 @dataclass(slots=True)
 class _Scope:
-    """The code of a function, or of one call that was inlined."""
+    """The code of a function, or of one inlined call."""
 
     function: str
     ranges: _Ranges
@@ -52,10 +52,10 @@ class Unit:
         self._ranges = self._code_ranges(self._top)
 
     def covers(self, address: int) -> bool:
-        """Whether the instruction at an address comes from here."""
+        """Whether this unit has the instruction at an address."""
         return _is_in(address, self._ranges)
 
-    def lines(self, address: int) -> tuple[Line, ...]:
+    def lines(self, address: int) -> tuple[Frame, ...]:
         """The line of an instruction, then those of the inlined calls around it, innermost first."""
         begins, places = self._places
         row = bisect_right(begins, address) - 1
@@ -69,13 +69,13 @@ class Unit:
             scopes = scope.inlined
         frames = []
         for scope in chain:
-            frames.append(Line(*place, scope.function))
+            frames.append(Frame(*place, scope.function))
             place = scope.call
-        return tuple(frames) or (Line(*place, ""),)
+        return tuple(frames) or (Frame(*place, ""),)
 
     @functools.cached_property
     def _files(self) -> list[str]:
-        """Paths, by the number that stands for each: from 0 on in DWARF 5, from 1 on before."""
+        """Paths by their numbers: from 0 on in DWARF 5, from 1 on in older versions."""
         if self._program is None:
             return [""]
         header = self._program.header
@@ -91,14 +91,14 @@ class Unit:
 
     @functools.cached_property
     def _places(self) -> tuple[list[int], list[tuple[str, int]]]:
-        """Addresses in rising order, and the file and line of the code from each on."""
+        """Addresses in ascending order, and the file and line of the code from each on."""
         sequences: list[list[LineState]] = [[]]
         for entry in self._program.get_entries() if self._program else ():
             if entry.state:
                 sequences[-1].append(entry.state)
                 if entry.state.end_sequence:
                     sequences.append([])
-        # What the linker dropped stands at address 0, on top of what it kept.
+        # Code that the linker dropped has address 0 and would hide the code that it kept.
         kept = [rows for rows in sequences if rows and 0 < rows[0].address < rows[-1].address]
         rows = [row for rows in sorted(kept, key=lambda rows: rows[0].address) for row in rows]
         return [row.address for row in rows], [(self._files[row.file], row.line) for row in rows]
@@ -114,7 +114,7 @@ class Unit:
                     continue
                 call = self._files[_number(child, "DW_AT_call_file")], _number(child, "DW_AT_call_line")
                 scope = _Scope(_function_name(child), self._code_ranges(child), call)
-                # A function whose class stands in another function is not a part of that one's code.
+                # The code of a member function of a local class is not part of the function around the class.
                 (functions if child.tag == "DW_TAG_subprogram" else inlined).append(scope)
                 read(child, scope.inlined)
 
@@ -124,7 +124,7 @@ class Unit:
     def _code_ranges(self, die: DIE) -> _Ranges:
         begin = _number(die, "DW_AT_low_pc")
         end = die.attributes.get("DW_AT_high_pc")
-        found = []
+        ranges = []
         if (lists := self._unit.dwarfinfo.range_lists()) and "DW_AT_ranges" in die.attributes:
             base = _number(self._top, "DW_AT_low_pc")
             for entry in lists.get_range_list_at_offset(_number(die, "DW_AT_ranges"), self._unit):
@@ -132,10 +132,10 @@ class Unit:
                     base = entry.base_address
                 else:
                     shift = 0 if entry.is_absolute else base
-                    found.append((entry.begin_offset + shift, entry.end_offset + shift))
+                    ranges.append((entry.begin_offset + shift, entry.end_offset + shift))
         elif end:
-            found.append((begin, end.value if end.form.startswith("DW_FORM_addr") else begin + end.value))  # or a size
-        return [each for each in found if each[0]]  # address 0: the linker dropped it
+            ranges.append((begin, end.value if end.form.startswith("DW_FORM_addr") else begin + end.value))  # or a size
+        return [each for each in ranges if each[0]]  # address 0: the linker dropped it
 
 
 def _is_in(address: int, ranges: _Ranges) -> bool:
@@ -153,7 +153,7 @@ def _text(die: DIE, attribute: str) -> str:
 
 
 def _function_name(die: DIE) -> str:
-    """A function's own, or that of the declaration which it completes, or of the function which was inlined."""
+    """A function's own name, or that of its declaration, or of the function that was inlined."""
     for reference in ("DW_AT_abstract_origin", "DW_AT_specification"):
         if "DW_AT_name" not in die.attributes and reference in die.attributes:
             return _function_name(die.get_DIE_from_attribute(reference))

@@ -1,15 +1,14 @@
-"""From what the runtime writes down to sentences that name the line, the block and the threads."""
+"""From the runtime's records to messages that name source lines, blocks and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tiledmm.simulator.machine import SPACES, RawFinding
-from tiledmm.simulator.report import Finding
+from tiledmm.simulator.execution import SPACES, RawFinding
 
-#: What can be wrong, in the order of ``FindingKind`` in ``native/interface.h``.
+#: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (
     "global access out of bounds",
     "write to an operand",
@@ -27,18 +26,53 @@ KINDS = (
     "subscript out of bounds",
 )
 
-#: Found by the host: elements of the result that nobody wrote.
+#: The kind that the host finds: elements of the result that no thread wrote.
 NOT_WRITTEN = "result not written"
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """A stretch of memory that has a name.
+class Finding:
+    """Something that is wrong with a kernel.
 
     Attributes:
-        name: As messages have it: ``"A"``, ``"As"``.
-        begin: Its address; of a shared array, from where shared memory begins.
-        bytes: How long it is.
+        kind: One of ``KINDS``, or ``NOT_WRITTEN``.
+        message: One sentence with all that is known.
+        line: Line of ``Report.text``, 0 if unknown.
+        location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
+        text: The line's text.
+        block, thread: Indices of the first occurrence, as (x, y, z).
+        other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
+            or None.
+        count: Number of occurrences.
+    """
+
+    kind: str
+    message: str
+    line: int
+    location: str
+    text: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    other_line: int | None
+    other_location: str | None
+    other_text: str | None
+    other_block: tuple[int, int, int] | None
+    other_thread: tuple[int, int, int] | None
+    count: int
+
+    def __str__(self) -> str:
+        """The message, and the lines that it names."""
+        return "\n".join([self.message, *_quotes(self)])
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A named region of memory.
+
+    Attributes:
+        name: Name in messages: ``"A"``, ``"As"``.
+        begin: Address; for a shared array, the offset in shared memory.
+        bytes: Size in bytes.
         itemsize: Bytes of an element, 0 if unknown.
     """
 
@@ -48,7 +82,7 @@ class Region:
     itemsize: int = 0
 
     def describe(self, address: int, space: str) -> str:
-        """Where an address lies, seen from this region."""
+        """An address relative to this region, in words."""
         offset = address - self.begin
         what = f"{space} array {self.name} ({self.bytes:,} bytes)"
         if 0 <= offset < self.bytes:
@@ -61,7 +95,7 @@ class Region:
 
 
 def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
-    """The region that an address is in, or closest to."""
+    """The region that holds an address, or is closest to it."""
 
     def distance(region: Region) -> int:
         return max(region.begin - address, address - (region.begin + region.bytes - 1), 0)
@@ -74,17 +108,19 @@ def finding(
     symbol: str,
     lines: dict[int, int],
     text: Callable[[int], str],
+    location: Callable[[int], str],
     shared: tuple[Region, ...],
     operands: tuple[Region, ...],
 ) -> Finding | None:
-    """The finding in words; None if it turns out to be none.
+    """The finding in words; None if it is none after all.
 
     Args:
-        raw: As the runtime has it.
+        raw: The runtime's record.
         symbol: The kernel's name.
         lines: Source line of each place in the code.
-        text: A line's text.
-        shared, operands: What there is in either memory.
+        text: Gives a line's text.
+        location: Gives a line's file and line.
+        shared, operands: Regions of shared and of global memory.
     """
     kind = KINDS[raw.kind]
     line, other_line = lines.get(raw.pc, 0), lines.get(raw.other_pc, 0)
@@ -92,20 +128,19 @@ def finding(
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
     space = SPACES[raw.space]
     region = nearest(shared if space == "shared" else operands, raw.address)
-    where = region.describe(raw.address, space) if region else f"at an address that is nobody's ({raw.address:#x})"
+    where = region.describe(raw.address, space) if region else f"at an address outside all arrays ({raw.address:#x})"
     who = f"block {_show(block)}, thread {_show(thread)}"
     other = f"thread {_show(other_thread)}"
     access = "writes" if raw.writes else "reads"
     size = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''}"
-    at = f"line {line}" if line else "an unknown line"
-    other_at = "the same line" if other_line == line else f"line {other_line}" if other_line else "an unknown line"
+    other_at = "the same line" if other_line == line else location(other_line)
     second = True
     if kind in ("global access out of bounds", "shared access out of bounds"):
         inside = region is not None and 0 <= raw.address - region.begin < region.bytes
         gap = ", which is none of its elements" if inside and space == "global" else ""
         said, second = f"{who} {access} {size} {where}{gap}", False
     elif kind == "write to an operand":
-        said, second = f"{who} writes {size} {where}, which is only to be read", False
+        said, second = f"{who} writes {size} {where}, which is read-only", False
     elif kind == "misaligned access":
         said, second = f"{who} {access} {size} {where}, an address that is not a multiple of {raw.bytes}", False
     elif kind == "uninitialised shared memory":
@@ -122,7 +157,7 @@ def finding(
             said = f"{who} {access} {size} {where}, which {other} of block {_show(other_block)} wrote at {other_at}"
     elif kind == "barrier not reached by all":
         if raw.other_pc and other_line == line:
-            return None  # one barrier, of which the C++ compiler made two
+            return None  # one barrier, which the C++ compiler duplicated
         ended = "has ended without it" if not raw.other_pc else f"is at another one, at {other_at}"
         said = f"{who} waits at a barrier, and {other} {ended}"
     elif kind == "warp not converged":
@@ -140,12 +175,14 @@ def finding(
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""
     return Finding(
         kind=kind,
-        message=f"{symbol}, {at}: {kind}: {said}{times}",
+        message=f"{symbol}, {location(line)}: {kind}: {said}{times}",
         line=line,
+        location=location(line),
         text=text(line),
         block=block,
         thread=thread,
         other_line=other_line if second else None,
+        other_location=location(other_line) if second else None,
         other_text=text(other_line) if second else None,
         other_block=other_block if second else None,
         other_thread=other_thread if second else None,
@@ -159,3 +196,18 @@ def _triple(values: Any) -> tuple[int, int, int]:
 
 def _show(index: tuple[int, int, int]) -> str:
     return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"
+
+
+def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
+    """A paragraph for each finding."""
+    paragraphs = list(map(str, findings))
+    head = f"{symbol}: {len(paragraphs)} finding{'s' if len(paragraphs) > 1 else ''}"
+    return "\n\n".join([head, *paragraphs])
+
+
+def _quotes(finding: Finding) -> Iterator[str]:
+    lines = {finding.location: finding.text, finding.other_location: finding.other_text}
+    quoted = {location: text.strip() for location, text in lines.items() if location and text}
+    width = max(map(len, quoted), default=0)
+    for location, text in quoted.items():
+        yield f"  {location:{width}} | {text}"

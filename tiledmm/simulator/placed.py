@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 
 from tiledmm.problem.strides import Span
-from tiledmm.simulator import machine
+from tiledmm.simulator import execution
 
-# CuPy's allocations begin at multiples of this, and so do the simulator's: sectors are counted alike.
+# CuPy's allocations are aligned to this, and so are the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
 
 
 class Placed:
-    """An array in the simulator's memory, with the strides that it has."""
+    """An array in the simulator's memory, with its own strides."""
 
     def __init__(self, name: str, array: np.ndarray[Any, Any], span: Span) -> None:
         self.name, self.array, self.span = name, array, span
         self.itemsize = array.dtype.itemsize
         self.bytes = span.stop - span.start
-        # As far from a boundary of CuPy's allocations as it is from its own memory's beginning.
+        # The offset from the array's own allocation decides its alignment, as in CuPy's memory.
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         self.phase = (array.ctypes.data + span.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
-        self.room = self.bytes + _ALIGNMENT
+        self.reserved_bytes = self.bytes + _ALIGNMENT
         self.begin = 0
         self.cells = np.zeros(0, np.uint64)
         self.before = np.zeros(0, np.bool_)
@@ -35,10 +35,10 @@ class Placed:
         """Address of the array's first element."""
         return self.begin - self.span.start
 
-    def place(self, memory: machine.Memory, piece: int, *, filled: bool) -> None:
-        """Gives it an address, and its elements (others are NaNs)."""
-        self.begin = memory.addresses[piece] + self.phase
-        self.memory = memory.bytes(piece, self.phase + self.bytes)[self.phase :]
+    def place(self, memory: execution.Memory, region: int, *, filled: bool) -> None:
+        """Assigns an address and, if ``filled``, copies the elements there; all other bytes are those of NaNs."""
+        self.begin = memory.addresses[region] + self.phase
+        self.memory = memory.bytes(region, self.phase + self.bytes)[self.phase :]
         self.memory[:] = 255
         if filled:
             self.view()[...] = self.array
@@ -50,14 +50,14 @@ class Placed:
         if self.valid is not None:
             self.of_elements(self.valid)[...] = 1
 
-    def begin_anew(self) -> None:
-        """Lets what was written be written again."""
+    def allow_rewriting(self) -> None:
+        """Lets the next launch write elements that were written before."""
         self.before |= self.cells != 0
         self.cells[:] = 0
 
     @property
     def written(self) -> np.ndarray[Any, Any]:
-        """Of each place, whether something was ever written there."""
+        """For each element of memory, whether it was ever written."""
         written: np.ndarray[Any, Any] = self.before | (self.cells != 0)
         return written
 
@@ -68,21 +68,21 @@ class Placed:
         return array
 
     def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Of marks by place in memory, those of the array's elements, in the array's shape."""
+        """The marks of the array's elements, in the array's shape, out of marks for each element of memory."""
         strides = tuple(stride // self.itemsize * marks.itemsize for stride in self.array.strides)
         first = -self.span.start // self.itemsize * marks.itemsize
         array: np.ndarray[Any, Any] = np.ndarray(self.array.shape, marks.dtype, marks.data, first, strides)
         return array
 
     def indices(self) -> np.ndarray[Any, Any]:
-        """For each place in memory, the number of the element there (of one that is there several times, the last)."""
-        found = np.full(self.bytes // self.itemsize, -1, np.int64)
-        self.of_elements(found)[...] = np.arange(self.array.size).reshape(self.array.shape)
-        return found
+        """For each element of memory its number in the array, -1 if it has none, the last if it has several."""
+        numbers = np.full(self.bytes // self.itemsize, -1, np.int64)
+        self.of_elements(numbers)[...] = np.arange(self.array.size).reshape(self.array.shape)
+        return numbers
 
-    def operand(self, *, writable: bool) -> machine.Operand:
-        """As the machine checks accesses to it."""
-        return machine.Operand(
+    def operand(self, *, writable: bool) -> execution.Operand:
+        """What the runtime checks accesses against."""
+        return execution.Operand(
             begin=self.begin,
             bytes=self.bytes,
             granule=self.itemsize,

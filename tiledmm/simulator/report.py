@@ -1,193 +1,43 @@
-"""What a simulated launch did: counts by source line, in the words of Nsight Compute, and what was wrong with it."""
+"""Counts of a simulated launch, by Nsight Compute's names, and its findings: as data, as a table and as a listing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, dataclass
 
+from tiledmm.codegen.page import first_line_of_page
 from tiledmm.errors import SimulationError
+from tiledmm.report.cells import NONE, significant
+from tiledmm.report.tables import Table
+from tiledmm.simulator.findings import Finding, describe_findings
+from tiledmm.simulator.traffic import LineCounts, Traffic
 
-if TYPE_CHECKING:
-    from tiledmm.report.tables import Table
-    from tiledmm.simulator.machine import RawSite
-
-
-@dataclass(frozen=True, slots=True)
-class SharedTraffic:
-    """Accesses of warps to shared memory.
-
-    Attributes:
-        requests: Instructions that a warp made.
-        lanes: Threads that took part, over all requests.
-        bytes: What these threads moved.
-        wavefronts: Times that shared memory had to answer: each of its 32 banks delivers one word a time.
-        ideal_wavefronts: The same, had no two words lain in one bank.
-    """
-
-    requests: int = 0
-    lanes: int = 0
-    bytes: int = 0
-    wavefronts: int = 0
-    ideal_wavefronts: int = 0
-
-    @property
-    def bank_conflicts(self) -> int:
-        """Wavefronts beyond the ideal."""
-        return self.wavefronts - self.ideal_wavefronts
-
-    def __add__(self, other: SharedTraffic) -> SharedTraffic:
-        return _sum(self, other)
-
-
-@dataclass(frozen=True, slots=True)
-class GlobalTraffic:
-    """Accesses of warps to global memory, as L1 sees them.
-
-    Attributes:
-        requests: Instructions that a warp made.
-        lanes: Threads that took part, over all requests.
-        bytes: What these threads moved.
-        sectors: Stretches of 32 bytes that the requests touch.
-        ideal_sectors: The fewest that could hold the bytes of each request, had no two threads asked for the same.
-    """
-
-    requests: int = 0
-    lanes: int = 0
-    bytes: int = 0
-    sectors: int = 0
-    ideal_sectors: int = 0
-
-    @property
-    def sectors_per_request(self) -> float:
-        """Sectors for each request; 0 without requests."""
-        return self.sectors / self.requests if self.requests else 0.0
-
-    def __add__(self, other: GlobalTraffic) -> GlobalTraffic:
-        return _sum(self, other)
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Memory traffic, by memory and direction.
-
-    Attributes:
-        global_load, global_store: Loads from and stores to global memory.
-        shared_load, shared_store: Loads from and stores to shared memory.
-        copy_load, copy_store: Copies by cp.async, as seen from the one memory and the other.
-    """
-
-    global_load: GlobalTraffic = GlobalTraffic()
-    global_store: GlobalTraffic = GlobalTraffic()
-    shared_load: SharedTraffic = SharedTraffic()
-    shared_store: SharedTraffic = SharedTraffic()
-    copy_load: GlobalTraffic = GlobalTraffic()
-    copy_store: SharedTraffic = SharedTraffic()
-
-    def __add__(self, other: Traffic) -> Traffic:
-        return _sum(self, other)
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, field.name).requests for field in fields(self))
-
-    def nsight(self) -> dict[str, int | float]:
-        """The counts by the names that Nsight Compute has for them."""
-        loads, stores = self.shared_load, self.shared_store
-        shared = loads + stores + self.copy_store
-        return {
-            "smsp__sass_inst_executed_op_global_ld.sum": self.global_load.requests,
-            "smsp__sass_inst_executed_op_global_st.sum": self.global_store.requests,
-            "smsp__sass_inst_executed_op_ldgsts.sum": self.copy_store.requests,
-            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": self.global_load.sectors + self.copy_load.sectors,
-            "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": self.global_store.sectors,
-            "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum": self.copy_load.sectors,
-            "smsp__sass_inst_executed_op_shared_ld.sum": loads.requests,
-            "smsp__sass_inst_executed_op_shared_st.sum": stores.requests,
-            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": loads.wavefronts,
-            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum": stores.wavefronts,
-            "memory_l1_wavefronts_shared": shared.wavefronts,
-            "memory_l1_wavefronts_shared_ideal": shared.ideal_wavefronts,
-        }
-
-
-_Sum = TypeVar("_Sum", SharedTraffic, GlobalTraffic, Traffic)
-
-
-def _sum(left: _Sum, right: _Sum) -> _Sum:
-    return type(left)(*(getattr(left, f.name) + getattr(right, f.name) for f in fields(left)))
-
-
-@dataclass(frozen=True, slots=True)
-class LineCounts:
-    """What one line of the source did.
-
-    Attributes:
-        line: Its number.
-        text: Its text.
-        flops: Floating-point operations of its intrinsics, over all threads; a fused multiply-add is two.
-        barriers: Barriers of a block, over all blocks.
-        source: Traffic as the source has it: an access for each element.
-        machine: Traffic as the machine code has it, which joins neighbouring accesses; None if not asked for.
-    """
-
-    line: int
-    text: str
-    flops: int
-    barriers: int
-    source: Traffic
-    machine: Traffic | None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong with a kernel.
-
-    Attributes:
-        kind: What, in a word: one of ``KINDS``.
-        message: One sentence with everything that is known.
-        line: Source line, 0 if unknown.
-        text: The line's text.
-        block, thread: Of the first time it was seen, as (x, y, z).
-        other_line, other_text, other_block, other_thread: The other party of a race, or of a barrier; or None.
-        count: How often it was seen.
-    """
-
-    kind: str
-    message: str
-    line: int
-    text: str
-    block: tuple[int, int, int]
-    thread: tuple[int, int, int]
-    other_line: int | None
-    other_text: str | None
-    other_block: tuple[int, int, int] | None
-    other_thread: tuple[int, int, int] | None
-    count: int
-
-    def __str__(self) -> str:
-        return self.message
+_COLUMNS = (
+    "FLOP", "global requests", "sectors", "sectors/request", "shared loads", "shared stores", "wavefronts",
+    "conflicts", "barriers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a simulated product did. Nothing in it is a time on a GPU.
+    """Counts and findings of a simulated product. No figure is a time on a GPU.
 
     Attributes:
         symbol: The kernel.
-        target: What was simulated: ``"sm_90"``.
-        sizes: m, n, k as the kernel had them, and the number of products.
-        element_bytes: Of an element of A.
+        target: The target architecture: ``"sm_90"``.
+        sizes: m, n, k as the kernel computed them, and the number of products.
+        element_bytes: Bytes of an element of A.
         grid, block: Blocks, and threads of a block, along x, y and z.
-        findings: What is wrong; empty if nothing is.
+        findings: What is wrong with the kernel; empty if nothing is.
         barriers: Barriers of a block, over all blocks.
         flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add is two. Zero for
             integers, and for arithmetic that is written with operators.
-        source: Traffic as the source has it.
-        machine: Traffic as the machine code of ``target`` has it; None if it was not asked for.
-        lines: The same by line, those that did something.
+        source: Traffic with the accesses of the source.
+        sass: Traffic with the accesses of the machine code (SASS) of ``target``; None if it was not counted.
+        lines: Counts by source line, for lines with any.
         text: The kernel's source.
-        seconds: How long the simulation took.
+        locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
+        seconds: Time of the simulation.
     """
 
     symbol: str
@@ -200,9 +50,10 @@ class Report:
     barriers: int
     flops: int
     source: Traffic
-    machine: Traffic | None
+    sass: Traffic | None
     lines: tuple[LineCounts, ...]
     text: str
+    locations: tuple[str, ...]
     seconds: float
 
     @property
@@ -212,117 +63,145 @@ class Report:
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds that the product needs: m * n * k for each."""
+        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
         m, n, k, products = self.sizes
         return m * n * k * products
 
     @property
     def global_bytes(self) -> int:
-        """Bytes that the threads asked of global memory, or gave to it."""
+        """Bytes that the threads load from and store to global memory."""
         traffic = self.source
         return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
 
     @property
     def intensity(self) -> float:
-        """Arithmetic intensity: operations of the product (two a multiply-add) for each byte of ``global_bytes``."""
+        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
         return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
 
     @property
     def reuse(self) -> float:
-        """Times that an element loaded from global memory is multiplied: both factors of each multiply-add count."""
+        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
         loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
         return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 
     def check(self) -> None:
-        """Raises SimulationError if something is wrong; the message has every finding."""
+        """Raises SimulationError if there are findings; the message has all of them."""
         if self.findings:
             raise SimulationError(describe_findings(self.symbol, self.findings))
 
     def json(self) -> str:
-        """All of it, as JSON; the derived figures included."""
+        """All attributes and the derived figures, as JSON."""
         known = asdict(self) | {
             "ok": self.ok,
             "multiply_adds": self.multiply_adds,
             "global_bytes": self.global_bytes,
             "intensity": self.intensity,
             "reuse": self.reuse,
-            "nsight": (self.machine or self.source).nsight(),
+            "nsight": (self.sass or self.source).nsight(),
         }
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
-        """The totals, and each line that did something: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
-        from tiledmm.simulator.tables import report_table
-
-        return report_table(self)
+        """The totals, and the counts of each source line: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
+        return _table(self)
 
     def listing(self, *, headers: bool = False) -> str:
         """The source with its counts beside it.
 
         Args:
-            headers: Whether the part before the kernel's own page is shown, too.
+            headers: Whether the text before the kernel's own page is shown, too.
         """
-        from tiledmm.simulator.tables import listing
-
-        return listing(self, headers=headers)
+        return _listing(self, headers=headers)
 
 
-def line_counts(
-    sites: Iterable[RawSite], lines: Mapping[int, int], text: Callable[[int], str], *, machine_code: bool
-) -> tuple[LineCounts, ...]:
-    """Sums by source line of what places in the code did.
-
-    Args:
-        sites: The places.
-        lines: Each place's line.
-        text: A line's text.
-        machine_code: Whether the machine code's view was counted.
-    """
-    sums: dict[int, LineCounts] = {}
-    for site in sites:
-        line = lines.get(site.pc, 0)
-        found = sums.get(line) or LineCounts(line, text(line), 0, 0, Traffic(), Traffic() if machine_code else None)
-        sums[line] = replace(
-            found,
-            flops=found.flops + site.flops,
-            barriers=found.barriers + site.barriers,
-            source=found.source + _traffic(site.kind, site.source),
-            machine=None if found.machine is None else found.machine + _traffic(site.kind, site.machine),
+def _table(report: Report) -> Table:
+    """The totals of a report, and the counts of each source line."""
+    m, n, k, products = report.sizes
+    size = f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "")
+    rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
+    for each in report.lines:
+        rows.append(
+            (each.location if each.line else NONE, *_cells(each.flops, each.barriers, _view(each)), each.text.strip())
         )
-    return tuple(sums[line] for line in sorted(sums) if _did_something(sums[line]))
+    view = f"machine code of {report.target}" if report.sass else "source"
+    notes = (
+        f"{report.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {report.reuse:.3g} uses.",
+        f"Accesses of the {view}. Counts, not times: nothing here was measured on a GPU.",
+        *(finding.message for finding in report.findings),
+    )
+    return Table(
+        title=f"{report.symbol}  {size}  grid {_index(report.grid)}, block {_index(report.block)}",
+        columns=("<line", *_COLUMNS, "<source"),
+        rows=tuple(rows),
+        notes=notes,
+        bad=frozenset(
+            i
+            for i, each in enumerate(report.lines, start=1)
+            if any(each.line in (found.line, found.other_line) for found in report.findings)
+        ),
+    )
 
 
-def _did_something(line: LineCounts) -> bool:
-    return bool(line.flops or line.barriers or line.source)
+def _listing(report: Report, *, headers: bool) -> str:
+    """The source of a report's kernel, with FLOP, sectors and wavefronts before each line that has any."""
+    counts = {each.line: each for each in report.lines}
+    wrong = {line for found in report.findings for line in (found.line, found.other_line) if line}
+    first = 1 if headers else first_line_of_page(report.text)
+    lines = report.text.splitlines()
+    locations = [location if text.strip() else "" for location, text in zip(report.locations, lines, strict=True)]
+    width = max(map(len, locations[first - 1 :]), default=0)
+    shown = [f"{'FLOP':>12} {'sectors':>12} {'wavefronts':>12} {'conflicts':>12}   line"]
+    for number in range(first, len(lines) + 1):
+        cells = [""] * 4
+        if each := counts.get(number):
+            traffic = _view(each)
+            cells = [
+                _count(each.flops),
+                _count(_sectors(traffic)),
+                _count(_wavefronts(traffic)),
+                _count(_conflicts(traffic)),
+            ]
+        mark = ">" if number in wrong else " "
+        source = f"{locations[number - 1]:{width}} | {lines[number - 1]}"
+        shown.append(" ".join(f"{cell:>12}" for cell in cells) + f" {mark} {source}".rstrip())
+    return "\n".join(shown)
 
 
-def total(parts: Iterable[Traffic]) -> Traffic:
-    """The sum."""
-    return sum(parts, Traffic())
+def _view(line: LineCounts) -> Traffic:
+    return line.sass if line.sass is not None else line.source
 
 
-def _traffic(kind: int, by_space: Any) -> Traffic:
-    shared, in_global = (tuple(getattr(raw, name) for name, _ in raw._fields_) for raw in by_space)
-    name = ("load", "store", "copy")[kind]
-    if name == "copy":
-        return Traffic(copy_load=GlobalTraffic(*in_global), copy_store=SharedTraffic(*shared))
-    return Traffic(**{f"shared_{name}": SharedTraffic(*shared), f"global_{name}": GlobalTraffic(*in_global)})  # type: ignore[arg-type]
+def _cells(flops: int, barriers: int, traffic: Traffic) -> tuple[str, ...]:
+    requests = traffic.global_load.requests + traffic.global_store.requests + traffic.copy_load.requests
+    sectors = _sectors(traffic)
+    return (
+        _count(flops),
+        _count(requests),
+        _count(sectors),
+        significant(sectors / requests) if requests else NONE,
+        _count(traffic.shared_load.requests),
+        _count(traffic.shared_store.requests),
+        _count(_wavefronts(traffic)),
+        f"{_conflicts(traffic):,}" if traffic.shared_load.requests or traffic.shared_store.requests else NONE,
+        _count(barriers),
+    )
 
 
-def describe_findings(symbol: str, findings: Iterable[Finding]) -> str:
-    """A paragraph a finding."""
-    found = list(findings)
-    head = f"{symbol}: {len(found)} finding{'s' if len(found) > 1 else ''}"
-    return "\n\n".join([head, *(_paragraph(finding) for finding in found)])
+def _sectors(traffic: Traffic) -> int:
+    return traffic.global_load.sectors + traffic.global_store.sectors + traffic.copy_load.sectors
 
 
-def _paragraph(finding: Finding) -> str:
-    return "\n".join([finding.message, *_quotes(finding)])
+def _wavefronts(traffic: Traffic) -> int:
+    return traffic.shared_load.wavefronts + traffic.shared_store.wavefronts
 
 
-def _quotes(finding: Finding) -> Iterator[str]:
-    quoted = [(finding.line, finding.text), (finding.other_line, finding.other_text)]
-    width = max(len(str(line)) for line, _ in quoted if line) if any(line for line, _ in quoted) else 0
-    for line, text in dict.fromkeys(quoted):
-        if line and text:
-            yield f"  {line:{width}} | {text.strip()}"
+def _conflicts(traffic: Traffic) -> int:
+    return traffic.shared_load.bank_conflicts + traffic.shared_store.bank_conflicts
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else NONE
+
+
+def _index(index: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, index if index[2] > 1 else index[:2]))

@@ -1,4 +1,4 @@
-"""What a warp does at once: its lanes' accesses put side by side, with what the memories answer them in."""
+"""Requests of a warp: its lanes' accesses side by side, and the wavefronts or sectors that serve them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
-from tiledmm.simulator.kernel import Event
+from tiledmm.simulator.simulated_kernel import Event
 
 WARP = 32
 BANKS = 32
@@ -21,11 +21,11 @@ class Request:
 
     Attributes:
         step, line, kind, space, array, bytes: As each lane's :class:`Event` has them.
-        lanes: Those that take part, by their number in the warp.
-        addresses: Where each of them goes, in bytes.
-        elements: Which element that is.
-        units: Wavefronts that shared memory serves it in, or sectors of global memory that it touches; 0 of arithmetic.
-        ideal_units: The same without bank conflicts, or had the bytes lain side by side.
+        lanes: Active lanes, by their number in the warp.
+        addresses: Byte address of each lane.
+        elements: Index of the element of each lane.
+        units: Wavefronts in shared memory, or sectors in global memory; 0 for arithmetic.
+        ideal_units: Wavefronts without bank conflicts, or sectors of contiguous bytes.
     """
 
     step: int
@@ -42,48 +42,48 @@ class Request:
 
     @property
     def banks(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """For each bank that is hit: each word asked of it, and the lanes that ask for it. Empty for other memory."""
+        """The 4-byte words accessed in each bank, and the lanes that access each word; empty for global memory."""
         if self.space != "shared":
             return {}
         return words_by_bank(zip(self.lanes, self.addresses, strict=True), self.bytes)
 
 
 def words_by_bank(lanes: Iterable[tuple[int, int]], size: int) -> dict[int, dict[int, tuple[int, ...]]]:
-    """For each bank that is hit: each word asked of it, and the lanes that ask for it.
+    """The 4-byte words accessed in each bank, and the lanes that access each word.
 
     Args:
-        lanes: Number and byte address of each.
-        size: Bytes that each of them moves.
+        lanes: Number and byte address of each lane.
+        size: Bytes that each lane accesses.
     """
-    found: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    words: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for lane, address in lanes:
         for word in range(address // WORD_BYTES, -(-(address + size) // WORD_BYTES)):
-            found[word % BANKS][word].append(lane)
-    return {bank: {word: tuple(who) for word, who in sorted(found[bank].items())} for bank in sorted(found)}
+            words[word % BANKS][word].append(lane)
+    return {bank: {word: tuple(who) for word, who in sorted(words[bank].items())} for bank in sorted(words)}
 
 
 def requests(events: Iterable[tuple[int, Event]]) -> tuple[Request, ...]:
-    """The accesses of one warp's lanes, put side by side.
+    """The accesses of one warp's lanes, combined to requests.
 
-    Between two barriers the n-th of a lane at a line goes with the n-th of the others there, as the simulator counts
-    lanes that took different ways.
+    Between two barriers the n-th access of a lane at a line belongs to the n-th of the other lanes there: the simulator
+    counts divergent lanes the same way.
 
     Args:
-        events: What the lanes did, each in its own order, with the number of the lane.
+        events: Number of the lane and its event, each lane in its own order.
     """
-    position: Counter[tuple[int, int]] = Counter()  # of a lane, in a step
+    position: Counter[tuple[int, int]] = Counter()  # in a lane's step
     times: Counter[tuple[object, ...]] = Counter()
-    found: dict[tuple[int, object], dict[int, Event]] = defaultdict(dict)
+    combined: dict[tuple[int, object], dict[int, Event]] = defaultdict(dict)
     last: dict[tuple[int, object], int] = {}
     for lane, event in events:
         place = (event.step, event.line, event.kind, event.space, event.array, event.bytes)
         times[lane, place] += 1
         key = (event.step, (place, times[lane, place]))
-        found[key][lane] = event
+        combined[key][lane] = event
         position[lane, event.step] += 1
         last[key] = max(last.get(key, 0), position[lane, event.step])
-    # A lane that took a shorter way is ahead of the others: the one that is furthest says when.
-    return tuple(_request(found[key]) for key in sorted(found, key=lambda key: (key[0], last[key])))
+    # A lane with a shorter path is ahead of the others: the lane with the most events decides the order.
+    return tuple(_request(combined[key]) for key in sorted(combined, key=lambda key: (key[0], last[key])))
 
 
 def _request(by_lane: dict[int, Event]) -> Request:

@@ -1,4 +1,4 @@
-"""Products of NumPy arrays, computed by a kernel on the CPU."""
+"""Products of NumPy arrays, computed by CUDA C kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import Model, candidates
-from tiledmm.simulator import machine
-from tiledmm.simulator.findings import NOT_WRITTEN
-from tiledmm.simulator.kernel import Event, Kernel, Settings
+from tiledmm.simulator import execution
+from tiledmm.simulator.findings import NOT_WRITTEN, Finding
 from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.report import Finding, Report, Traffic, total
+from tiledmm.simulator.report import Report
+from tiledmm.simulator.simulated_kernel import Event, Settings, SimulatedKernel
+from tiledmm.simulator.traffic import Traffic, total
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A simulated call: its result, what it did, and what was recorded: accesses, and the line of each barrier."""
+    """A simulated call: result, report, and the events and the lines of the barriers of the traced block."""
 
     result: np.ndarray[Any, Any]
     report: Report
@@ -74,26 +75,26 @@ def simulate(
 
 @functools.lru_cache
 def _model(decomposes: bool) -> Model:
-    """What ``auto`` takes here: of an H100's kernels, those that can be simulated."""
+    """The model by which ``auto`` selects here: an H100's kernels that can be simulated."""
     return Model(candidates=[each for each in candidates(decomposes) if find_variant(each.variant).simulated])
 
 
 class _Run:
     """One product, by one kernel or several.
 
-    What is reported is of the one that multiplies (the first part of C, where it is cut into parts), but for what is
-    wrong, which is reported of all.
+    Counts are those of the kernel that multiplies (for the first part of C, if C is cut into parts); findings are those
+    of all kernels.
     """
 
     def __init__(self, choice: Choice, source: Path | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
-        self.kernels: list[Kernel] = []
+        self.kernels: list[SimulatedKernel] = []
         self.scratch: list[Scratch] = []
         for number, part in enumerate(choice.parts):
             if not part.specialization.variant.simulated:
                 raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
             planned = schedule(part.specialization, part.product.problem)
-            # Names as the first part has them.
+            # Operands have the names of the first part.
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
             self.scratch += [replace(each, name=names[each.name]) for each in planned.scratch]
@@ -102,8 +103,8 @@ class _Run:
                 if multiplying:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
-                found = names.get(SCAN, "")
-                self.kernels.append(Kernel(named, source if multiplying else None, settings, found))
+                scan = names.get(SCAN, "")
+                self.kernels.append(SimulatedKernel(named, source if multiplying else None, settings, scan))
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product
@@ -126,13 +127,13 @@ class _Run:
         for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
-        memory = machine.Memory([each.room for each in placed])
+        memory = execution.Memory([each.reserved_bytes for each in placed])
         try:
-            for piece, each in enumerate(placed):
-                each.place(memory, piece, filled=each.name in ("A", "B"))
+            for region, each in enumerate(placed):
+                each.place(memory, region, filled=each.name in ("A", "B"))
             outcomes = []
             for offsets in product.problem.outer_offsets():
-                self._forget_findings(placed)
+                self._reset_scan(placed)
                 outcomes.append([self._launch(kernel, placed, offsets) for kernel in self.kernels])
             report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
@@ -145,7 +146,9 @@ class _Run:
             memory.release()
         return Simulation(result, report, events, barriers)
 
-    def _launch(self, kernel: Kernel, placed: list[Placed], offsets: tuple[int, int, int]) -> machine.Outcome:
+    def _launch(
+        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, int, int]
+    ) -> execution.Outcome:
         starts = dict(zip("ABC", offsets, strict=True))
         arrays = {each.name: each for each in placed}
         operands = [arrays[name] for name in kernel.launch.operands]
@@ -154,20 +157,20 @@ class _Run:
             for each, begin in zip(operands, kernel.launch.begins, strict=True)
         ]
         if kernel.spec.condition == "unless decomposed":
-            operands[-1].begin_anew()  # the others' result, if there is one, gives way to this
-        return kernel.run(operands, pointers, arrays.get(kernel.found))
+            operands[-1].allow_rewriting()  # this kernel replaces the result of the others, if there is one
+        return kernel.run(operands, pointers, arrays.get(kernel.scan))
 
-    def _forget_findings(self, placed: list[Placed]) -> None:
-        """What is found of operands that are split is as it is before the first launch."""
+    def _reset_scan(self, placed: list[Placed]) -> None:
+        """Sets the memory of the operand scan as it is before the first launch."""
         for kernel in self.kernels:
             for array in placed:
-                if kernel.launch.scan and array.name == kernel.found:
+                if kernel.launch.scan and array.name == kernel.scan:
                     array.memory[:] = SCAN_INIT
-                    array.begin_anew()
-                    for begin in kernel.launch.scan:  # which all blocks look at, and write, as they come
-                        array.cells[begin : begin + SCAN_HEAD] = machine.ANYBODYS
+                    array.allow_rewriting()
+                    for begin in kernel.launch.scan:  # which all blocks read and write at any time
+                        array.cells[begin : begin + SCAN_HEAD] = execution.ANYBODYS
 
-    def _report(self, outcomes: list[list[machine.Outcome]], placed: list[Placed]) -> Report:
+    def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> Report:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
         of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
         done = of_kernel[self.main]
@@ -184,14 +187,15 @@ class _Run:
             barriers=sum(each.barriers for each in done),
             flops=sum(each.flops for each in counts),
             source=total(each.source for each in counts),
-            machine=total(each.machine or Traffic() for each in counts) if settings.machine else None,
+            sass=total(each.sass or Traffic() for each in counts) if settings.sass else None,
             lines=counts,
             text=kernel.text,
+            locations=kernel.places.locations,
             seconds=sum(each.seconds for its in of_kernel for each in its),
         )
 
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
-        """Elements of the result, or of what launches pass on, that are as they were."""
+        """Elements that no launch wrote: of the result, or of what one launch passes to the next."""
         missing = np.argwhere(array.of_elements(array.written) == 0)
         kernels = [each for each in self.kernels if each.launch.operands[-1] == array.name]
         conditional = any(each.spec.condition == "if decomposed" for each in kernels)
@@ -202,10 +206,10 @@ class _Run:
         first = tuple(int(i) for i in missing[0])
         message = f"{symbol}: {NOT_WRITTEN}: {len(missing):,} of {array.array.size:,} elements, the first at {first}"
         nowhere = (0, 0, 0)
-        return (Finding(NOT_WRITTEN, message, 0, "", nowhere, nowhere, None, None, None, None, len(missing)),)
+        return (Finding(NOT_WRITTEN, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, len(missing)),)
 
 
-# After these a kernel does not go on.
+# After these the kernel does not continue.
 _ENDS_A_RUN = frozenset(
     {"global access out of bounds", "write to an operand", "shared access out of bounds", "subscript out of bounds",
      "misaligned access", "warp not converged", "runaway thread", "trap"}

@@ -1,10 +1,11 @@
-"""Compiles kernels for the CPU, with the machine's C++ compiler, into libraries that are kept by their content.
+"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by their source and flags.
 
-The libraries are code that gets loaded, so they lie in the user's own cache folder and nowhere that others can write.
+The libraries are loaded as code, so they are kept in the user's own cache folder, where nobody else can write.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -17,17 +18,22 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 
+from tiledmm.compile.disk_cache import bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
 
 NATIVE = Path(__file__).parent / "native"
 
 _SHOWN_LINES = 40
 
-# What every kernel is compiled with. Vector instructions would hide how wide its own accesses are.
+#: The most that compiled kernels may take on disk; beyond it, those used longest ago are removed. About 6,000 kernels.
+MAX_CACHE_BYTES = 256 << 20
+
+# Flags for every kernel. Vector instructions would hide the width of its own accesses.
 _KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
@@ -37,7 +43,7 @@ _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
 )  # fmt: skip
 
-# Without -fsanitize, and optimised as far as Zig is concerned: else the sanitizers' own runtimes come along.
+# Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
 _LINK_FLAGS = ("-shared", "-O2")
 
 
@@ -55,7 +61,7 @@ def compiler() -> tuple[str, ...]:
         command = tuple(shlex.split(named))
         if command and shutil.which(command[0]):
             return command
-        raise MissingDependencyError(f"CXX names {named!r}, which is not there")
+        raise MissingDependencyError(f"CXX names {named!r}, which does not exist")
     for name in ("c++", "g++", "clang++"):
         if found := shutil.which(name):
             return (found,)
@@ -68,77 +74,106 @@ def compiler() -> tuple[str, ...]:
 
 
 def compiler_version() -> str:
-    """What the compiler says of itself."""
+    """What the compiler prints for ``--version``."""
     return _version(compiler())
 
 
-def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
-    """The shared library of a kernel.
+@contextlib.contextmanager
+def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -> Iterator[Path]:
+    """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
 
     Args:
         source: CUDA C, as NVRTC gets it.
         symbol: Name of the kernel.
-        arch: What ``__CUDA_ARCH__`` is, such as 900.
-        instrumented: Whether every access is seen.
+        arch: Value of ``__CUDA_ARCH__``, such as 900.
+        instrumented: Whether the runtime sees every access.
 
     Raises:
-        CompilationError: If it does not compile; the message has the compiler's words.
+        CompilationError: If it does not compile; the message has the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    runtime = build_runtime()
     flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
-    # Optimisers take structures apart and move the pieces; accesses are to be seen where the source has them.
+    # Optimizers split structures; accesses are to be seen where the source has them.
     flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
+    folder = cache_folder()
+    with in_use(folder), runtime_library() as runtime:
+        key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
+        target = folder / f"{symbol[:120]}-{key}.so"
+        mark_used(target)
+        compiles = not target.exists()
+        if compiles:
+            _compile_kernel(source, [*command, *flags], runtime, target)
+        yield target
+    if compiles:
+        bound(folder, MAX_CACHE_BYTES)
+
+
+def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
+    """The same where nothing is removed from the cache meanwhile. Arguments and errors are ``kernel_library``'s."""
+    with kernel_library(source, symbol, arch=arch, instrumented=instrumented) as path:
+        return path
+
+
+def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path) -> None:
     dynamic = _DYNAMIC_SHARED.findall(source)
-    key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
-    target = cache_folder() / f"{symbol[:120]}-{key}.so"
-    if target.exists():
-        return target
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         (folder / "unit.cpp").write_text(
             '#include "cuda.h"\n#include "kernel.cu"\n#include "entry.h"\n', encoding="utf-8"
         )
-        _run([*command, *flags, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+        _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
         if dynamic:
             arrays = "".join(_dynamic_array(name) for name in dict.fromkeys(dynamic))
             (folder / "arrays.cpp").write_text(arrays, encoding="utf-8")
-            _run([*command, *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+            _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
             objects.append("arrays.o")
         library = folder / "kernel.so"
-        _run([*command, *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
+        _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
         os.replace(library, target)
-    return target
 
 
-def build_runtime() -> Path:
-    """The shared library that runs kernels: fibers, checks, counters."""
+@contextlib.contextmanager
+def runtime_library() -> Iterator[Path]:
+    """The shared library that runs kernels (fibers, checks, counters), compiled unless it is there: load it here."""
     command = compiler()
     key = _key(*_RUNTIME_FLAGS, *command, _version(command), *_machine_flags(), _own_text())
     target = cache_folder() / f"runtime-{key}.so"
-    if not target.exists():
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            library = Path(scratch) / "runtime.so"
-            # Kernels' libraries name it by its path: it lies beside them, and stays.
-            name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
-            _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
-            os.replace(library, target)
-    return target
+    with in_use(target.parent):
+        mark_used(target)
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+                library = Path(scratch) / "runtime.so"
+                # Kernels' libraries refer to it by its path.
+                name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
+                _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
+                os.replace(library, target)
+        yield target
+
+
+def build_runtime() -> Path:
+    """The same where nothing is removed from the cache meanwhile."""
+    with runtime_library() as path:
+        return path
+
+
+def cache_path() -> Path:
+    """Where libraries are kept: in ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches."""
+    named = os.environ.get("TILEDMM_CACHE_DIR")
+    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
+    return folder.absolute() / "simulator"
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept: ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches.
+    """``cache_path()``, which exists and which only this user can write to.
 
     Raises:
         TiledmmError: If others could write there.
     """
-    named = os.environ.get("TILEDMM_CACHE_DIR")
-    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
-    folder = folder.absolute() / "simulator"
+    folder = cache_path()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -149,10 +184,10 @@ def cache_folder() -> Path:
     return folder
 
 
-# A block that asks for its shared memory at launch names an array without a size.
+# Dynamic shared memory, whose size the launch gives, is an array without a size.
 _DYNAMIC_SHARED = re.compile(r"extern\s+__shared__[^;]*?\b(\w+)\s*\[\s*\]\s*;")
 
-#: The most shared memory that a block of any GPU can ask for: dynamic arrays have as much.
+#: The largest shared memory of a block on any GPU: dynamic arrays have this size.
 MAX_DYNAMIC_SHARED = 227 * 1024
 
 
@@ -161,14 +196,14 @@ def _dynamic_array(name: str) -> str:
 
 
 def _instrumentation(command: tuple[str, ...]) -> list[str]:
-    """Calls of the runtime before every access and at subscripts that are too large; patterns where nothing is put."""
+    """Flags for calls of the runtime at accesses and at subscripts out of bounds; unset variables get a pattern."""
     pattern = "-ftrivial-auto-var-init=pattern"
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
             "-mllvm", "-tsan-instrument-read-before-write=1",
         ]  # fmt: skip
-        # Zig asks for all of -fsanitize=undefined.
+        # Zig enables all of -fsanitize=undefined.
         return ["-fno-sanitize=undefined", *accesses, "-fsanitize=array-bounds", "-fno-sanitize-recover=all", pattern]
     accesses = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
     release = re.search(r"\) (\d+)\.", _version(command))
@@ -177,13 +212,13 @@ def _instrumentation(command: tuple[str, ...]) -> list[str]:
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
-    # GCC reaches an extern thread_local through a function that would run its constructor; shared arrays have none.
+    # GCC accesses an extern thread_local through a function that would run its constructor; shared arrays have none.
     return [] if _is_clang(command) else ["-fno-extern-tls-init"]
 
 
 @functools.lru_cache(maxsize=1)
 def _machine_flags() -> tuple[str, ...]:
-    """Fused multiply-adds in hardware where the CPU has them; without, the C library rounds as they do, slowly."""
+    """Flags for fused multiply-adds in hardware, if the CPU has them; the C library's are exact, too, and slow."""
     if platform.machine() in ("x86_64", "AMD64"):
         try:
             flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
@@ -208,7 +243,7 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
-    """What libraries are made from and how: they are made anew after an edit."""
+    """The text of the runtime and of this module: after an edit, libraries are compiled again."""
     return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), Path(__file__)))
 
 
@@ -217,12 +252,12 @@ def _key(*parts: str) -> str:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Runs the compiler in a folder: what it writes of the files there has no other path in it."""
+    """Runs the compiler in the folder of its files, so that no other path gets into debug information."""
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
-    said = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
+    output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
     hint = ""
-    if re.search(r"\basm\b|Assembler messages", said):
-        hint = "\n(inline PTX cannot run on the CPU: put it in a function that has a twin, as cuda_src/ptx.cuh does)"
-    raise CompilationError(f"the kernel does not compile for the CPU:\n{said}{hint}")
+    if re.search(r"\basm\b|Assembler messages", output):
+        hint = "\n(inline PTX cannot run on the CPU: put it in a function with a CPU version, as cuda_src/ptx.cuh does)"
+    raise CompilationError(f"the kernel does not compile for the CPU:\n{output}{hint}")

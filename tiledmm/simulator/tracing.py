@@ -1,4 +1,4 @@
-"""What each thread of a block touched, access by access, and each warp: for drawings and animations."""
+"""The accesses of one block, one by one, by thread and by warp: for drawings and animations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import precision_of
-from tiledmm.simulator.kernel import Event, Settings
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.simulate import simulate
+from tiledmm.simulator.simulated_kernel import Event, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,14 @@ class Trace:
     """The accesses of one block.
 
     Attributes:
-        symbol: The kernel.
+        symbol: Name of the kernel.
         sizes: m, n, k.
         grid, block: Blocks, and threads of a block, along x, y and z.
         traced_block: Number of the block.
         text: The kernel's source.
-        events: Its accesses. Those of a thread stand in the order in which it makes them.
-        barriers: The source line of each barrier that it came to: the first ends step 0, and so on.
+        locations: Template and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
+        events: Accesses of the block, those of each thread in its own order.
+        barriers: The source line of each barrier of the block: the first ends step 0, and so on.
     """
 
     symbol: str
@@ -37,17 +38,18 @@ class Trace:
     block: tuple[int, int, int]
     traced_block: int
     text: str
+    locations: tuple[str, ...]
     events: tuple[Event, ...]
     barriers: tuple[int, ...]
 
     def steps(self) -> Iterator[tuple[int, tuple[Event, ...]]]:
-        """What happened before the first barrier, between the first and the second, and so on."""
+        """The events before the first barrier, between the first and the second, and so on."""
         last = max((event.step for event in self.events), default=-1)
         for step in range(last + 1):
             yield step, tuple(event for event in self.events if event.step == step)
 
     def requests(self, warp: int = 0) -> tuple[Request, ...]:
-        """What one warp of the block did, access by access, its lanes put side by side.
+        """The requests of one warp of the block.
 
         Example:
             >>> recorded = trace("tiled", tile=32, layout="NT")
@@ -59,7 +61,7 @@ class Trace:
         return requests((number % WARP, event) for number, event in numbered if number // WARP == warp)
 
     def json(self) -> str:
-        """All of it, as JSON."""
+        """All attributes, as JSON."""
         return json.dumps(asdict(self))
 
 
@@ -75,16 +77,16 @@ def trace(
     arithmetic: bool = False,
     target: str = "sm_90",
 ) -> Trace:
-    """Runs a kernel on a small product and records what one block does.
+    """Runs a kernel on a small product and records the accesses of one block.
 
     Args:
         variant, tile, dtype: The kernel.
         layout: How A and B lie in memory, a letter each: N rows contiguous, T columns contiguous.
-        sizes: m, n, k; as many as one block computes in two steps along K, if None.
-        products: How many of them: more than one are a batch, whose matrices an element's first index numbers.
+        sizes: m, n, k; None for one block tile and two K steps.
+        products: Number of products: more than one are a batch, and an element's first index is the matrix.
         block: Number of the block to record.
-        arithmetic: Whether its floating-point operations are recorded, too.
-        target: The GPU to be.
+        arithmetic: Whether floating-point operations are recorded, too.
+        target: The target architecture.
 
     Example:
         >>> recorded = trace("tiled", tile=8)
@@ -102,20 +104,23 @@ def trace(
     done = simulate(a, b, None, UfuncKeywords(), kernel, settings)
     report = done.report
     report.check()
-    return Trace(report.symbol, (m, n, k), report.grid, report.block, block, report.text, done.events, done.barriers)
+    return Trace(
+        report.symbol, (m, n, k), report.grid, report.block, block, report.text, report.locations, done.events,
+        done.barriers,
+    )  # fmt: skip
 
 
 def _one_block(spec: Specialization) -> tuple[int, int, int]:
-    # A matrix of one row or column would have no layout of its own.
+    # A matrix of one row or column has no layout of its own.
     return spec.config.bm, spec.config.bn, max(2 * spec.config.bk, 8)
 
 
 def _operands(spec: Specialization, m: int, n: int, k: int) -> list[np.ndarray[Any, Any]]:
-    found: list[np.ndarray[Any, Any]] = []
+    operands: list[np.ndarray[Any, Any]] = []
     for letter, shape in zip(spec.layout, ((m, k), (k, n)), strict=True):
         values = np.arange(m * k + k * n)[: shape[0] * shape[1]].reshape(shape) % 3
         array = values.astype(spec.compute.dtype)
         if letter == "G":
             array = np.repeat(np.repeat(array, 2, 0), 2, 1)[::2, ::2]
-        found.append(np.asfortranarray(array) if letter == "T" else array)
-    return found
+        operands.append(np.asfortranarray(array) if letter == "T" else array)
+    return operands

@@ -1,4 +1,4 @@
-"""How wide the accesses of each source line are in machine code."""
+"""The widths of each source line's accesses in machine code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tiledmm.simulator.lines import own_line
 
 
 class Widths:
-    """Of one kernel on one target.
+    """Widths of the accesses of one kernel on one target architecture.
 
     Raises:
         MissingDependencyError: If NVRTC or nvdisasm is not installed.
@@ -23,5 +23,5 @@ class Widths:
             self._widest[key] = max(access.bytes, self._widest.get(key, 0))
 
     def of(self, line: int, kind: str) -> tuple[int, int]:
-        """Bytes of the widest access of a line and kind in shared and in global memory; 0 where there is none."""
+        """Bytes of the widest access of a line and kind to shared and to global memory; 0 where there is none."""
         return self._widest.get((line, kind, "shared"), 0), self._widest.get((line, kind, "global"), 0)

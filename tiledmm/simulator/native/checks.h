@@ -1,9 +1,11 @@
-// What is wrong with an access: found before it happens, and written down with its place, block and threads.
+// Checks of an access before it happens, and the findings: place in the code, block and threads.
+// Depends on: fibers.h, state.h
 #pragma once
 
 #include <dlfcn.h>
 
 #include "fibers.h"
+#include "state.h"
 
 // ---- sites ----
 
@@ -12,8 +14,8 @@ unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind) {
     unsigned at = (pc * 0x9e3779b97f4a7c15ull) >> (64 - 14);
     for (unsigned tries = 0; tries < SITES; ++tries, at = (at + 1) % SITES) {
         Site& site = run.sites[at];
-        uint64_t found = site.pc.load(std::memory_order_acquire);
-        if (found == 0 && site.pc.compare_exchange_strong(found, pc)) {
+        uint64_t occupant = site.pc.load(std::memory_order_acquire);
+        if (occupant == 0 && site.pc.compare_exchange_strong(occupant, pc)) {
             site.bytes = bytes;
             site.kind = kind;
             site.group = 0;
@@ -28,13 +30,13 @@ unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind) {
             site.ready.store(1, std::memory_order_release);
             return at;
         }
-        if (found == pc) {
+        if (occupant == pc) {
             while (!site.ready.load(std::memory_order_acquire)) {
             }
             return at;
         }
     }
-    std::abort();   // no kernel has so many
+    std::abort();   // no kernel has so many sites
 }
 
 // ---- findings ----
@@ -73,33 +75,33 @@ void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t add
     }
     if (run.findings.size() >= MAX_FINDINGS) return;
     run.finding_index.emplace(key, run.findings.size());
-    Finding found = {};
-    found.kind = kind;
-    found.count = 1;
-    found.pc = pc;
-    found.other_pc = other.pc;
-    found.writes = writes;
-    found.other_writes = other.writes;
-    found.bytes = bytes;
-    found.address = address;
+    Finding finding = {};
+    finding.kind = kind;
+    finding.count = 1;
+    finding.pc = pc;
+    finding.other_pc = other.pc;
+    finding.writes = writes;
+    finding.other_writes = other.writes;
+    finding.bytes = bytes;
+    finding.address = address;
     if (address - w.shared_base < w.shared_span) {
-        found.space = SHARED;
-        found.address -= w.shared_base;
+        finding.space = SHARED;
+        finding.address -= w.shared_base;
     } else {
-        found.space = GLOBAL;
+        finding.space = GLOBAL;
     }
-    set(found.block, w.block);
-    set(found.thread, w.current ? w.current->index : Index{});
-    set(found.other_block, index_of(run, other.block));
-    set(found.other_thread, thread_index(run, other.thread));
-    run.findings.push_back(found);
+    set(finding.block, w.block);
+    set(finding.thread, w.current ? w.current->index : Index{});
+    set(finding.other_block, index_of(run, other.block));
+    set(finding.other_thread, thread_index(run, other.thread));
+    run.findings.push_back(finding);
 }
 
 uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
 
 // ---- checks ----
 
-// What is known for 4 bytes is known for each of them.
+// One cell for each byte instead of one for 4 bytes.
 void refine(Worker& w) {
     for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) {
         std::vector<Cell> fine(cells->size() * 4);
@@ -115,8 +117,8 @@ ALWAYS_INLINE bool conflicts(const Worker& w, Cell earlier, unsigned thread, uns
            (thread_of(earlier) / WARP != thread / WARP || warp_epoch_of(earlier) == warp_epoch);
 }
 
-// Of all readers two are kept, so that a later writer conflicts with one of these if it conflicts with any: two of
-// different warps if there are such; of one warp, the two that read last.
+// Two readers are kept, so that a later writer conflicts with one of them if it conflicts with any reader: two of
+// different warps, if there are any; of one warp, the two that read last.
 ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     Cell &one = w.reads[at], &two = w.more_reads[at];
     if (epoch_of(one) != w.epoch) {
@@ -131,7 +133,7 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     }
 }
 
-// Looks at an access to shared memory that is inside an array. `in_flight`: a copy begins that is not there yet.
+// Checks an access to shared memory that is inside an array. `in_flight`: the store of an asynchronous copy.
 ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, bool writes, unsigned site, bool in_flight) {
     Run& run = *w.run;
     if ((bytes | offset) & 3 && w.granule_shift) refine(w);
@@ -206,7 +208,7 @@ ALWAYS_INLINE void check_result(Worker& w, const Operand& o, uintptr_t address, 
     }
 }
 
-// Whether an address is in a library's own data: a kernel's constants.
+// Whether an address is in the data of the kernel's library: its constants.
 bool is_constant(const Worker& w, uintptr_t address) {
     Dl_info data, code;
     return dladdr(reinterpret_cast<void*>(address), &data) &&

@@ -1,9 +1,10 @@
-// Requests of warps, from the accesses of lanes; their wavefronts and sectors.
+// Requests of warps, combined from the accesses of lanes; their wavefronts and sectors.
+// Depends on: state.h
 #pragma once
 
 #include "state.h"
 
-// Wavefronts of a part of a warp: the most different words in one bank.
+// Wavefronts of a part of a warp: the largest number of different words in one bank.
 unsigned most_words_in_a_bank(const uintptr_t* address, unsigned mask, unsigned bytes) {
     unsigned most = 0;
     uint8_t filled[BANKS] = {};
@@ -22,7 +23,7 @@ unsigned most_words_in_a_bank(const uintptr_t* address, unsigned mask, unsigned 
     return most;
 }
 
-// Whether all active lanes ask for the same as the lane `step` beside them, among `lanes` lanes from `first` on.
+// Whether each active lane and the lane whose number differs by `step` access the same address, among `lanes` from `first`.
 bool agree(const Request& r, unsigned first, unsigned lanes, unsigned step) {
     for (unsigned lane = first; lane < first + lanes; ++lane) {
         const unsigned other = lane ^ step;
@@ -31,7 +32,7 @@ bool agree(const Request& r, unsigned first, unsigned lanes, unsigned step) {
     return true;
 }
 
-// The rules are those of tiledmm/hardware/banks.py, which says where they were measured.
+// The rules of tiledmm/hardware/banks.py, which says where they were measured.
 void shared_wavefronts(const Request& r, unsigned bytes, bool load, unsigned* wavefronts, unsigned* ideal) {
     const unsigned lanes = bytes <= 4 ? WARP : 128 / bytes;   // served at once
     const auto part = [&](unsigned first, unsigned count) {
@@ -91,7 +92,7 @@ void count_source(Worker& w, const Request& r) {
     int32_t relative[WARP];
     const unsigned first = __builtin_ctz(r.mask);
     uint32_t difference = r.mask ^ last.mask;
-    difference |= (r.address[first] & 31) ^ last.phase;   // sectors are 32 bytes; banks move on alike
+    difference |= (r.address[first] & 31) ^ last.phase;   // sectors have 32 bytes; a shift rotates banks alike
     for (unsigned lane = 0; lane < WARP; ++lane) {
         relative[lane] = r.mask >> lane & 1 ? static_cast<int32_t>(r.address[lane] - r.address[first]) : 0;
         difference |= static_cast<uint32_t>(relative[lane] ^ last.relative[lane]);
@@ -113,10 +114,10 @@ uint64_t vector_key(const Run& run, const Request& r, uintptr_t next) {
 void Joiner::close(Worker& w, const Request& r, unsigned bytes) {
     unsigned units, ideal;
     measure(r, bytes, w.run->sites[r.site].kind, &units, &ideal);
-    add(w.counts[r.site].machine[r.space], r, bytes, units, ideal);
+    add(w.counts[r.site].sass[r.space], r, bytes, units, ideal);
 }
 
-// A vector that stayed short: what there is of it, in powers of two.
+// Ends a vector that stayed short: counts it as accesses of powers of two.
 void Joiner::shut(Worker& w, const Vector& v) {
     Request rest = v.request;
     for (unsigned left = v.bytes; left > 0;) {
@@ -178,7 +179,7 @@ ALWAYS_INLINE const uint64_t* lane_log(const Worker& w, unsigned lane) {
     return w.log.data() + static_cast<size_t>(lane) * (LOG_ENTRIES + 72);
 }
 
-// Lanes that took different ways: the n-th access of a lane at a place goes with the n-th of the others.
+// Divergent lanes: the n-th access of a lane at a place belongs to the n-th of the others.
 void count_divergent(Worker& w) {
     std::unordered_map<uint64_t, size_t> index;
     std::vector<Request> requests;

@@ -1,23 +1,18 @@
-// CUDA C for a C++ compiler: the words that a kernel uses, so that its text compiles for the CPU as it is.
+// CUDA C for a C++ compiler: CUDA's built-ins, so that the text of a kernel compiles for the CPU unchanged.
 //
-// A thread of a block is a fiber of its own. `thread_local` storage is what `__shared__` becomes: all fibers of a block
-// run on one thread of the operating system, so they share it, and blocks that run at the same time do not. Arrays begin
-// at multiples of 64 KiB, so that the space behind each is nobody's.
+// Each thread of a block is a fiber. `__shared__` becomes `thread_local`: all fibers of a block run on one thread of the
+// operating system, so they share it, and concurrent blocks do not. Arrays are aligned to 64 KiB, so that the bytes after
+// each belong to no array.
+//
+// Depends on: runtime.h, intrinsics.h, ptx.h, tensor_cores.h
 #pragma once
 
 #define alignas(bytes) __attribute__((aligned(bytes)))   // the keyword may not follow __shared__
 
-#if TILEDMM_INSTRUMENTED
-#define TILEDMM_COUNT_FLOPS(n) tiledmm_count_flops(n)
-#endif
-
-#define __forceinline__ inline __attribute__((always_inline))
-
-#include "runtime.h"
-
 #include "intrinsics.h"
-
 #include "ptx.h"
+#include "runtime.h"
+#include "tensor_cores.h"
 
 #define __global__ __attribute__((noinline))
 #define __device__
@@ -71,7 +66,7 @@ __forceinline__ T __shfl_sync(unsigned mask, T value, int source, int width = 32
 template <class T>
 __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
     const unsigned lane = tiledmm_lane();
-    const unsigned source = lane ^ lanes;   // in another segment: a lane of a later one keeps its own
+    const unsigned source = lane ^ lanes;   // a lane of a later segment keeps its own value
     return tiledmm_detail::exchange(mask, value, source < (lane & ~(width - 1)) + width ? source : lane);
 }
 template <class T>
@@ -100,5 +95,3 @@ __forceinline__ unsigned long long __cvta_generic_to_shared(const void* shared) 
 __forceinline__ int atomicMin(int* at, int value) { return tiledmm_atomic_min(at, value); }
 __forceinline__ void __trap() { tiledmm_trap(); }
 #define memcpy(to, from, bytes) __builtin_memcpy(to, from, bytes)   // between variables of a thread: neither is checked
-
-#include "tensor_cores.h"

@@ -1,4 +1,5 @@
-// The way into a kernel, of whatever parameters: what follows its text.
+// The entry point of a kernel with any parameters: included after its text.
+// Depends on: a kernel's text, and cuda.h before that
 #pragma once
 
 namespace tiledmm_detail {
@@ -22,16 +23,14 @@ constexpr int parameters(void (*)(Parameters...)) {
     return sizeof...(Parameters);
 }
 
-
-
 }   // namespace tiledmm_detail
 
-// Runs the thread that the current fiber is.
+// Runs the thread of the current fiber.
 extern "C" __attribute__((no_sanitize("thread"), visibility("default"))) void tiledmm_run_thread(void* const* arguments) {
     tiledmm_detail::call(TILEDMM_KERNEL, arguments,
                          tiledmm_detail::Count<tiledmm_detail::parameters(&TILEDMM_KERNEL)>::type{});
 }
 
-// Where the calling thread has its copy of this variable; its copies of the shared arrays lie at known distances.
+// The calling thread's copy of this variable: its copies of the shared arrays have known offsets from it.
 thread_local char tiledmm_anchor;
 extern "C" __attribute__((visibility("default"))) void* tiledmm_anchor_address() { return &tiledmm_anchor; }

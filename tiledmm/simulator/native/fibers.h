@@ -1,4 +1,5 @@
-// Fibers: a stack for each thread of a block, and a switch from one to another in a dozen instructions.
+// Fibers: a stack for each thread of a block, and a switch between them in a dozen instructions.
+// Depends on: state.h
 #pragma once
 
 #include "state.h"
@@ -13,7 +14,7 @@ __asm__(
     "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n");
 
 void* new_stack(uint8_t* top, void (*entry)()) {
-    auto** slot = reinterpret_cast<void**>(top) - 2;   // as after a call: the stack is 8 bytes off a multiple of 16
+    auto** slot = reinterpret_cast<void**>(top) - 2;   // as after a call: a multiple of 16, less 8
     slot[0] = reinterpret_cast<void*>(entry);
     slot[1] = nullptr;
     for (int i = 1; i <= 6; ++i) slot[-i] = nullptr;
@@ -35,7 +36,7 @@ __asm__(
 void* new_stack(uint8_t* top, void (*entry)()) {
     auto** slot = reinterpret_cast<void**>(top) - 20;
     for (int i = 0; i < 20; ++i) slot[i] = nullptr;
-    slot[11] = reinterpret_cast<void*>(entry);   // x30: where the switch returns to
+    slot[11] = reinterpret_cast<void*>(entry);   // x30: return address of the switch
     return slot;
 }
 #else
@@ -48,12 +49,12 @@ ALWAYS_INLINE void leave(Worker& w, State state) {
     tiledmm_switch(&fiber.stack_pointer, w.scheduler);
 }
 
-// The current thread ends here, and with it the whole launch.
-[[noreturn]] void give_up(Worker& w) {
+// Ends the current thread and the whole launch.
+[[noreturn]] void abort_launch(Worker& w) {
     w.aborted = true;
     w.run->stop = true;
     leave(w, State::DONE);
-    std::abort();   // a thread that is done is not resumed
+    std::abort();   // a finished thread is not resumed
 }
 
 void fiber_main() {

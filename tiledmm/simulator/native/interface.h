@@ -1,10 +1,11 @@
-// What Python and the runtime tell each other. The structures are mirrored in machine.py, field by field.
+// The interface between Python and the runtime. The structures are mirrored in execution.py, field by field.
+// Depends on: nothing
 #pragma once
 
 #include <cstdint>
 
 enum Space : uint32_t { SHARED, GLOBAL };
-enum Kind : uint32_t { LOAD, STORE, COPY, ARITHMETIC, BARRIER };   // COPY: cp.async, from global to shared memory; the last two in a trace alone
+enum Kind : uint32_t { LOAD, STORE, COPY, ARITHMETIC, BARRIER };   // COPY: cp.async, from global to shared memory; the last two only in a trace
 enum Traced : uint32_t { NOTHING, ACCESSES, AND_ARITHMETIC };
 enum Order : uint32_t { FORWARD, REVERSE, RANDOM };
 
@@ -27,13 +28,13 @@ enum FindingKind : uint32_t {
 
 // One array in global memory.
 struct Operand {
-    uint64_t begin, bytes;    // the stretch of memory that it lies in
+    uint64_t begin, bytes;    // its region
     uint64_t granule;         // bytes of an element
-    const uint8_t* valid;     // by granule: whether it is one of the array's elements; null: all are
-    uint64_t* cells;          // by granule: who wrote it; null: not to be written
+    const uint8_t* valid;     // for each granule, whether it is an element of the array; null: all are
+    uint64_t* cells;          // for each granule, its writer; null: read-only
 };
 
-// Instead of who wrote it: all blocks may read and write it at any time.
+// Instead of the writer: all blocks may read and write the granule at any time.
 constexpr uint64_t ANYBODYS = ~0ull;
 
 struct SharedArray {
@@ -52,8 +53,8 @@ struct Launch {
     uint32_t checks, counts;
     uint32_t order, trace;
     uint64_t seed, traced_block;
-    uint64_t max_steps;       // accesses that a thread may make; 0: any number
-    // For a place in the code: its group and the widest machine access in shared and in global memory. May be null.
+    uint64_t max_steps;       // accesses after which a thread counts as running away; 0: no limit
+    // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
 };
 
@@ -72,7 +73,7 @@ struct Counts {
 struct SiteCounts {
     uint64_t pc, flops, barriers;   // barriers of a block
     uint32_t bytes, kind;
-    Counts source[2], machine[2];   // by space
+    Counts source[2], sass[2];   // by space
 };
 
 struct TraceEvent {   // arithmetic and a block's barriers have no address, and a barrier no thread
@@ -85,7 +86,7 @@ struct Run;
 extern "C" {
 #pragma GCC visibility push(default)
 Run* tiledmm_begin(const Launch* launch);
-int tiledmm_work(Run* run);   // takes blocks until there are none left; one call a core. 0: done, 1: no memory
+int tiledmm_work(Run* run);   // runs blocks until none is left; one call per core. 0: done, 1: no memory
 uint64_t tiledmm_blocks_done(const Run* run);
 void tiledmm_stop(Run* run);
 uint64_t tiledmm_findings(const Run* run, const Finding** findings);
@@ -94,8 +95,8 @@ uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
 uint64_t tiledmm_barriers(const Run* run);
 void tiledmm_end(Run* run);
 
-// Memory with untouchable stretches of `guard` bytes around `count` pieces; piece i begins at addresses[i], a multiple of
-// 512. Null if there is none.
+// `count` regions of memory with `guard` inaccessible bytes around each; region i begins at addresses[i], a multiple of 512.
+// Null if there is no memory.
 void* tiledmm_reserve(uint64_t count, const uint64_t* bytes, uint64_t guard, uint64_t* addresses, uint64_t* reserved);
 void tiledmm_release(void* memory, uint64_t reserved);
 #pragma GCC visibility pop

@@ -1,13 +1,16 @@
-// What CUDA C knows without a header and is pure computation: vector types, and intrinsics with CUDA's rounding.
+// Built-ins of CUDA C that only compute: vector types, and intrinsics with CUDA's rounding.
+// Depends on: runtime.h (to count operations, where a kernel is instrumented)
 #pragma once
 
-#ifndef TILEDMM_COUNT_FLOPS
+#include "runtime.h"
+
+#if TILEDMM_INSTRUMENTED
+#define TILEDMM_COUNT_FLOPS(n) tiledmm_count_flops(n)
+#else
 #define TILEDMM_COUNT_FLOPS(n) ((void)0)
 #endif
 
-#ifndef __forceinline__
 #define __forceinline__ inline __attribute__((always_inline))
-#endif
 
 // ---- vector types ----
 
@@ -53,8 +56,8 @@ __forceinline__ To bits_as(From from) {
     return to;
 }
 
-// The value, such that the compiler knows nothing of how it came about: what was rounded stays rounded.
-__forceinline__ float settled(float x) {
+// The value behind an optimization barrier: a rounded operation is not fused with the next.
+__forceinline__ float rounded(float x) {
 #if defined(__x86_64__)
     __asm__("" : "+x"(x));
 #elif defined(__aarch64__)
@@ -62,7 +65,7 @@ __forceinline__ float settled(float x) {
 #endif
     return x;
 }
-__forceinline__ double settled(double x) {
+__forceinline__ double rounded(double x) {
 #if defined(__x86_64__)
     __asm__("" : "+x"(x));
 #elif defined(__aarch64__)
@@ -103,7 +106,7 @@ __forceinline__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) 
     for (int i = 0; i < 4; ++i) {
         const unsigned pick = selector >> 4 * i & 15;
         unsigned byte = static_cast<unsigned>(both >> 8 * (pick & 7)) & 255;
-        if (pick & 8) byte = byte & 128 ? 255 : 0;   // the sign of the byte, all over
+        if (pick & 8) byte = byte & 128 ? 255 : 0;   // the sign of the byte, replicated
         result |= byte << 8 * i;
     }
     return result;
@@ -174,7 +177,7 @@ __forceinline__ double __fma_rn(double x, double y, double z) { return fma(x, y,
 #define TILEDMM_OPERATION(name, type, expression)      \
     __forceinline__ type name(type x, type y) {        \
         TILEDMM_COUNT_FLOPS(1);                        \
-        return tiledmm_detail::settled(expression);    \
+        return tiledmm_detail::rounded(expression);    \
     }
 TILEDMM_OPERATION(__fadd_rn, float, x + y)
 TILEDMM_OPERATION(__fsub_rn, float, x - y)
@@ -186,7 +189,7 @@ TILEDMM_OPERATION(__dmul_rn, double, x* y)
 TILEDMM_OPERATION(__ddiv_rn, double, x / y)
 #undef TILEDMM_OPERATION
 
-// ---- loads and stores with a hint, of which only the access counts here ----
+// ---- loads and stores with cache hints, which have no effect here ----
 
 #define TILEDMM_LOAD(name)                                  \
     template <class T>                                      \

@@ -1,11 +1,15 @@
-// The functions of cuda_src/ptx.cuh, for a CPU: the same names, the same results.
+// The functions of cuda_src/ptx.cuh for the CPU: same names, same results.
+// Depends on: intrinsics.h, runtime.h
 #pragma once
+
+#include "intrinsics.h"
+#include "runtime.h"
 
 // ---- conversions: rounded to nearest even, subnormals kept, one NaN for all NaNs ----
 
 namespace tiledmm_detail {
 
-// A number as `significand` * 2^`exponent`, rounded to float16. `sticky`: there is more behind the last bit.
+// `significand` * 2^`exponent`, rounded to float16.
 __forceinline__ unsigned short round_to_half(unsigned short sign, unsigned long long significand, int exponent) {
     if (significand == 0) return sign;
     const int top = 63 - __builtin_clzll(significand);
@@ -46,7 +50,7 @@ __forceinline__ unsigned short float_to_half(float value) {
     const unsigned short sign = bits >> 16 & 0x8000;
     const unsigned exponent = bits >> 23 & 255, fraction = bits & 0x7fffff;
     if (exponent == 255) return fraction ? 0x7fff : static_cast<unsigned short>(sign | 0x7c00);
-    if (exponent == 0) return sign;   // far below half of float16's least
+    if (exponent == 0) return sign;   // far below half of float16's smallest subnormal
     return tiledmm_detail::round_to_half(sign, fraction | 0x800000u, static_cast<int>(exponent) - 150);
 }
 

@@ -1,13 +1,17 @@
-// Runs the blocks of a launch: threads as fibers, and a look at every access that instrumented code makes.
+// Runs the blocks of a launch, with threads as fibers, and checks and counts each access of instrumented code.
 //
-// Each worker (a thread of the operating system) takes one block after the other. The block's threads are fibers that
-// run until they reach a barrier or end, warp by warp, so that what the lanes of a warp did between two barriers can be
-// put side by side. Kernels are compiled with -fsanitize=thread, and its callbacks stand at the end of this file: each
-// access comes here before it happens, with its address and the place in the code.
+// Each worker (a thread of the operating system) runs one block after the other. The block's threads are fibers that
+// run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
+// combined. Kernels are compiled with -fsanitize=thread, whose callbacks are at the end of this file: they get each
+// access before it happens, with its address and the place in the code.
+//
+// Depends on: checks.h, counting.h, fibers.h, state.h
 #include <sys/mman.h>
 
 #include "checks.h"
 #include "counting.h"
+#include "fibers.h"
+#include "state.h"
 
 // ---- accesses ----
 
@@ -18,12 +22,12 @@ ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space spa
     if (++w.logged[lane] == LOG_ENTRIES) leave(w, State::PAUSED);
 }
 
-[[gnu::noinline]] void wild(Worker& w, FindingKind kind, const void* place, bool writes, uintptr_t address, unsigned bytes) {
+[[gnu::noinline]] void report_and_abort(Worker& w, FindingKind kind, const void* place, bool writes, uintptr_t address, unsigned bytes) {
     report(w, kind, reinterpret_cast<uint64_t>(place), writes, address, bytes);
-    give_up(w);
+    abort_launch(w);
 }
 
-ALWAYS_INLINE void touch(uintptr_t address, unsigned bytes, bool writes, unsigned kind, const void* place, bool aligned,
+ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, bool writes, unsigned kind, const void* place, bool aligned,
                          bool in_flight = false) {
     Worker* const current = worker;
     if (!current || !current->current) return;
@@ -32,12 +36,12 @@ ALWAYS_INLINE void touch(uintptr_t address, unsigned bytes, bool writes, unsigne
     const uintptr_t offset = address - w.shared_base;
     const bool shared = offset < w.shared_span;
     if (!shared && in_stacks(w, address)) return;
-    if (run.launch.max_steps && ++w.current->steps > run.launch.max_steps) wild(w, RUNAWAY, place, writes, address, bytes);
-    if (run.stop.load(std::memory_order_relaxed)) give_up(w);
+    if (run.launch.max_steps && ++w.current->steps > run.launch.max_steps) report_and_abort(w, RUNAWAY, place, writes, address, bytes);
+    if (run.stop.load(std::memory_order_relaxed)) abort_launch(w);
     if (shared) {
         if ((offset & 0xffff) + bytes > w.limits[offset >> SLOT_BITS])
-            wild(w, OUTSIDE_SHARED, place, writes, address, bytes);
-        if (aligned && address & (bytes - 1)) wild(w, MISALIGNED, place, writes, address, bytes);
+            report_and_abort(w, OUTSIDE_SHARED, place, writes, address, bytes);
+        if (aligned && address & (bytes - 1)) report_and_abort(w, MISALIGNED, place, writes, address, bytes);
         const unsigned site = find_site(run, place, bytes, kind);
         if (run.launch.checks) check_shared(w, offset, bytes, writes, site, in_flight);
         if (run.launch.counts) record(w, address, site, SHARED);
@@ -47,9 +51,9 @@ ALWAYS_INLINE void touch(uintptr_t address, unsigned bytes, bool writes, unsigne
     const Reach found = reach(run, address, bytes, writes, &operand);
     if (found != Reach::INSIDE) {
         if (found == Reach::OUTSIDE && is_constant(w, address)) return;
-        wild(w, found == Reach::OUTSIDE ? OUTSIDE_GLOBAL : WRITES_OPERAND, place, writes, address, bytes);
+        report_and_abort(w, found == Reach::OUTSIDE ? OUTSIDE_GLOBAL : WRITES_OPERAND, place, writes, address, bytes);
     }
-    if (aligned && address & (bytes - 1)) wild(w, MISALIGNED, place, writes, address, bytes);
+    if (aligned && address & (bytes - 1)) report_and_abort(w, MISALIGNED, place, writes, address, bytes);
     const unsigned site = find_site(run, place, bytes, kind);
     if (run.launch.checks && operand->cells) check_result(w, *operand, address, bytes, writes, site);
     if (run.launch.counts) record(w, address, site, GLOBAL);
@@ -69,9 +73,9 @@ void arrange(Worker& w, unsigned* order, unsigned count) {
     if (w.run->launch.order == RANDOM)
         for (unsigned i = count; i > 1; --i) {
             const unsigned j = next_random(w) % i;
-            const unsigned swapped = order[i - 1];
+            const unsigned last = order[i - 1];
             order[i - 1] = order[j];
-            order[j] = swapped;
+            order[j] = last;
         }
 }
 
@@ -129,7 +133,7 @@ void run_block(Worker& w, uint64_t number) {
     Run& run = *w.run;
     w.block_number = number;
     w.block = index_of(run, number);
-    if (w.epoch >> 25) {   // epochs of 26 bits begin anew
+    if (w.epoch >> 25) {   // epochs of 26 bits wrap around
         for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) std::fill(cells->begin(), cells->end(), 0);
         w.epoch = 0;
     }
@@ -171,7 +175,7 @@ void run_block(Worker& w, uint64_t number) {
                    as_other(w, ended ? *ended : *elsewhere));
             w.current = nullptr;
         }
-        // A GPU lets those that wait go on once the others have ended.
+        // On a GPU threads that have ended count as arrived.
         if (is_traced(w, ACCESSES))
             w.trace.push_back({reinterpret_cast<uint64_t>(waits->barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
         ++w.barriers;
@@ -201,7 +205,7 @@ void* map_pages(size_t bytes) {
     return pages == MAP_FAILED ? nullptr : pages;
 }
 
-// ---- what kernels call ----
+// ---- functions that kernels call ----
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -243,7 +247,7 @@ static void sync_warp(unsigned mask, const void* place, bool orders_memory) {
             return;
         }
     }
-    // The last of them lets the others go on. What they did before comes before what they do from here on.
+    // The last lane releases the others, and orders their accesses before the barrier before those after it.
     unsigned warp_epoch = 0;
     for (unsigned lane = 0; lane < lanes; ++lane)
         if (mask >> lane & 1 && w.fibers[first + lane].warp_epoch > warp_epoch)
@@ -272,7 +276,7 @@ unsigned long long tiledmm_exchanged(unsigned lane) {
 
 void tiledmm_trap() {
     report(*worker, TRAPPED, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
-    give_up(*worker);
+    abort_launch(*worker);
 }
 
 // ---- cp.async ----
@@ -286,8 +290,8 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
         return;
     }
     const void* const place = CALLER;
-    if (source_bytes) touch(reinterpret_cast<uintptr_t>(global), source_bytes, false, COPY, place, true);
-    touch(reinterpret_cast<uintptr_t>(shared), bytes, true, COPY, place, true, true);
+    if (source_bytes) on_access(reinterpret_cast<uintptr_t>(global), source_bytes, false, COPY, place, true);
+    on_access(reinterpret_cast<uintptr_t>(shared), bytes, true, COPY, place, true, true);
     Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}};
     std::memcpy(copy.data, global, source_bytes);
     w.current->pending.push_back(copy);
@@ -295,7 +299,7 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
 
 void tiledmm_commit_copies() { worker->current->groups.push_back(worker->current->pending.size()); }
 
-// Data is in shared memory from here on, no sooner: what was read before is what was there before.
+// Copies the data to shared memory now, no sooner: earlier reads get the old data.
 void tiledmm_wait_for_copies(unsigned pending) {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
@@ -320,7 +324,7 @@ void tiledmm_wait_for_copies(unsigned pending) {
 
 int tiledmm_atomic_min(int* at, int value) {
     const Launch& launch = worker->run->launch;
-    if (launch.checks || launch.counts) touch(reinterpret_cast<uintptr_t>(at), sizeof(int), true, STORE, CALLER, true);
+    if (launch.checks || launch.counts) on_access(reinterpret_cast<uintptr_t>(at), sizeof(int), true, STORE, CALLER, true);
     int old = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (value < old && !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
@@ -339,7 +343,7 @@ void tiledmm_count_flops(unsigned operations) {
     if (is_traced(w, AND_ARITHMETIC)) record(w, 0, site, SHARED);
 }
 
-// ---- what Python calls ----
+// ---- functions that Python calls ----
 
 Run* tiledmm_begin(const Launch* launch) {
     Run* run = new Run{};
@@ -383,7 +387,7 @@ int tiledmm_work(Run* run) {
         for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) cells->resize(w.shared_span >> w.granule_shift);
     }
     if (launch.counts) {
-        w.log.resize(static_cast<size_t>(WARP) * (LOG_ENTRIES + 72));   // not a power of two: lanes share no cache sets
+        w.log.resize(static_cast<size_t>(WARP) * (LOG_ENTRIES + 72));   // not a power of two, so that lanes use different cache sets
         w.counts.resize(SITES);
         w.patterns.resize(SITES * 2);
     }
@@ -406,7 +410,7 @@ int tiledmm_work(Run* run) {
         sum.barriers += w.counts[i].barriers;
         for (int space = 0; space < 2; ++space) {
             merge(sum.source[space], w.counts[i].source[space]);
-            merge(sum.machine[space], w.counts[i].machine[space]);
+            merge(sum.sass[space], w.counts[i].sass[space]);
         }
     }
     return 0;
@@ -470,43 +474,43 @@ void tiledmm_release(void* memory, uint64_t reserved) { munmap(memory, reserved)
 // ---- callbacks of -fsanitize=thread ----
 
 #define ACCESS(bytes)                                                                                                       \
-    void __tsan_read##bytes(void* at) { touch(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, true); }         \
-    void __tsan_write##bytes(void* at) { touch(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, true); }        \
-    void __tsan_volatile_read##bytes(void* at) { touch(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, true); } \
-    void __tsan_volatile_write##bytes(void* at) { touch(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, true); } \
-    void __tsan_unaligned_read##bytes(void* at) { touch(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, false); } \
-    void __tsan_unaligned_write##bytes(void* at) { touch(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, false); }
+    void __tsan_read##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, true); }         \
+    void __tsan_write##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, true); }        \
+    void __tsan_volatile_read##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, true); } \
+    void __tsan_volatile_write##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, true); } \
+    void __tsan_unaligned_read##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, false); } \
+    void __tsan_unaligned_write##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, false); }
 ACCESS(1)
 ACCESS(2)
 ACCESS(4)
 ACCESS(8)
 ACCESS(16)
 
-static void touch_range(void* at, uint64_t bytes, bool writes, const void* place) {
+static void on_range(void* at, uint64_t bytes, bool writes, const void* place) {
     auto address = reinterpret_cast<uintptr_t>(at);
-    while (bytes > 0) {   // in pieces as a GPU would make them
-        unsigned piece = 16;
-        while (piece > bytes || address % piece) piece /= 2;
-        touch(address, piece, writes, writes ? STORE : LOAD, place, true);
-        address += piece;
-        bytes -= piece;
+    while (bytes > 0) {   // in accesses as a GPU would make them
+        unsigned size = 16;
+        while (size > bytes || address % size) size /= 2;
+        on_access(address, size, writes, writes ? STORE : LOAD, place, true);
+        address += size;
+        bytes -= size;
     }
 }
 
-void __tsan_read_range(void* at, uint64_t bytes) { touch_range(at, bytes, false, CALLER); }
-void __tsan_write_range(void* at, uint64_t bytes) { touch_range(at, bytes, true, CALLER); }
+void __tsan_read_range(void* at, uint64_t bytes) { on_range(at, bytes, false, CALLER); }
+void __tsan_write_range(void* at, uint64_t bytes) { on_range(at, bytes, true, CALLER); }
 void* __tsan_memcpy(void* to, const void* from, uint64_t bytes) {
-    touch_range(const_cast<void*>(from), bytes, false, CALLER);
-    touch_range(to, bytes, true, CALLER);
+    on_range(const_cast<void*>(from), bytes, false, CALLER);
+    on_range(to, bytes, true, CALLER);
     return std::memcpy(to, from, bytes);
 }
 void* __tsan_memmove(void* to, const void* from, uint64_t bytes) {
-    touch_range(const_cast<void*>(from), bytes, false, CALLER);
-    touch_range(to, bytes, true, CALLER);
+    on_range(const_cast<void*>(from), bytes, false, CALLER);
+    on_range(to, bytes, true, CALLER);
     return std::memmove(to, from, bytes);
 }
 void* __tsan_memset(void* to, int value, uint64_t bytes) {
-    touch_range(to, bytes, true, CALLER);
+    on_range(to, bytes, true, CALLER);
     return std::memset(to, value, bytes);
 }
 // ---- callbacks of -fsanitize=bounds ----
@@ -528,10 +532,10 @@ struct Subscript {
     const auto elements = static_cast<unsigned>(extent ? std::strtoul(extent + 1, nullptr, 10) : 0);
     if (!worker || !worker->current) std::abort();
     report(*worker, OUTSIDE_ARRAY, reinterpret_cast<uint64_t>(CALLER), false, index, elements);
-    give_up(*worker);
+    abort_launch(*worker);
 }
 
-// ---- what else instrumented code names ----
+// ---- other symbols of instrumented code ----
 
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}

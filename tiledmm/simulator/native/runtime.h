@@ -1,22 +1,23 @@
-// What a kernel's code calls while it runs on the CPU. No standard headers: a kernel compiles in a tenth of a second.
+// Functions of the runtime that kernels call. No standard headers: a kernel compiles in a tenth of a second.
+// Depends on: nothing
 #pragma once
 
 struct uint3;
 
 extern "C" {
-// Where this thread is. Constant for a thread, so the compiler may ask once.
+// Indices and sizes. Constant for a thread, so the compiler may call them once.
 uint3 tiledmm_thread_index() __attribute__((const));
 uint3 tiledmm_block_index() __attribute__((const));
 uint3 tiledmm_block_size() __attribute__((const));
 uint3 tiledmm_grid_size() __attribute__((const));
 unsigned tiledmm_lane() __attribute__((const));
 
-// Barriers: the block's, and the warp's for the lanes of a mask.
+// Barriers of the block, and of the lanes of a mask in a warp.
 void tiledmm_sync_threads();
 unsigned tiledmm_sync_threads_count(bool predicate);
 void tiledmm_sync_warp(unsigned mask);
 
-// One value a lane, exchanged: gives it, waits for the lanes of the mask, and then any of theirs can be read.
+// Exchange of one value per lane: publishes it and waits for the lanes of the mask; then the values of all can be read.
 void tiledmm_exchange(unsigned mask, unsigned long long value);
 unsigned long long tiledmm_exchanged(unsigned lane);
 

@@ -1,6 +1,8 @@
-// What a launch, a worker and a thread are made of.
+// Data of a launch, a worker and a thread.
 //
-// Everything is in one translation unit, runtime.cpp, so that the way of an access is one function.
+// Everything is in one translation unit, runtime.cpp, so that the compiler inlines the path of an access.
+//
+// Depends on: interface.h
 #pragma once
 
 #include <algorithm>
@@ -21,36 +23,36 @@ constexpr unsigned WARP = 32;
 constexpr unsigned BANKS = 32;
 constexpr unsigned MAX_THREADS = 1024;
 constexpr size_t STACK_BYTES = 128 * 1024;
-constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses a lane may make before its warp's are worked through
-constexpr unsigned SITES = 1 << 14;         // places in a kernel's code that access memory
-constexpr unsigned SLOT_BITS = 16;          // shared arrays begin at multiples of 64 KiB (cuda.h)
-constexpr unsigned MAX_FINDINGS = 256;      // different ones; each is counted
+constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those of its warp are processed
+constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
+constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 KiB
+constexpr unsigned MAX_FINDINGS = 256;      // different findings; occurrences of each are counted
 
 struct Index {
     unsigned x, y, z;
 };
 
-// ---- what a place in the code did, and where it is ----
+// ---- sites: instructions that access memory ----
 
 struct Site {
-    std::atomic<uint64_t> pc;     // 0: free
-    std::atomic<uint32_t> ready;  // what follows is filled in
+    std::atomic<uint64_t> pc;     // 0: unused
+    std::atomic<uint32_t> ready;  // the rest is valid
     uint32_t bytes, kind;
-    uint32_t group;               // accesses of one group may be one vector access in machine code (a source line)
-    uint32_t width[2];            // the widest such access in bytes, in shared and in global memory
+    uint32_t group;               // accesses of one group (a source line) may be one vector access in machine code
+    uint32_t width[2];            // bytes of the widest such access to shared and to global memory
 };
 
-struct Pattern {   // the last request of a site: the next is often the same, elsewhere
+struct Pattern {   // the last request of a site: the next often has the same pattern at another address
     uint32_t mask = 0, units = 0, ideal = 0, phase = 0;
     int32_t relative[WARP] = {};
 };
 
-// ---- shadow cells: who touched a piece of memory last ----
+// ---- shadow cells: the last accesses of a granule ----
 
-// Shared memory: two that read it and one that wrote it.   epoch 26 | warp epoch 12 | thread 10 | site 14 | flags 2
-// An epoch is what lies between two barriers of the block; a warp epoch, between two of the warp.
+// Shared memory: two readers and one writer.   epoch 26 | warp epoch 12 | thread 10 | site 14 | flags 2
+// An epoch is the time between two barriers of the block; a warp epoch, between two of the warp.
 using Cell = uint64_t;
-constexpr Cell IN_FLIGHT = 1;   // written by a cp.async that has not been waited for
+constexpr Cell IN_FLIGHT = 1;   // written by a cp.async without a wait so far
 
 ALWAYS_INLINE Cell make_cell(uint64_t epoch, uint64_t warp_epoch, uint64_t thread, uint64_t site) {
     return epoch << 38 | (warp_epoch & 0xfff) << 26 | thread << 16 | site << 2;
@@ -69,7 +71,7 @@ ALWAYS_INLINE Cell make_result_cell(uint64_t block, uint64_t thread, uint64_t si
 
 enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, PAUSED, DONE };
 
-struct Pending {   // a copy by cp.async that has not been waited for
+struct Pending {   // a copy by cp.async without a wait so far
     uint8_t* shared;
     uint32_t bytes, site;
     uint8_t data[16];
@@ -84,7 +86,7 @@ struct Fiber {
     unsigned waits_for = 0;       // lanes, at a barrier of the warp
     unsigned warp_epoch = 0;      // barriers of the warp since the block's last
     unsigned exchanges = 0;
-    uint64_t given[2] = {};       // for others to read; a thread is at most one exchange ahead
+    uint64_t given[2] = {};       // read by other lanes; a thread is at most one exchange ahead
     uint64_t steps = 0;
     std::vector<Pending> pending;
     std::vector<size_t> groups;   // ends of committed groups in `pending`
@@ -92,14 +94,14 @@ struct Fiber {
 
 // ---- counting ----
 
-// What the lanes of a warp did at the same place at the same time.
+// Accesses of the lanes of a warp by one instruction.
 struct Request {
     unsigned site, space, mask;
     uintptr_t address[WARP];
 };
 
-// Scalar accesses of a source line that lie side by side in every lane may be one vector access in machine code. The
-// pieces of such an access come in the order in which the source makes them, with others in between.
+// Scalar accesses of a source line that are contiguous in every lane may be one vector access in machine code. They come
+// in the order of the source, with others in between.
 struct Vector {
     Request request;
     unsigned bytes;   // so far
@@ -110,12 +112,12 @@ struct Worker;
 class Joiner {
 public:
     void take(Worker& w, const Request& r);
-    void finish(Worker& w);   // at the end of what a warp did between two barriers: no vector goes on behind it
+    void finish(Worker& w);   // at a barrier of the block: no vector continues after it
 
 private:
     static void close(Worker& w, const Request& r, unsigned bytes);
     static void shut(Worker& w, const Vector& v);
-    std::unordered_map<uint64_t, Vector> open_;   // by group, kind, space and where the first lane's next piece would be
+    std::unordered_map<uint64_t, Vector> open_;   // by group, kind, space and address of the first lane's next element
 };
 
 struct Run;
@@ -133,17 +135,17 @@ struct Worker {
     uintptr_t shared_base = 0;
     size_t shared_span = 0;
     std::vector<uint32_t> limits;   // bytes in use of each 64 KiB
-    unsigned granule_shift = 2;     // a cell is for 4 bytes until a kernel accesses less
+    unsigned granule_shift = 2;     // a cell covers 4 bytes until a kernel accesses fewer
     std::vector<Cell> reads, more_reads, writes;
     uint64_t epoch = 1, first_epoch = 1;
 
-    std::vector<uint64_t> log;      // a lane after the other
+    std::vector<uint64_t> log;      // lane by lane
     unsigned logged[WARP] = {};
     std::vector<SiteCounts> counts;
     std::vector<Pattern> patterns;
     Joiner joiner;
     unsigned votes[2] = {}, vote_epoch = 0;
-    uint64_t barriers = 0, barriers_before = 0;   // the second: this block
+    uint64_t barriers = 0, barriers_before = 0;   // the second: when this block began
     uint64_t random = 1;
     std::vector<TraceEvent> trace;
 };
@@ -164,7 +166,7 @@ struct Run {
     Site sites[SITES];
 };
 
-// Whether what the current block does is recorded, in so much detail.
+// Whether events of the current block are recorded in this detail.
 ALWAYS_INLINE bool is_traced(const Worker& w, Traced detail) {
     return w.run->launch.trace >= detail && w.block_number == w.run->launch.traced_block;
 }

@@ -1,5 +1,10 @@
-// The functions of cuda_src/tensor_cores.cuh, for a CPU: the same names, and sums rounded as was seen on an H100.
+// The functions of cuda_src/tensor_cores.cuh for the CPU: same names, and sums rounded as measured on an H100.
+// Depends on: intrinsics.h, ptx.h, runtime.h
 #pragma once
+
+#include "intrinsics.h"
+#include "ptx.h"
+#include "runtime.h"
 
 namespace tiledmm_detail {
 
@@ -9,10 +14,10 @@ __forceinline__ double power_of_two(int exponent) {
     return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
 }
 
-// Of a number that is not zero, the power of two of its first bit.
+// The exponent of a number that is not zero.
 __forceinline__ int exponent_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 52 & 0x7ff) - 1023; }
 
-// A product of two floats, exact, and the power of two that it is lined up by: that of its factors, not its own.
+// The exact product of two floats, and the exponent by which the sum aligns it: the sum of its factors' exponents.
 struct Product {
     double value;
     int exponent;
@@ -20,8 +25,8 @@ struct Product {
 __forceinline__ Product multiplied(double a, double b) { return {a * b, exponent_of(a) + exponent_of(b)}; }
 __forceinline__ int multiplied(int a, int b) { return a * b; }
 
-// c and the products of words of A and of B, as a tensor core adds them up: all at once, lined up with the largest and cut
-// off 25 bits below its power of two; the sum is rounded toward zero.
+// The sum of c and all products as a tensor core computes it: aligned to the largest exponent and truncated 25 bits below
+// it; the sum is rounded toward zero.
 template <int COUNT>
 __forceinline__ float sum_of_products(float c, const Product (&products)[COUNT]) {
     constexpr int NONE = -10000;
@@ -34,7 +39,7 @@ __forceinline__ float sum_of_products(float c, const Product (&products)[COUNT])
     if (!(__builtin_fabs(plain) <= 0x1p1000)) return plain == plain ? static_cast<float>(plain) : __uint_as_float(0x7fffffffu);
     if (largest == NONE) return plain;
     const int unit = largest - 25;   // exponent of the last bit kept
-    long long sum = static_cast<long long>(c * power_of_two(-unit));   // cut off
+    long long sum = static_cast<long long>(c * power_of_two(-unit));   // truncated
     for (const Product& product : products) sum += static_cast<long long>(product.value * power_of_two(-unit));
     if (sum == 0) return 0;
     unsigned long long size = sum < 0 ? -static_cast<unsigned long long>(sum) : sum;
@@ -49,67 +54,67 @@ __forceinline__ unsigned sum_of_products(unsigned sum, const int (&products)[32]
     return sum;
 }
 
-// Elements in words: how many, and each as a number.
+// Packed elements: their number in a 32-bit register, and each as a value.
 struct Float16 {
     static constexpr int COUNT = 2;
-    static __forceinline__ double at(unsigned word, int i) { return half_to_float(static_cast<unsigned short>(word >> 16 * i)); }
+    static __forceinline__ double at(unsigned packed, int i) { return half_to_float(static_cast<unsigned short>(packed >> 16 * i)); }
 };
 struct Bfloat16 {
     static constexpr int COUNT = 2;
-    static __forceinline__ double at(unsigned word, int i) { return __uint_as_float((word >> 16 * i) << 16); }
+    static __forceinline__ double at(unsigned packed, int i) { return __uint_as_float((packed >> 16 * i) << 16); }
 };
 struct Tf32 {
     static constexpr int COUNT = 1;
-    static __forceinline__ double at(unsigned word, int) { return __uint_as_float(word & ~0x1fffu); }
+    static __forceinline__ double at(unsigned packed, int) { return __uint_as_float(packed & ~0x1fffu); }
 };
 struct Int8 {
     static constexpr int COUNT = 4;
-    static __forceinline__ int at(unsigned word, int i) { return static_cast<signed char>(word >> 8 * i); }
+    static __forceinline__ int at(unsigned packed, int i) { return static_cast<signed char>(packed >> 8 * i); }
 };
 struct Uint8 {
     static constexpr int COUNT = 4;
-    static __forceinline__ int at(unsigned word, int i) { return static_cast<unsigned char>(word >> 8 * i); }
+    static __forceinline__ int at(unsigned packed, int i) { return static_cast<unsigned char>(packed >> 8 * i); }
 };
 
-// 8 words along k of a row of A or a column of B: four lanes have two each.
-struct Line {
-    unsigned word[8];
+// 8 registers along k of a row of A or a column of B: four lanes have two each.
+struct KVector {
+    unsigned packed[8];
 };
-__forceinline__ Line exchanged_line(int line) {
-    Line all;
+__forceinline__ KVector exchanged_k_vector(int index) {
+    KVector all;
     for (int quad = 0; quad < 4; ++quad) {
-        const unsigned long long both = tiledmm_exchanged(4 * line + quad);
-        all.word[quad] = static_cast<unsigned>(both);
-        all.word[quad + 4] = static_cast<unsigned>(both >> 32);
+        const unsigned long long both = tiledmm_exchanged(4 * index + quad);
+        all.packed[quad] = static_cast<unsigned>(both);
+        all.packed[quad + 4] = static_cast<unsigned>(both >> 32);
     }
     return all;
 }
-__forceinline__ void exchange_words(unsigned low, unsigned high) {
+__forceinline__ void exchange_registers(unsigned low, unsigned high) {
     tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low);
 }
 
-// Of float64, 4 words along k: four lanes have one each.
-__forceinline__ void exchange_line(double (&all)[4], double own, int line) {
+// The same for float64, with 4 elements along k: four lanes have one each.
+__forceinline__ void exchange_k_vector(double (&all)[4], double own, int index) {
     tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(own)));
-    for (int quad = 0; quad < 4; ++quad) all[quad] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * line + quad)));
+    for (int quad = 0; quad < 4; ++quad) all[quad] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * index + quad)));
 }
 
 template <class Elements, class Sum>
 __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     constexpr int K = 8 * Elements::COUNT;
     const int row = static_cast<int>(tiledmm_lane() / 4), quad = static_cast<int>(tiledmm_lane() % 4);
-    Line rows[2], cols[2];
+    KVector rows[2], cols[2];
     for (int i = 0; i < 2; ++i) {
-        exchange_words(a[i], a[i + 2]);
-        rows[i] = exchanged_line(row);
+        exchange_registers(a[i], a[i + 2]);
+        rows[i] = exchanged_k_vector(row);
     }
-    exchange_words(b[0], b[1]);
-    for (int j = 0; j < 2; ++j) cols[j] = exchanged_line(2 * quad + j);
+    exchange_registers(b[0], b[1]);
+    for (int j = 0; j < 2; ++j) cols[j] = exchanged_k_vector(2 * quad + j);
     for (int i = 0; i < 4; ++i) {
         decltype(multiplied(Elements::at(0u, 0), Elements::at(0u, 0))) products[K];
         for (int k = 0; k < K; ++k)
-            products[k] = multiplied(Elements::at(rows[i / 2].word[k / Elements::COUNT], k % Elements::COUNT),
-                                     Elements::at(cols[i % 2].word[k / Elements::COUNT], k % Elements::COUNT));
+            products[k] = multiplied(Elements::at(rows[i / 2].packed[k / Elements::COUNT], k % Elements::COUNT),
+                                     Elements::at(cols[i % 2].packed[k / Elements::COUNT], k % Elements::COUNT));
         c[i] = sum_of_products(c[i], products);
     }
     TILEDMM_COUNT_FLOPS(2 * 4 * K);
@@ -117,26 +122,26 @@ __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b
 
 }   // namespace tiledmm_detail
 
-#define TILEDMM_TWIN(name, Elements, Sum)                                                              \
+#define TILEDMM_MMA(name, Elements, Sum)                                                              \
     __forceinline__ void name(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {           \
         tiledmm_detail::mma<tiledmm_detail::Elements>(c, a, b);                                        \
     }
-TILEDMM_TWIN(mma_float16, Float16, float)
-TILEDMM_TWIN(mma_bfloat16, Bfloat16, float)
-TILEDMM_TWIN(mma_tf32, Tf32, float)
-TILEDMM_TWIN(mma_int8, Int8, unsigned)
-TILEDMM_TWIN(mma_uint8, Uint8, unsigned)
-#undef TILEDMM_TWIN
+TILEDMM_MMA(mma_float16, Float16, float)
+TILEDMM_MMA(mma_bfloat16, Bfloat16, float)
+TILEDMM_MMA(mma_tf32, Tf32, float)
+TILEDMM_MMA(mma_int8, Int8, unsigned)
+TILEDMM_MMA(mma_uint8, Uint8, unsigned)
+#undef TILEDMM_MMA
 
-// One twin for instructions of every shape: each element of C is a chain of fused multiply-adds along k.
+// One function for instructions of every shape: each element of C is a chain of fused multiply-adds along k.
 template <int COUNT>
 __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], const double (&b)[COUNT]) {
     using namespace tiledmm_detail;
     const int row = static_cast<int>(tiledmm_lane() / 4), quad = static_cast<int>(tiledmm_lane() % 4);
     for (int step = 0; step < COUNT; ++step) {
         double rows[2][4], cols[2][4];
-        for (int i = 0; i < 2; ++i) exchange_line(rows[i], a[2 * step + i], row);
-        for (int j = 0; j < 2; ++j) exchange_line(cols[j], b[step], 2 * quad + j);
+        for (int i = 0; i < 2; ++i) exchange_k_vector(rows[i], a[2 * step + i], row);
+        for (int j = 0; j < 2; ++j) exchange_k_vector(cols[j], b[step], 2 * quad + j);
         for (int i = 0; i < 4; ++i)
             for (int k = 0; k < 4; ++k) c[i] = fma(rows[i / 2][k], cols[i % 2][k], c[i]);
     }
@@ -148,8 +153,8 @@ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
     const uint4 mine = *static_cast<const uint4*>(shared);
     const unsigned own[4] = {mine.x, mine.y, mine.z, mine.w};
     const unsigned row = tiledmm_lane() / 4, quad = tiledmm_lane() % 4;
-    for (unsigned half = 0; half < 2; ++half) {   // two words of each row at a time
-        exchange_words(own[2 * half], own[2 * half + 1]);
+    for (unsigned half = 0; half < 2; ++half) {   // two registers of each row at a time
+        exchange_registers(own[2 * half], own[2 * half + 1]);
         for (unsigned i = 0; i < 4; ++i) {
             if (!TRANSPOSED && quad / 2 == half)
                 words[i] = static_cast<unsigned>(tiledmm_exchanged(8 * i + row) >> 32 * (quad % 2));

@@ -1,22 +1,22 @@
-"""A profile in words: what limits the kernel, each sentence with its number."""
+"""What limits a kernel, by its profile: sentences with figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiledmm.profile.records import ISSUING, Line, Profile
+from tiledmm.profile.kernel_profile import ISSUING, Profile, ProfiledLine
 
-# From here on a unit is what limits a kernel: more than so much of its peak is hardly ever reached.
+# A unit with this share of its peak limits a kernel: more is hardly ever reached.
 _BUSY = 0.8
-_BUSY_DRAM = 0.7  # memory turns from reading to writing, and has to be refreshed
+_BUSY_DRAM = 0.7  # DRAM switches between reads and writes, and needs refreshes
 
-# Where even the busiest unit works less than this, warps wait for answers, not for a turn: Nsight Compute's rule, too.
+# If the busiest unit is below this, latency limits: Nsight Compute's rule, too.
 _NEAR = 0.6
 
-# What works less than this is not what the kernel is about.
+# Units below this are not worth mentioning.
 _WORKS = 0.05
 
-# What is worth a sentence: of a warp's time; of the wavefronts; times the fewest sectors; of the warps an SM can hold.
+# Thresholds for a sentence: share of a warp's time, share of wavefronts, multiple of ideal sectors, occupancy.
 _WAITS = 0.1
 _CONFLICTS = 0.1
 _SECTORS = 1.25
@@ -24,9 +24,9 @@ _OCCUPANCY = 0.35
 
 _MOST_WAITS = 2
 
-#: What warps wait for.
+#: What warps wait for, by stall reason.
 REASONS = {
-    "barrier": "for others at a barrier",
+    "barrier": "for other warps at a barrier",
     "branch_resolving": "for a branch to be taken",
     "dispatch_stall": "for the dispatcher",
     "drain": "for their last stores",
@@ -41,44 +41,44 @@ REASONS = {
     "no_instruction": "for instructions to be fetched",
     "not_selected": "for the scheduler, which issues another warp's instruction (not selected)",
     "short_scoreboard": "for data from shared memory (short scoreboard)",
-    "sleeping": "because they were told to (sleeping)",
+    "sleeping": "because they sleep (sleeping)",
     "tex_throttle": "for a place in the queue to the texture unit",
-    "wait": "for the instruction before, a fixed number of cycles (wait)",
+    "wait": "a fixed number of cycles for the previous instruction (wait)",
     "warpgroup_arrive": "for the warps of their group (warpgroup arrive)",
 }
 
 
-def words(profile: Profile) -> list[str]:
-    """What limits a kernel: two to five sentences, the most important first; none if nothing was counted."""
-    found = [_limit(profile), *_memory(profile), *_waiting(profile), *_residence(profile)]
-    return [sentence for sentence in found if sentence][:5]
+def diagnose(profile: Profile) -> list[str]:
+    """What limits a kernel: two to five sentences, the most important first; none without metrics."""
+    sentences = [_limit(profile), *_memory(profile), *_waiting(profile), *_residence(profile)]
+    return [sentence for sentence in sentences if sentence][:5]
 
 
-def waits_in_words(line: Line) -> str:
-    """What warps wait for at a line: the two most frequent reasons, with their shares."""
-    whole = sum(line.waits.values())
-    return ", ".join(f"{reason} {samples / whole:.0%}" for reason, samples in list(line.waits.items())[:_MOST_WAITS])
+def waits_in_words(line: ProfiledLine) -> str:
+    """What warps wait for at a line: the two most frequent stall reasons, with their shares."""
+    total = sum(line.waits.values())
+    return ", ".join(f"{reason} {samples / total:.0%}" for reason, samples in list(line.waits.items())[:_MOST_WAITS])
 
 
 def _limit(profile: Profile) -> str:
-    """What is busiest, or that nothing is: single units before the wholes that they are parts of."""
+    """The busiest unit, or that none is busy: single units before those that they are part of."""
     dram, issued, sm = profile.dram_throughput, profile.issued, profile.sm_throughput
     tensor, shared, memory = profile.tensor_active, profile.shared_throughput, profile.memory_throughput
     if dram is not None and dram >= _BUSY_DRAM:
-        return f"Bound by memory: it works at {dram:.0%} of its peak."
+        return f"Bound by DRAM: it is at {dram:.0%} of its peak."
     if tensor is not None and tensor >= _BUSY:
-        return f"Bound by the tensor cores: they work in {tensor:.0%} of the cycles."
+        return f"Bound by the tensor cores: they are active in {tensor:.0%} of the cycles."
     if shared is not None and shared >= _BUSY:
-        return f"Bound by shared memory: it serves {shared:.0%} of the wavefronts that it could."
+        return f"Bound by shared memory: it is at {shared:.0%} of its peak, in wavefronts."
     if issued is not None and issued >= _BUSY:
-        return f"Bound by the issue of instructions: a scheduler issues one in {issued:.0%} of its cycles."
+        return f"Bound by instruction issue: a scheduler issues an instruction in {issued:.0%} of its cycles."
     if memory is not None and memory >= _BUSY:
-        return f"Bound by the way to memory: the busiest of caches and buses works at {memory:.0%} of its peak."
+        return f"Bound by caches and buses: the busiest is at {memory:.0%} of its peak."
     if sm is not None and sm >= _BUSY:
-        return f"Bound by an arithmetic pipe: the busiest part of an SM works at {sm:.0%} of its peak."
+        return f"Bound by an arithmetic pipe: the busiest unit of an SM is at {sm:.0%} of its peak."
     shares = {
         "the tensor cores": tensor, "shared memory": shared, "the SMs": sm, "the schedulers": issued,
-        "the way to memory": memory, "memory itself": dram,
+        "caches and buses": memory, "DRAM": dram,
     }  # fmt: skip
     known = sorted(((share, name) for name, share in shares.items() if share is not None), key=lambda each: -each[0])
     if not known:
@@ -86,27 +86,26 @@ def _limit(profile: Profile) -> str:
     busiest = known[0][0]
     parts = ", ".join(f"{name} at {share:.0%}" for share, name in known if share >= min(busiest, _WORKS))
     if busiest >= _NEAR:
-        return f"Near a limit, and not at it: {parts}."
-    return f"Bound by latency, for nothing is near its peak: {parts}."
+        return f"Near a limit: {parts}."
+    return f"Bound by latency, as no unit is near its peak: {parts}."
 
 
 def _memory(profile: Profile) -> Iterator[str]:
-    """What accesses cost beyond what they have to."""
+    """Excess wavefronts and sectors."""
     wavefronts, conflicts = profile.shared_wavefronts, profile.conflicts
     if wavefronts and conflicts is not None and conflicts >= _CONFLICTS * wavefronts:
-        fewest = profile.ideal_shared_wavefronts
         yield (
-            f"Bank conflicts take {conflicts / wavefronts:.0%} of shared memory's wavefronts: {wavefronts:,.0f}, where "
-            f"{fewest:,.0f} would do."
+            f"Bank conflicts cause {conflicts / wavefronts:.0%} of the shared memory wavefronts: {wavefronts:,.0f}, "
+            f"ideal are {profile.ideal_shared_wavefronts:,.0f}."
         )
     sectors, ideal = profile.global_sectors, profile.ideal_global_sectors
     if sectors and ideal and sectors >= _SECTORS * ideal:
-        each = "" if profile.sectors_per_load is None else f" ({profile.sectors_per_load:.3g} a load)"
-        yield f"Accesses to global memory touch {sectors / ideal:.3g} times the sectors that they need{each}."
+        each = "" if profile.sectors_per_load is None else f" ({profile.sectors_per_load:.3g} per load)"
+        yield f"Accesses to global memory need {sectors / ideal:.3g} times the ideal sectors{each}."
 
 
 def _waiting(profile: Profile) -> Iterator[str]:
-    """What warps do with their time."""
+    """What warps wait for, and where."""
     waits = [(reason, profile.share(reason) or 0.0) for reason in profile.waits if reason != ISSUING]
     worth = waits[:1] + [(reason, share) for reason, share in waits[1:_MOST_WAITS] if share >= _WAITS]
     if worth:
@@ -114,23 +113,23 @@ def _waiting(profile: Profile) -> Iterator[str]:
         yield f"Warps wait {', and '.join(parts)}."
     line = next(iter(profile.lines), None)
     if line and line.share >= _WAITS:
-        yield f"{line.share:.0%} of all waiting is at line {line.number}: {line.text}"
+        yield f"{line.share:.0%} of all waiting is at {line.location}: {line.text}"
 
 
 def _residence(profile: Profile) -> Iterator[str]:
-    """How few warps there are to hide latency with, and why."""
+    """Low occupancy, and its cause."""
     held, possible = profile.occupancy, profile.possible_occupancy
     if held is None or held >= _OCCUPANCY:
         return
     if possible is not None and possible >= 1.5 * held:
-        yield f"An SM holds {held:.0%} of the warps that it can, where {possible:.0%} would fit: blocks are few."
+        yield f"Occupancy is {held:.0%}, and {possible:.0%} in theory: the launch has few blocks."
         return
     limits = {
-        f"{profile.registers:.0f} registers a thread" if profile.registers else "registers": profile.registers_limit,
+        f"{profile.registers:.0f} registers per thread" if profile.registers else "registers": profile.registers_limit,
         "shared memory": profile.shared_limit,
-        "the warps of a block": profile.warps_limit,
-        "the number of blocks": profile.blocks_limit,
+        "the size of blocks": profile.warps_limit,
+        "the maximum of blocks per SM": profile.blocks_limit,
     }
     known = {name: blocks for name, blocks in limits.items() if blocks is not None}
     why = f", limited by {min(known, key=lambda name: known[name])}" if known else ""
-    yield f"An SM holds {held:.0%} of the warps that it can{why}."
+    yield f"Occupancy is {held:.0%}{why}."

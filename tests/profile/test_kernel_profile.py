@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from tiledmm.codegen.source_map import file_map
 from tiledmm.compile.disassembly import Instruction, MachineCode
-from tiledmm.profile.ncu import Instructions, Launch
-from tiledmm.profile.records import METRICS, Profile, reduced, with_lines
+from tiledmm.profile.kernel_profile import METRICS, Profile, reduced, with_lines
+from tiledmm.profile.ncu import Instructions, ProfiledLaunch
 
 VALUES = {metric: 50.0 for metric in METRICS.values()} | {
     METRICS["shared_wavefronts"]: 400.0,
@@ -31,6 +32,7 @@ void KERNEL() {
     __syncthreads();
 }
 """
+PLACES = file_map("x.cu", SOURCE)
 CODE = MachineCode((), {}, {0: Instruction("LDS", (2, 6)), 16: Instruction("BAR", (7,)), 32: Instruction("EXIT", (8,))})
 ROWS = (
     (0, "@!P0 LDS.128 R4, [R2] ;", {
@@ -43,7 +45,7 @@ ROWS = (
 
 
 def test_counters_become_numbers() -> None:
-    found = reduced("tiled 32", Launch("tiledmm_x", VALUES))
+    found = reduced("tiled 32", ProfiledLaunch("tiledmm_x", VALUES))
     assert (found.label, found.kernel) == ("tiled 32", "tiledmm_x")
     assert found.sm_throughput == found.occupancy == found.l2_hit_rate == 0.5
     assert found.nanoseconds == found.registers == 50
@@ -56,9 +58,9 @@ def test_counters_become_numbers() -> None:
 
 def test_what_is_missing_is_none_and_named() -> None:
     values = {name: value for name, value in VALUES.items() if name != METRICS["ideal_shared_wavefronts"]}
-    found = reduced("x", Launch("k", values))
+    found = reduced("x", ProfiledLaunch("k", values))
     assert found.conflicts is None and found.missing == (METRICS["ideal_shared_wavefronts"],)
-    nothing = reduced("x", Launch("k", {}))
+    nothing = reduced("x", ProfiledLaunch("k", {}))
     assert nothing == replace(Profile("x", "k"), missing=tuple(METRICS.values()))
     assert nothing.share("barrier") is None and nothing.sectors_per_load is None
 
@@ -68,10 +70,11 @@ def test_no_requests_have_no_sectors() -> None:
 
 
 def test_source_lines_are_those_of_the_kernels_page() -> None:
-    found = with_lines(Profile("x", "tiledmm_x"), Instructions("tiledmm_x", ROWS), CODE, SOURCE)
+    found = with_lines(Profile("x", "tiledmm_x"), Instructions("tiledmm_x", ROWS), CODE, SOURCE, PLACES)
     barrier, load = found.lines
-    assert (barrier.number, barrier.text, barrier.waits, barrier.share) == (7, "__syncthreads();", {"barrier": 60}, 0.6)
-    assert (load.number, load.text, load.share) == (6, "a = helper();", 0.4)
+    assert (barrier.number, barrier.location, barrier.text) == (7, "x.cu:7", "__syncthreads();")
+    assert (barrier.waits, barrier.share) == ({"barrier": 60}, 0.6)
+    assert (load.number, load.location, load.text, load.share) == (6, "x.cu:6", "a = helper();", 0.4)
     assert load.waits == {"short_scoreboard": 30, "mio_throttle": 10}
     assert (load.wavefronts, load.ideal_wavefronts, load.sectors, load.ideal_sectors) == (64, 8, 0, 0)
     assert found.note == ""
@@ -79,17 +82,17 @@ def test_source_lines_are_those_of_the_kernels_page() -> None:
 
 @pytest.mark.parametrize("code", [{0: Instruction("LDG", (6,))}, {0: Instruction("LDS", (6,))}])
 def test_other_machine_code_has_no_lines(code: dict[int, Instruction]) -> None:
-    found = with_lines(Profile("x", "tiledmm_x"), Instructions("k", ROWS), MachineCode((), {}, code), SOURCE)
+    found = with_lines(Profile("x", "tiledmm_x"), Instructions("k", ROWS), MachineCode((), {}, code), SOURCE, PLACES)
     assert found.lines == () and "tiledmm_x" in found.note
 
 
 def test_instructions_of_no_line() -> None:
     code = MachineCode((), {}, {0: Instruction("LDS", ())})
-    (line,) = with_lines(Profile("x", "k"), Instructions("k", ROWS[:1]), code, SOURCE).lines
-    assert (line.number, line.text, line.share) == (0, "", 1)
+    (line,) = with_lines(Profile("x", "k"), Instructions("k", ROWS[:1]), code, SOURCE, PLACES).lines
+    assert (line.number, line.location, line.text, line.share) == (0, "an unknown line", "", 1)
 
 
 def test_nothing_waited() -> None:
     rows = ((0, "LDS R1, [R2] ;", {"L1 Wavefronts Shared": 1}), (16, "BAR.SYNC 0x0 ;", {}))
-    (line,) = with_lines(Profile("x", "k"), Instructions("k", rows), CODE, SOURCE).lines
+    (line,) = with_lines(Profile("x", "k"), Instructions("k", rows), CODE, SOURCE, PLACES).lines
     assert (line.number, line.share, line.waits) == (6, 0, {})

@@ -1,4 +1,4 @@
-"""One launch of a product on the CPU: a kernel, and what it did in terms of its source and of arrays."""
+"""One launch of a product on the CPU: a kernel, with its counts, findings and events by source line and array."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.source_map import file_map, source_map
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry
-from tiledmm.simulator import machine, toolchain
+from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import debug_info
-from tiledmm.simulator.findings import Region, finding
+from tiledmm.simulator.findings import Finding, Region, finding
 from tiledmm.simulator.lines import SourceLines
 from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.report import Finding, LineCounts, line_counts
+from tiledmm.simulator.traffic import LineCounts, line_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +30,20 @@ class Settings:
     Attributes:
         checks: Whether every access is checked.
         counts: Whether traffic is counted.
-        machine: Whether it is counted as the machine code has it, too. Needs NVRTC and nvdisasm.
-        order: Order of threads between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
-        seed: For ``"random"``.
-        target: What to be: ``"sm_75"`` has no cp.async, say.
+        sass: Whether traffic is also counted as in the machine code (SASS). Needs NVRTC and nvdisasm.
+        order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: Seed of the order ``"random"``.
+        target: The target architecture: ``"sm_75"``, say, has no cp.async.
         workers: Cores to use; None for all.
-        progress: Called now and then with the blocks done and their number.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
         traced_block: The block whose accesses are recorded one by one, or None.
-        traced_arithmetic: Whether its floating-point operations are, too.
-        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
+        traced_arithmetic: Whether its floating-point operations are recorded, too.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
     """
 
     checks: bool = True
     counts: bool = True
-    machine: bool = False
+    sass: bool = False
     order: str = "forward"
     seed: int = 0
     target: str = "sm_90"
@@ -53,13 +54,13 @@ class Settings:
     max_steps: int = 0
 
     def __post_init__(self) -> None:
-        if self.order not in machine.ORDERS:
-            raise ConfigError(f"order of threads is one of {', '.join(machine.ORDERS)}; got {self.order!r}")
+        if self.order not in execution.ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(execution.ORDERS)}; got {self.order!r}")
 
     @property
     def instrumented(self) -> bool:
-        """Whether accesses are seen at all."""
-        return self.checks or self.counts or self.machine or self.traced_block is not None
+        """Whether the runtime sees accesses at all."""
+        return self.checks or self.counts or self.sass or self.traced_block is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +68,15 @@ class Event:
     """One access of one thread, or one floating-point operation.
 
     Attributes:
-        step: Barriers of the block that came before it.
-        thread: (x, y, z).
+        step: Number of barriers of the block before it.
+        thread: Index of the thread, (x, y, z).
         kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory); or ``"arithmetic"``,
-            which has neither array nor element nor bytes.
+            which has no array, element or bytes.
         space: ``"shared"``, ``"global"`` or ``"registers"``.
-        array: ``"A"``, ``"B"`` and ``"C"`` in global memory; in shared memory, the name that it has in the source.
+        array: ``"A"``, ``"B"`` or ``"C"`` in global memory; in shared memory, the array's name in the source.
         element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
-        bytes: What is moved.
-        address: In bytes; in shared memory, from where the first array begins.
+        bytes: Bytes that are accessed.
+        address: Byte address; in shared memory, the offset from the first array.
         line: Source line, 0 if unknown.
     """
 
@@ -90,60 +91,60 @@ class Event:
     line: int
 
 
-class Kernel:
+class SimulatedKernel:
     """One launch of a product, its kernel compiled for the CPU."""
 
-    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, found: str) -> None:
+    def __init__(self, launch: geometry.Launch, source: Path | None, settings: Settings, scan: str) -> None:
         self.launch, self.spec, self.settings = launch, launch.specialization, settings
-        self.found = found  # name of the memory for what is found of operands, if there is any
+        self.scan = scan  # name of the operand scan's memory, if there is any
         self.target = find_target(settings.target)
         self.text = render(self.spec) if source is None else _read(source, self.spec)
-        path = toolchain.build_kernel(
-            self.text,
-            self.spec.symbol,
-            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
-            instrumented=settings.instrumented,
-        )
-        self.code = machine.Code.load(path)
-        self.debug = debug_info(path)
-        self.lines = SourceLines(self.debug, self.text)
+        self.places = source_map(self.spec) if source is None else file_map(source.name, self.text)
+        arch = self.target.capability[0] * 100 + self.target.capability[1] * 10
+        library = toolchain.kernel_library(
+            self.text, self.spec.symbol, arch=arch, instrumented=settings.instrumented
+        )  # fmt: skip
+        with library as path:
+            self.code = execution.Code.load(path)
+            self.debug = debug_info(path)
+        self.lines = SourceLines(self.debug, self.text, self.places)
 
-    def run(self, operands: list[Placed], pointers: list[int], found: Placed | None) -> machine.Outcome:
-        """Runs it on arrays, from addresses within each on; ``found`` is the memory for what is found of operands."""
+    def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None) -> execution.Outcome:
+        """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         width, height = self.spec.block
         settings = self.settings
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
-        words = self.launch.kernel_args
-        if found is not None and self.launch.scan:
-            reached.append(found.operand(writable=self.spec.condition == "scan"))
-            words = np.append(words, [found.begin + begin for begin in self.launch.scan])
-        return machine.execute(
+        kernel_args = self.launch.kernel_args
+        if scan is not None and self.launch.scan:
+            reached.append(scan.operand(writable=self.spec.condition == "scan"))
+            kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.launch.scan])
+        return execution.execute(
             self.code,
             grid=(self.launch.blocks, 1, 1),
             block=(width, height, 1),
-            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), words),
+            arguments=(*(ctypes.c_void_p(pointer) for pointer in pointers), kernel_args),
             operands=reached,
             shared=self.shared,
             checks=settings.checks,
-            counts=settings.counts or settings.machine,
+            counts=settings.counts or settings.sass,
             order=settings.order,
             seed=settings.seed,
             traced_block=settings.traced_block,
             traced_arithmetic=settings.traced_arithmetic,
             max_steps=settings.max_steps,
-            describe=self._describe() if settings.machine else None,
+            describe=self._describe() if settings.sass else None,
             workers=settings.workers,
             progress=settings.progress,
         )
 
-    def line_counts(self, outcomes: list[machine.Outcome]) -> tuple[LineCounts, ...]:
-        """What each source line did."""
+    def line_counts(self, outcomes: list[execution.Outcome]) -> tuple[LineCounts, ...]:
+        """Counts by source line."""
         sites = [site for each in outcomes for site in each.sites]
         lines = self.lines.of([site.pc for site in sites])
-        return line_counts(sites, lines, self.lines.text, machine_code=self.settings.machine)
+        return line_counts(sites, lines, self.lines.text, self.lines.location, sass=self.settings.sass)
 
-    def findings(self, outcomes: list[machine.Outcome], placed: list[Placed]) -> list[Finding]:
-        """What is wrong with it."""
+    def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
+        """Findings, in words."""
         found = [raw for each in outcomes for raw in each.findings]
         lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
         shared = tuple(
@@ -151,12 +152,15 @@ class Kernel:
             for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
         )
         operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
-        named = (finding(raw, self.spec.symbol, lines, self.lines.text, shared, operands) for raw in found)
+        named = (
+            finding(raw, self.spec.symbol, lines, self.lines.text, self.lines.location, shared, operands)
+            for raw in found
+        )
         return [each for each in named if each]
 
     @functools.cached_property
     def shared(self) -> list[tuple[int, int]]:
-        """Distance from the anchor, and size, of each shared array."""
+        """Offset from the anchor, and size, of each shared array."""
         anchor = self.debug.address("tiledmm_anchor")
         return [(array.offset - anchor, array.bytes) for array in self.debug.shared_arrays()]
 
@@ -171,14 +175,14 @@ class Kernel:
 
         return describe
 
-    def events(self, outcome: machine.Outcome, placed: list[Placed]) -> Iterator[Event]:
-        """What the threads of the traced block did, in the order in which they did it here."""
+    def events(self, outcome: execution.Outcome, placed: list[Placed]) -> Iterator[Event]:
+        """Events of the traced block, in the order in which its threads ran here."""
         width, height = self.spec.block
         lines = self.lines.of(event.pc for event in outcome.events)
         shared = list(zip((array.name for array in self.debug.shared_arrays()), self._shared_offsets, strict=True))
         indices = {each.name: each.indices() for each in placed} if outcome.events else {}
 
-        @functools.cache  # threads come to the same places again and again
+        @functools.cache  # threads access the same elements again and again
         def find(space: str, address: int, size: int) -> tuple[str, tuple[int, ...]]:
             if space == "shared":
                 name, begin = next((name, at) for name, (at, extent) in shared if at <= address < at + extent)
@@ -188,7 +192,7 @@ class Kernel:
             return operand.name, tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
 
         for raw in outcome.events:
-            kind, space = machine.KINDS[raw.kind], machine.SPACES[raw.space]
+            kind, space = execution.KINDS[raw.kind], execution.SPACES[raw.space]
             if kind == "barrier":
                 continue
             thread = (raw.thread % width, raw.thread // width % height, raw.thread // (width * height))
@@ -198,21 +202,21 @@ class Kernel:
             name, element = find(space, raw.address, raw.bytes)
             yield Event(raw.step, thread, kind, space, name, element, raw.bytes, raw.address, lines[raw.pc])
 
-    def barriers(self, outcome: machine.Outcome) -> tuple[int, ...]:
-        """The line of each barrier that the traced block came to."""
-        places = [raw.pc for raw in outcome.events if machine.KINDS[raw.kind] == "barrier"]
+    def barriers(self, outcome: execution.Outcome) -> tuple[int, ...]:
+        """The source line of each barrier of the traced block."""
+        places = [raw.pc for raw in outcome.events if execution.KINDS[raw.kind] == "barrier"]
         lines = self.lines.of(places)
         return tuple(lines[place] for place in places)
 
     @property
     def _shared_offsets(self) -> list[tuple[int, int]]:
-        """Where each shared array begins, seen from the first, and its size."""
+        """Offset from the first shared array, and size, of each."""
         first = min((offset for offset, _ in self.shared), default=0)
         return [(offset - first, size) for offset, size in self.shared]
 
 
 def _read(path: Path, spec: Specialization) -> str:
-    """A user's kernel, to be run as if it were this one."""
+    """The user's text of this kernel."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -220,6 +224,6 @@ def _read(path: Path, spec: Specialization) -> str:
     if spec.symbol not in text:
         raise ConfigError(
             f"{path} does not define {spec.symbol}, the kernel of this call (its types, tile and layout); "
-            "write what tiledmm.source gives for them to a file, and change that"
+            "write what tiledmm.source gives for these to a file, and edit that"
         )
     return text

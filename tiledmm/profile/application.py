@@ -1,7 +1,7 @@
-"""The program that Nsight Compute watches: ``python -m tiledmm.profile.target SIZE TYPE LAYOUT VARIANT[:TILE]...``.
+"""What Nsight Compute profiles: ``python -m tiledmm.profile.application SIZE TYPE LAYOUT VARIANT[:TILE]...``.
 
-Each product is taken once, to compile its kernels and to allocate, and once more between ``cudaProfilerStart`` and
-``cudaProfilerStop``: with ``--profile-from-start off`` ncu sees the launches of that one alone.
+Each product is computed once, to compile its kernels and to allocate memory, and once more between
+``cudaProfilerStart`` and ``cudaProfilerStop``: with ``--profile-from-start off`` ncu profiles these launches alone.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Sequence
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
 
-#: What ``cupy.matmul`` is called here, as variants are.
+#: The name of ``cupy.matmul`` among the variants.
 CUBLAS = "cublas"
 
 
 def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[VariantTile]) -> list[str]:
-    """The command line after ``-m tiledmm.profile.target``."""
+    """The command line after ``-m tiledmm.profile.application``."""
     names = [rung.variant if rung.tile is None else f"{rung.variant}:{rung.tile}" for rung in rungs]
     return ["x".join(map(str, size)), dtype, layout, *names]
 
 
 def parse_rung(text: str) -> VariantTile:
-    """A variant with or without a tile, as it stands in the command line."""
+    """A variant with or without a tile, from the command line."""
     name, _, tile = text.partition(":")
     return VariantTile(name, int(tile) if tile else None)
 
 
 def main(words: Sequence[str]) -> None:
-    """Takes the products."""
+    """Computes the products."""
     import cupy
 
     from tiledmm import matmul

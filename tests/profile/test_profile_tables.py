@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiledmm.profile.records import Line, Profile
-from tiledmm.profile.tables import LINES, lines_table, profiles_table
+from tiledmm.profile.kernel_profile import Profile, ProfiledLine
+from tiledmm.profile.profile_tables import LINES, lines_table, profiles_table
 
 PLAIN = Profile(
     "tiled 32", "tiledmm_tiled", nanoseconds=12_500, sm_throughput=0.5, shared_wavefronts=3200,
@@ -23,7 +23,7 @@ def test_a_column_a_variant() -> None:
     assert rows["waiting: barrier"] == ("10%", "-") and rows["waiting: mio_throttle"][0] == "0%"
     assert rows["waiting: wait"] == ("20%", "-") and "waiting: selected" not in rows
     notes = " ".join(table.notes)
-    assert "tiledmm_pack (1.50 us)" in notes and "no source lines: x" in notes and "no number here for a.sum" in notes
+    assert "tiledmm_pack (1.50 us)" in notes and "no source lines: x" in notes and "no value here for a.sum" in notes
 
 
 def test_without_samples_there_are_no_waits() -> None:
@@ -31,9 +31,9 @@ def test_without_samples_there_are_no_waits() -> None:
 
 
 def test_the_lines_of_a_kernel() -> None:
-    lines = [Line(7, "x = y;", {"barrier": 30, "wait": 10, "drain": 1}, 0.5, 64, 8, 4, 4)]
-    lines += [Line(i, "", {}, 0.0) for i in range(10, 20)]
+    lines = [ProfiledLine(7, "tiled.cu.j2:3", "x = y;", {"barrier": 30, "wait": 10, "drain": 1}, 0.5, 64, 8, 4, 4)]
+    lines += [ProfiledLine(i, f"tiled.cu.j2:{i}", "", {}, 0.0) for i in range(10, 20)]
     table = lines_table(replace(PLAIN, lines=tuple(lines)))
-    assert table.rows[0] == ("7", "50%", "barrier 73%, wait 24%", "64 (8)", "4", "x = y;")
-    assert table.rows[1] == ("10", "0%", "-", "-", "-", "")
+    assert table.rows[0] == ("tiled.cu.j2:3", "50%", "barrier 73%, wait 24%", "64 (8)", "4", "x = y;")
+    assert table.rows[1] == ("tiled.cu.j2:10", "0%", "-", "-", "-", "")
     assert len(table.rows) == LINES

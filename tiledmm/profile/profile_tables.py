@@ -1,19 +1,19 @@
-"""Tables of profiles: variants side by side, and the source lines of each where its warps wait."""
+"""Tables of profiles: variants side by side, and the source lines where the warps of each wait."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiledmm.profile.records import ISSUING, Profile, missing_metrics
-from tiledmm.profile.words import REASONS, waits_in_words
+from tiledmm.profile.diagnosis import REASONS, waits_in_words
+from tiledmm.profile.kernel_profile import ISSUING, Profile, missing_metrics
 from tiledmm.report.cells import NONE, count, percent, significant
 from tiledmm.report.tables import Table
 
-#: Waits that are shown for every kernel; others are where one of the kernels spends more than this share of its time.
+#: Stall reasons that are shown for every kernel; others, where a kernel spends more than this share of its time.
 WAITS = ("barrier", "mio_throttle", "short_scoreboard", "long_scoreboard")
 _WORTH_A_ROW = 0.05
 
-#: Source lines that are shown of a kernel.
+#: Number of source lines that are shown for a kernel.
 LINES = 6
 
 
@@ -46,7 +46,7 @@ _ROWS: dict[str, Callable[[Profile], str]] = {
 
 
 def profiles_table(profiles: Sequence[Profile], title: str) -> Table:
-    """A column a variant."""
+    """The figures of profiles, a column for each variant."""
     rows = [(name, *map(cell, profiles)) for name, cell in _ROWS.items()]
     met = dict.fromkeys(reason for each in profiles for reason in each.waits)
     more = [
@@ -58,26 +58,26 @@ def profiles_table(profiles: Sequence[Profile], title: str) -> Table:
         rows += [(f"waiting: {name}", *(percent(each.share(name)) for each in profiles)) for name in (*WAITS, *more)]
     notes = [f"{each.label}: {note}." for each in profiles for note in _notes(each)]
     if absent := missing_metrics(profiles):
-        notes.append(f"{NONE}: Nsight Compute has no number here for {', '.join(absent)}.")
+        notes.append(f"{NONE}: Nsight Compute has no value here for {', '.join(absent)}.")
     if met:
-        told = "; ".join(f"{name}, {REASONS.get(name, 'as Nsight Compute calls it')}" for name in (*WAITS, *more))
-        notes.append(f"Waiting, of the warps' time: {told}.")
+        reasons = "; ".join(f"{name}, {REASONS.get(name, 'as Nsight Compute calls it')}" for name in (*WAITS, *more))
+        notes.append(f"Waiting, as a share of the warps' time: {reasons}.")
     return Table(title, ("<figure", *(each.label for each in profiles)), tuple(rows), tuple(notes))
 
 
 def _notes(profile: Profile) -> list[str]:
-    found = [profile.note] if profile.note else []
+    notes = [profile.note] if profile.note else []
     if profile.others:
         others = ", ".join(f"{name} ({significant(took / 1e3)} us)" for name, took in profile.others.items())
-        found.append(f"the figures are of {profile.kernel}; launched, too: {others}")
-    return found
+        notes.append(f"the figures are those of {profile.kernel}; also launched: {others}")
+    return notes
 
 
 def lines_table(profile: Profile) -> Table:
-    """The source lines of a kernel where its warps wait most, a row each."""
+    """The source lines where a kernel's warps wait most, a row for each."""
     rows = tuple(
         (
-            str(line.number),
+            line.location,
             percent(line.share),
             waits_in_words(line) or NONE,
             _beside(line.wavefronts, line.ideal_wavefronts),
@@ -86,12 +86,12 @@ def lines_table(profile: Profile) -> Table:
         )
         for line in profile.lines[:LINES]
     )
-    headings = ("line", "of all waiting", "<for", "wavefronts", "sectors", "<source")
-    notes = ("Wavefronts and sectors: in brackets the fewest that would do.",)
+    headings = ("<line", "of all waiting", "<for", "wavefronts", "sectors", "<source")
+    notes = ("Wavefronts and sectors: ideal ones in parentheses, if there are fewer.",)
     return Table(f"{profile.label}: where {profile.kernel} waits", headings, rows, notes)
 
 
-def _beside(number: int, fewest: int) -> str:
+def _beside(number: int, ideal: int) -> str:
     if not number:
         return NONE
-    return count(number) if number == fewest else f"{count(number)} ({count(fewest)})"
+    return count(number) if number == ideal else f"{count(number)} ({count(ideal)})"

@@ -1,4 +1,4 @@
-"""What a profile says of a kernel, as data: numbers that mean something, out of Nsight Compute's counters."""
+"""A kernel's profile as data: figures with a meaning, from Nsight Compute's metrics."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tiledmm.codegen.page import first_line_of_page
+from tiledmm.codegen.source_map import SourceMap
 from tiledmm.compile.disassembly import MachineCode
-from tiledmm.profile.ncu import Instructions, Launch
+from tiledmm.profile.ncu import Instructions, ProfiledLaunch
 from tiledmm.simulator.lines import own_line
 
-# Samples of warps, by what they were found doing: as the raw page calls them, and the source page. Not the same counted
-# only where a scheduler issued nothing ("..._not_issued", "... (Not Issued)").
+# Warp samples by stall reason, as the raw page and the source page name them; not those of cycles without an issued
+# instruction ("..._not_issued", "... (Not Issued)").
 _SAMPLED = re.compile(r"(?:smsp__pcsamp_warps_issue_stalled_|stall_)(\w+?)(?<!_not_issued)")
 
-# What the source page calls a reason, and what the metric does.
+# The source page's name of a stall reason, and the metric's.
 _SHORT = {
     "dispatch": "dispatch_stall",
     "imc": "imc_miss",
@@ -32,10 +33,10 @@ _SHORT = {
     "tex": "tex_throttle",
 }
 
-#: What a warp does that does not wait: its instruction was issued.
+#: The reason of samples of warps that do not stall: their instruction was issued.
 ISSUING = "selected"
 
-#: Instructions are counted, and warps sampled, by this section of Nsight Compute's.
+#: The section of Nsight Compute that counts instructions and samples warps.
 SECTION = "SourceCounters"
 
 
@@ -48,20 +49,21 @@ def _percent(metric: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """What was counted at a source line, those of functions inlined there included.
+class ProfiledLine:
+    """Metrics of a source line, including functions that are inlined there.
 
     Attributes:
-        number: Its number in the rendered kernel.
+        number: Its number in the rendered kernel, 0 if unknown.
+        location: Template and line that it comes from: ``"tiled.cu.j2:57"``.
         text: Its text.
-        waits: Samples of warps that waited there, by reason.
-        share: Of the samples of waiting warps in the kernel, those that were here.
-        wavefronts, ideal_wavefronts: Of its accesses to shared memory, and the fewest they could do with.
-        sectors, ideal_sectors: Stretches of 32 bytes that its accesses to global memory touch, and the fewest that hold
-            what they ask for.
+        waits: Samples of stalled warps, by stall reason.
+        share: The fraction of the kernel's samples of stalled warps that this line has.
+        wavefronts, ideal_wavefronts: Wavefronts of accesses to shared memory, and wavefronts without bank conflicts.
+        sectors, ideal_sectors: 32-byte sectors of accesses to global memory, and sectors if these were coalesced.
     """
 
     number: int
+    location: str
     text: str
     waits: dict[str, int]
     share: float
@@ -73,36 +75,34 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What limits one kernel. Figures are None where this Nsight Compute has none for this GPU; shares are fractions.
+    """The profile of one kernel. Figures are None where this Nsight Compute has none for this GPU.
 
     Attributes:
         label: The variant and its tile.
-        kernel: The kernel's name.
-        nanoseconds: Time of the launch under Nsight Compute, with cold caches.
-        sm_throughput: Of the peak of whatever is busiest in an SM.
-        memory_throughput: Of the peak of whatever is busiest between the SMs and memory, caches included.
-        dram_throughput: Of the peak of the memory.
-        shared_throughput: Of the wavefronts that shared memory could serve.
-        tensor_active: Of the cycles, those in which tensor cores work.
-        issued: Instructions that a scheduler issues a cycle; 1 at most, and an SM has four schedulers.
-        instructions: Instructions that warps executed.
-        shared_wavefronts, ideal_shared_wavefronts: Times that shared memory had to answer, and the fewest that the same
-            accesses could do with.
-        load_sectors, load_requests, store_sectors, store_requests: Accesses of warps to global memory, cp.async
-            included, and what they touch in stretches of 32 bytes.
-        global_sectors, ideal_global_sectors: Stretches of 32 bytes that accesses to global memory touch, and the fewest
-            that hold what they ask for.
-        l2_hit_rate: Of the sectors that L2 was asked for, those that it had.
-        occupancy: Warps on an SM, of those that it can hold: on average, while it works.
-        possible_occupancy: What registers, shared memory and the block's size leave possible.
-        registers: Of a thread.
-        registers_limit, shared_limit, warps_limit, blocks_limit: Blocks that would fit on an SM, were this the only
-            limit.
-        waits: Samples of warps by what they waited for (``selected``: nothing), the most first.
-        lines: The kernel's source lines, those where warps wait most first.
-        others: What else was launched for the product: kernels, and their nanoseconds.
-        missing: Metrics that Nsight Compute has no number for.
-        note: What else is to be said.
+        kernel: Name of the kernel.
+        nanoseconds: Duration of the launch under Nsight Compute, with cold caches.
+        sm_throughput: Fraction of peak of the busiest unit in the SMs.
+        memory_throughput: Fraction of peak of the busiest unit between the SMs and DRAM, caches included.
+        dram_throughput: Fraction of peak of DRAM.
+        shared_throughput: Fraction of peak of shared memory, in wavefronts.
+        tensor_active: Fraction of cycles in which the tensor cores are active.
+        issued: Instructions per cycle and scheduler; at most 1, and an SM has four schedulers.
+        instructions: Executed warp instructions.
+        shared_wavefronts, ideal_shared_wavefronts: Wavefronts of shared memory, and wavefronts without bank conflicts.
+        load_sectors, load_requests, store_sectors, store_requests: 32-byte sectors, and requests, of global loads and
+            stores, cp.async included.
+        global_sectors, ideal_global_sectors: 32-byte sectors of accesses to global memory, and sectors if these were
+            coalesced.
+        l2_hit_rate: Fraction of sectors that hit in L2.
+        occupancy: Achieved occupancy: resident warps as a fraction of the maximum, on average while the SM is active.
+        possible_occupancy: Theoretical occupancy, by registers, shared memory and block size.
+        registers: Registers per thread.
+        registers_limit, shared_limit, warps_limit, blocks_limit: Blocks per SM that each resource allows.
+        waits: Warp samples by stall reason (``selected``: not stalled), the most frequent first.
+        lines: Source lines, those with the most stalled warps first.
+        others: Other kernels that were launched for the product, and their durations in nanoseconds.
+        missing: Metrics that Nsight Compute has no value for.
+        note: A remark; empty if there is none.
     """
 
     label: str
@@ -134,59 +134,63 @@ class Profile:
     warps_limit: float | None = _counted("launch__occupancy_limit_warps")
     blocks_limit: float | None = _counted("launch__occupancy_limit_blocks")
     waits: dict[str, int] = field(default_factory=dict)
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ProfiledLine, ...] = ()
     others: dict[str, float] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     note: str = ""
 
     @property
     def conflicts(self) -> float | None:
-        """Wavefronts of shared memory that bank conflicts cost."""
+        """Excess wavefronts of shared memory."""
         return _difference(self.shared_wavefronts, self.ideal_shared_wavefronts)
 
     @property
     def sectors_per_load(self) -> float | None:
-        """Sectors that one load of a warp touches."""
+        """Sectors per global load of a warp."""
         return _ratio(self.load_sectors, self.load_requests)
 
     @property
     def sectors_per_store(self) -> float | None:
-        """Sectors that one store of a warp touches."""
+        """Sectors per global store of a warp."""
         return _ratio(self.store_sectors, self.store_requests)
 
     def share(self, reason: str) -> float | None:
-        """Of a warp's time, what it spends waiting for this. None if no warp was sampled."""
+        """The fraction of a warp's time in which it stalls for a reason; None if no warp was sampled."""
         return _ratio(self.waits.get(reason, 0), sum(self.waits.values()))
 
 
-#: Nsight Compute's names of what ``Profile`` has.
+#: Nsight Compute's metrics, by the attributes of ``Profile``.
 METRICS: dict[str, str] = {each.name: each.metadata["metric"] for each in fields(Profile) if "metric" in each.metadata}
 
 
-def reduced(label: str, launch: Launch) -> Profile:
-    """The numbers of one launch."""
-    found = {}
+def reduced(label: str, launch: ProfiledLaunch) -> Profile:
+    """The profile of one launch, without its lines."""
+    figures = {}
     for each in fields(Profile):
         if "metric" in each.metadata and (value := launch.values.get(each.metadata["metric"])) is not None:
-            found[each.name] = value * each.metadata["scale"]
-    missing = tuple(metric for name, metric in METRICS.items() if name not in found)
+            figures[each.name] = value * each.metadata["scale"]
+    missing = tuple(metric for name, metric in METRICS.items() if name not in figures)
     waits = _waits(launch.values)
-    return Profile(label, launch.name, **found, waits=dict(waits.most_common()), missing=missing)
+    return Profile(label, launch.name, **figures, waits=dict(waits.most_common()), missing=missing)
 
 
-def with_lines(profile: Profile, counted: Instructions, code: MachineCode, source: str) -> Profile:
-    """The same, with what was counted at each source line.
+def with_lines(profile: Profile, counted: Instructions, code: MachineCode, source: str, places: SourceMap) -> Profile:
+    """The same profile with its source lines.
 
     Args:
-        profile: Of the kernel.
-        counted: What was counted at each of its instructions.
+        profile: Profile of the kernel.
+        counted: Metrics of its instructions.
         code: The same machine code, with line information.
-        source: What it was compiled from.
+        source: Its source.
+        places: Template and line of each line of the source.
     """
     for place, text, _ in counted.rows:
         known = code.instructions.get(place)
         if known is None or known.opcode != _opcode(text):
-            return replace(profile, note=f"no source lines: what ran is not what {profile.kernel} is compiled to here")
+            return replace(
+                profile,
+                note=f"no source lines: the code that ran is not the code that {profile.kernel} compiles to here",
+            )
     page, texts = first_line_of_page(source), source.splitlines()
     waits: dict[int, Counter[str]] = {}
     others: dict[int, Counter[str]] = {}
@@ -196,11 +200,11 @@ def with_lines(profile: Profile, counted: Instructions, code: MachineCode, sourc
         others.setdefault(line, Counter()).update({name: int(numbers.get(_AT[name], 0)) for name in _AT})
     for each in waits.values():
         del each[ISSUING]
-    whole = sum(each.total() for each in waits.values())
+    total = sum(each.total() for each in waits.values())
     lines = [
-        Line(
-            line, texts[line - 1].strip() if line else "", dict(each.most_common()), each.total() / max(whole, 1),
-            **others[line],
+        ProfiledLine(
+            line, places.location(line), texts[line - 1].strip() if line else "", dict(each.most_common()),
+            each.total() / max(total, 1), **others[line],
         )
         for line, each in sorted(waits.items(), key=lambda item: (-item[1].total(), item[0]))
         if each.total() or others[line].total()
@@ -218,16 +222,16 @@ _AT = {
 
 
 def _waits(numbers: Mapping[str, float]) -> Counter[str]:
-    """Samples by what warps were doing, by one name for each reason."""
-    found: Counter[str] = Counter()
+    """Warp samples by stall reason, with one name for each reason."""
+    samples: Counter[str] = Counter()
     for name, value in numbers.items():
         if value and (sampled := _SAMPLED.fullmatch(name)):
-            found[_SHORT.get(sampled[1], sampled[1])] += int(value)
-    return found
+            samples[_SHORT.get(sampled[1], sampled[1])] += int(value)
+    return samples
 
 
 def _opcode(text: str) -> str:
-    """The name of an instruction without what guards it, and without modifiers."""
+    """The name of an instruction, without its predicate and modifiers."""
     words = [word for word in text.split() if not word.startswith("@")]
     return words[0].rstrip(";").partition(".")[0] if words else ""
 
@@ -241,5 +245,5 @@ def _difference(left: float | None, right: float | None) -> float | None:
 
 
 def missing_metrics(profiles: Iterable[Profile]) -> list[str]:
-    """Metrics that at least one of the profiles has no number for."""
+    """Metrics that at least one of the profiles has no value for."""
     return list(dict.fromkeys(metric for each in profiles for metric in each.missing))

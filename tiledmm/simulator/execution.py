@@ -1,4 +1,4 @@
-"""Runs a compiled kernel on the CPU, one worker a core. The structures are those of ``native/interface.h``."""
+"""Runs a compiled kernel on the CPU, one worker per core. The structures are those of ``native/interface.h``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SPACES = ("shared", "global")
 KINDS = ("load", "store", "copy", "arithmetic", "barrier")
 ORDERS = ("forward", "reverse", "random")
 
-#: In place of who wrote something: all blocks may read and write it at any time (``native/interface.h``).
+#: Instead of the writer of an element: all blocks may read and write it at any time (``native/interface.h``).
 ANYBODYS = (1 << 64) - 1
 
-#: Untouchable memory around each operand: an index that is wrong by less ends there, never in another operand.
+#: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
 GUARD_BYTES = 256 << 20
 
 
@@ -36,8 +36,8 @@ class Operand(Structure):
     ]  # fmt: skip
 
 
-class SharedArray(Structure):
-    """Where a shared array lies."""
+class NativeSharedArray(Structure):
+    """The place of a shared array."""
 
     _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64)]
 
@@ -45,13 +45,13 @@ class SharedArray(Structure):
 _DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
 
 
-class Launch(Structure):
-    """What a run is told."""
+class NativeLaunch(Structure):
+    """Parameters of a run."""
 
     _fields_ = [
         ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
         ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
-        ("operands", POINTER(Operand)), ("arrays", POINTER(SharedArray)),
+        ("operands", POINTER(Operand)), ("arrays", POINTER(NativeSharedArray)),
         ("operand_count", c_uint32), ("array_count", c_uint32),
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
         ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
@@ -60,7 +60,7 @@ class Launch(Structure):
 
 
 class RawFinding(Structure):
-    """Something that is wrong, as the runtime has it."""
+    """A finding, as the runtime records it."""
 
     _fields_ = [
         ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64),
@@ -71,17 +71,17 @@ class RawFinding(Structure):
 
 
 class RawCounts(Structure):
-    """Requests of warps, of one kind of memory."""
+    """Requests of warps to one memory."""
 
     _fields_ = [(name, c_uint64) for name in ("requests", "lanes", "bytes", "units", "ideal")]
 
 
 class RawSite(Structure):
-    """What one place in a kernel's code did."""
+    """Counts of one instruction that accesses memory, calculates or waits."""
 
     _fields_ = [
         ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
-        ("source", RawCounts * 2), ("machine", RawCounts * 2),
+        ("source", RawCounts * 2), ("sass", RawCounts * 2),
     ]  # fmt: skip
 
 
@@ -96,7 +96,7 @@ class RawEvent(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left behind. Places in code are offsets into the kernel's library."""
+    """Results of a run. Places in code are offsets in the kernel's library."""
 
     findings: list[RawFinding]
     sites: list[RawSite]
@@ -106,9 +106,14 @@ class Outcome:
     seconds: float
 
 
+def runtime() -> Any:
+    """The runtime's library, compiled if need be, with its functions declared."""
+    with toolchain.runtime_library() as path:
+        return _load_runtime(path)
+
+
 @functools.lru_cache(maxsize=4)
-def runtime(path: Path) -> Any:
-    """The runtime's library, with its functions declared."""
+def _load_runtime(path: Path) -> Any:
     library = ctypes.CDLL(str(path))
     library.tiledmm_begin.restype = c_void_p
     library.tiledmm_work.argtypes = (c_void_p,)
@@ -124,10 +129,10 @@ def runtime(path: Path) -> Any:
 
 
 class Memory:
-    """Global memory of a run: pieces with untouchable stretches around them."""
+    """Global memory of a run: regions with inaccessible memory around them."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self._library = runtime(toolchain.build_runtime())
+        self._library = runtime()
         count = len(sizes)
         addresses = (c_uint64 * count)()
         self._reserved = c_uint64()
@@ -138,9 +143,9 @@ class Memory:
             raise MemoryError(f"no {sum(sizes)} bytes of memory for the operands")
         self.addresses = list(addresses)
 
-    def bytes(self, piece: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The first ``size`` bytes of a piece. Not to be used after ``release``."""
-        return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[piece]))
+    def bytes(self, region: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The first ``size`` bytes of a region. Not to be used after ``release``."""
+        return np.ctypeslib.as_array((c_uint8 * size).from_address(self.addresses[region]))
 
     def release(self) -> None:
         """Gives the memory back."""
@@ -154,8 +159,8 @@ class Code:
     """A kernel compiled for the CPU and loaded."""
 
     path: Path
-    loaded: Any  # its functions, by name
-    base: int  # where offset 0 of the file was loaded
+    loaded: Any  # the functions, by name
+    base: int  # address of offset 0 of the file
 
     @classmethod
     def load(cls, path: Path) -> Code:
@@ -197,18 +202,18 @@ def execute(
         code: The kernel.
         grid, block: Blocks, and threads of a block, along x, y and z.
         arguments: ctypes objects or NumPy arrays that hold the kernel's arguments.
-        operands: The arrays that it may access.
-        shared: Distance from the anchor and size of each shared array.
-        checks, counts: What to look at; the library must be instrumented for either.
-        order, seed: In which order threads run between two barriers.
+        operands: The arrays that the kernel may access.
+        shared: Offset from the anchor, and size, of each shared array.
+        checks, counts: Whether accesses are checked and counted; the library must be instrumented for either.
+        order, seed: The order in which threads run between two barriers.
         traced_block: The block whose accesses are recorded one by one.
-        traced_arithmetic: Whether its floating-point operations are, too.
-        max_steps: Accesses that a thread may make before it counts as running away; 0: any number.
-        describe: Group, and widest machine access in shared and in global memory, of a place in the code.
+        traced_arithmetic: Whether its floating-point operations are recorded, too.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        describe: For a place in the code: its group, and the widest access in machine code to shared and global memory.
         workers: Cores to use; None for all.
-        progress: Called now and then with the blocks done and their number.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
     """
-    library = runtime(toolchain.build_runtime())
+    library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
     blocks = grid[0] * grid[1] * grid[2]
 
@@ -216,14 +221,14 @@ def execute(
         if describe is not None:
             into[0], into[1], into[2] = describe(pc - code.base, KINDS[kind])
 
-    launch = Launch(
+    launch = NativeLaunch(
         run_thread=ctypes.cast(code.loaded.tiledmm_run_thread, c_void_p).value,
         anchor=ctypes.cast(code.loaded.tiledmm_anchor_address, c_void_p).value,
         arguments=pointers,
         grid=grid,
         block=block,
         operands=(Operand * len(operands))(*operands),
-        arrays=(SharedArray * len(shared))(*(SharedArray(*each) for each in shared)),
+        arrays=(NativeSharedArray * len(shared))(*(NativeSharedArray(*each) for each in shared)),
         operand_count=len(operands),
         array_count=len(shared),
         checks=checks,
@@ -266,7 +271,7 @@ def cores() -> int:
 
 
 def _work(library: Any, run: int, workers: int, blocks: int, progress: Callable[[int, int], None] | None) -> None:
-    """Lets workers take blocks until there are none left. Ctrl-C ends them at their next access."""
+    """Runs workers until no blocks are left. Ctrl-C ends them at their next access."""
     failures: list[int] = []
 
     def work() -> None:

@@ -1,0 +1,83 @@
+"""Each line of a rendered kernel is known by the template and line that it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import tiledmm
+from tests.golden import renderings
+from tiledmm.codegen.rendering import Specialization, render, specialize, template_folder
+from tiledmm.codegen.source_map import file_map, source_map
+
+KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair[0].kernel]}
+
+
+def pattern_of(line: str) -> str:
+    """What a template's line may become. Tree shaking indents the members of a struct alike."""
+    return "".join(".*" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{[{%].*?[}%]\})", line))
+
+
+@pytest.mark.parametrize("spec", KERNELS.values(), ids=list(KERNELS))
+def test_each_line_is_what_becomes_of_its_line_in_a_template(spec: Specialization) -> None:
+    places, lines = source_map(spec).places, render(spec).splitlines()
+    own = []
+    for place, line in zip(places, lines, strict=True):
+        if place is None:
+            assert not line.strip()
+            continue
+        name, number = place
+        template = (template_folder() / name).read_text(encoding="utf-8").splitlines()
+        assert re.fullmatch(pattern_of(template[number - 1].strip()), line.strip()), (place, line)
+        if name == spec.variant.template:
+            own.append(number)
+    assert own and own == sorted(set(own))
+
+
+def test_lines_of_headers_are_those_of_the_file() -> None:
+    spec = specialize("warp_tiled")
+    found = {place[0] for place in source_map(spec).places if place}
+    assert {"preamble.cuh.j2", "elements.cuh.j2", "matrices.cuh.j2", "warp_tiled.cu.j2"} <= found
+    text = render(spec).splitlines()
+    line = next(i for i, line in enumerate(text, 1) if line.startswith("#define KERNEL "))
+    header = (template_folder() / "preamble.cuh.j2").read_text(encoding="utf-8").splitlines()
+    number = next(i for i, line in enumerate(header, 1) if line.startswith("#define KERNEL "))
+    assert source_map(spec).location(line) == f"preamble.cuh.j2:{number}"
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Iterator[Callable[[str], Specialization]]:
+    """Registers naive's template with something before it, as the variant ``mine``."""
+
+    def register(before: str) -> Specialization:
+        path = tmp_path / "mine.cu.j2"
+        path.write_text(before + (template_folder() / "naive.cu.j2").read_text(encoding="utf-8"), encoding="utf-8")
+        tiledmm.register(path, like="naive")
+        return specialize("mine")
+
+    yield register
+    tiledmm.unregister("mine")
+
+
+def test_a_users_own_template(mine: Callable[[str], Specialization]) -> None:
+    spec = mine("//% macro twice(word)\n// {{ word }}\n// {{ word }}\n//% endmacro\n{{ twice('x') }}\n//// end\n")
+    found = source_map(spec)
+    lines = {line: found.location(i) for i, line in enumerate(render(spec).splitlines(), 1)}
+    assert [found.location(i) for i in (1, 2)] == ["mine.cu.j2:2", "mine.cu.j2:3"]
+    assert lines["//// end"] == "mine.cu.j2:6"
+    assert any(each.startswith("preamble.cuh.j2:") for each in lines.values())
+
+
+def test_what_looks_at_its_own_text_is_named_by_the_rendering(mine: Callable[[str], Specialization]) -> None:
+    spec = mine("//% filter upper\nx\n//% endfilter\n\n")
+    assert source_map(spec).location(7) == "rendered line 7"
+
+
+def test_a_file_has_its_own_lines() -> None:
+    found = file_map("mine.cu", "int a;\nint b;\n")
+    assert [found.location(line) for line in (0, 1, 2, 3)] == [
+        "an unknown line", "mine.cu:1", "mine.cu:2", "rendered line 3"
+    ]  # fmt: skip
