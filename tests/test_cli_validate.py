@@ -286,3 +286,20 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: No
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex128", "int8", "uint64", "bool"])
+def test_every_kernel_finds_memory_that_no_result_leaves(gpu: Any, dtype: str) -> None:
+    found: list[Any] = []
+
+    def matmul(a: Any, b: Any, *, out: Any, **_: Any) -> None:
+        found.append((out.copy(), np.matmul(a, b)))
+        np.matmul(a, b, out=out)
+
+    gpu(matmul)
+    result = invoke("naive", "tiled", "--sizes", "5x6x7", "--dtypes", dtype)
+    assert result.exit_code == 0, result.output
+    assert len(found) == 2
+    for before, right in found:
+        wide = before.astype("c16") if dtype[0] in "fc" or dtype == "bfloat16" else None
+        assert (before != right).all() if wide is None else np.isnan(wide).all()
