@@ -15,7 +15,7 @@ from tests.strategies import np_dtype
 from tiledmm.codegen.rendering import Specialization, specialize
 from tiledmm.problem.operands import Product, resolve
 from tiledmm.schedule.launches import Launch, Scratch
-from tiledmm.schedule.schedule import required_kernels, schedule
+from tiledmm.schedule.schedule import SCAN, SCAN_INIT, required_kernels, schedule
 from tiledmm.schedule.tensor_maps import TensorMap
 from tiledmm.selection.model import H100
 from tiledmm.selection.select import select
@@ -38,6 +38,7 @@ _NAMED: tuple[tuple[str, int | None, dict[str, Any], str, str, tuple[int, int, i
     ("warp_tiled", 64, {"pack_elements": 1}, "int8", "NN", (70, 91, 301)),
     ("warp_tiled", 64, {"pack_elements": 1, "split_k": 2}, "bool", "TT", (70, 91, 301)),
     ("warp_tiled", 64, {"pack_elements": 1}, "uint8", "GN", (1, 1, 7)),
+    ("warp_tiled", 32, {"pack_a": 1, "pack_b": 1}, "float32", "TT", (1 << 21, 1 << 21, 1 << 21)),
     ("thin", 16, {"pack_a": 1, "pack_b": 1}, "float32", "TT", (9, 300, 200)),
     ("dot_products", 2, {"split_k": 3}, "float32", "NT", (2, 70, 700)),
     ("tiny", 4, {}, "float64", "NN", (4, 3, 5)),
@@ -72,6 +73,7 @@ _NAMED: tuple[tuple[str, int | None, dict[str, Any], str, str, tuple[int, int, i
 #: Batches, and the dimensions in which A or B is repeated.
 _BATCHES: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
     ((6,), (), ()), ((6,), (0,), ()), ((6,), (), (0,)), ((3, 1, 5), (0,), (2,)), ((2, 3, 4), (1,), (0, 2)),
+    ((2, 3), (), (1,)), ((2, 3), (1,), ()),
 )  # fmt: skip
 
 #: Of the named, those that are also run on batches.
@@ -92,6 +94,7 @@ _REQUIRED = (
     ("tiled", 32, "float16", "TT", (2, 40), False),
     ("warp_tiled", 64, "float32", "TN", (2, 3), True),
     ("warp_tiled", 64, "int8", "NT", (2,), True),
+    ("warp_tiled", 64, "int8", "NN", (), True),
     ("warp_tiled", 64, "int8", "NT", (2,), False),
     ("wgmma", 128, "float16", "NN", (), False),
     ("wgmma", 128, "float16", "TT", (4,), True),
@@ -100,12 +103,15 @@ _REQUIRED = (
     ("split_float32", 128, "complex64", "NT", (3,), True),
     ("split_tensor_core", 128, "float32", "NN", (), False),
     ("split_integer", 128, "int32", "TN", (2,), True),
+    ("split_integer", 128, "int32", "NN", (), False),
 )
 
 
 def _scratch(each: Scratch) -> str:
     shape = " x ".join(map(str, each.shape))
-    return f"{each.name}: {shape} of {each.element.name}, pitch {each.pitch}, {each.bytes} bytes"
+    return f"{each.name}: {shape} of {each.element.name}, pitch {each.pitch}, {each.bytes} bytes" + (
+        f" of {SCAN_INIT:#x}" if each.name == SCAN else ""
+    )
 
 
 def _map(each: TensorMap) -> str:
@@ -116,6 +122,7 @@ def _map(each: TensorMap) -> str:
 def _launch(each: Launch) -> str:
     where = ", ".join(f"{name} + {begin}" for name, begin in zip(each.operands, each.begins, strict=True))
     condition = each.specialization.condition and f" {each.specialization.condition}"
+    condition += f" triangle {triangle}" if (triangle := each.specialization.config.triangle) else ""
     scan = f"; scan at {each.scan}" if each.scan else ""
     maps = "".join(f"; {_map(map_)}" for map_ in each.maps)
     args = " ".join(str(int(number)) for number in each.kernel_args)
@@ -179,6 +186,7 @@ def schedules() -> dict[str, list[str]]:
         spec = specialize(variant, tile=tile, dtype=dtype, layout=layout)
         name = f"{variant} {tile} {dtype} {layout}, split-K {factors}, {'auto' if by_auto else 'named'}"
         found[name] = _symbols(required_kernels(spec, factors, by_auto))
+    found["warp_tiled int8"] = _symbols(required_kernels(specialize("warp_tiled", dtype="int8")))
     for layout in ("NN", "TN", "NT", "TT"):
         spec = specialize("split_float32", layout=layout, config={"scheme": "tf32x3"}).packing_unless(True, True)
         found[f"split_float32 tf32x3 {layout}"] = _symbols(required_kernels(spec))

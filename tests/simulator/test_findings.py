@@ -297,3 +297,10 @@ def test_an_address_that_is_nobodys() -> None:
 def test_an_array_of_no_bytes_has_no_inside() -> None:
     assert Region("A", 100, 0).describe(100, "shared") == "just behind shared array A (0 bytes)"
     assert Region("A", 100, 0).describe(98, "shared") == "2 bytes before shared array A (0 bytes)"
+
+
+@pytest.mark.parametrize(("address", "inside"), [(99, False), (100, True), (107, True), (108, False)])
+def test_inside_an_array_an_access_out_of_bounds_is_of_none_of_its_elements(address: int, inside: bool) -> None:
+    raw = made_up("global access out of bounds", address=address)
+    found = findings.finding(raw, "k", {}, str, (), (Region("A", 100, 8),))
+    assert (GAP in found.message) is inside
