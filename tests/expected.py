@@ -40,7 +40,10 @@ _LIMITS = (
     (1, 64, 512, 512), (1, 65, 512, 512), (16, 32, 32, 40), (15, 32, 32, 40), (64, 33, 33, 40), (64, 32, 33, 40),
     (1, 16, 16, 1 << 20), (1, 40, 24, 1 << 22), (1, 2, 3, 1 << 18), (1, 100, 300, 40_000), (1, 300, 300, 255),
     (1, 300, 300, 256), (1, 1 << 15, 1 << 15, 1 << 15), (1, 1 << 15, 1 << 15, (1 << 15) + 8),
-    (1, 1 << 15, 1 << 15, 1 << 14), (1, 1 << 14, 1 << 13, 1 << 15), (1, 8, 1 << 31, 300), (1, 4096, 8192, 4096),
+    (1, 1 << 15, 1 << 15, 1 << 14), (1, 3 << 13, 1 << 13, 1 << 15), (1, 1 << 13, 3 << 13, 1 << 15),
+    (1, 1 << 13, 1 << 14, 1 << 15), (1, 3 << 13, 1 << 12, 1 << 15), (1, 1 << 15, 1 << 13, 1 << 15),
+    (1, 3 << 14, 1 << 14, 1 << 15), (1, 1 << 14, 3 << 14, 1 << 15), (1, 8, 1 << 31, 300), (1, 1 << 31, 8, 300),
+    (1, 4096, 4096, 1), (1, 0, 300, 300), (1, 300, 0, 300), (1, 4096, 8192, 4096),
     (1, 2049, 2049, 60_000), (3, 1000, 40_000, 300), (2, 3000, 5000, 700), (1, 5, 7, 0), (0, 5, 7, 9), (7, 5, 1, 1),
 )  # fmt: skip
 
@@ -109,7 +112,8 @@ def _unlike() -> Iterator[tuple[str, Product]]:
 def lines(target: str) -> Iterator[str]:
     """For a target, a line a product: the kernels taken, their microseconds, and how many and how slow all are."""
     model = Model(REFERENCE_GPUS[target], candidates(decomposes=target != "sm_80"))
-    for name, wanted in itertools.chain(_spread(), _at_limits(), _symmetric(), _unlike()):
+    more = (_at_limits(), _unlike()) if target in _TARGETS[:2] else ()
+    for name, wanted in itertools.chain(_spread(), _symmetric(), *more):
         ranked = list(model.rank(wanted))
         choice = min(ranked, key=lambda each: each.microseconds or 0.0)
         total = math.fsum(each.microseconds or 0.0 for each in ranked)

@@ -39,6 +39,7 @@ _NAMED: tuple[tuple[str, int | None, dict[str, Any], str, str, tuple[int, int, i
     ("warp_tiled", 64, {"pack_elements": 1, "split_k": 2}, "bool", "TT", (70, 91, 301)),
     ("warp_tiled", 64, {"pack_elements": 1}, "uint8", "GN", (1, 1, 7)),
     ("warp_tiled", 32, {"pack_a": 1, "pack_b": 1}, "float32", "TT", (1 << 21, 1 << 21, 1 << 21)),
+    ("warp_tiled", 32, {"pack_a": 1}, "float32", "TN", (8, 8, 1 << 37)),
     ("thin", 16, {"pack_a": 1, "pack_b": 1}, "float32", "TT", (9, 300, 200)),
     ("dot_products", 2, {"split_k": 3}, "float32", "NT", (2, 70, 700)),
     ("tiny", 4, {}, "float64", "NN", (4, 3, 5)),

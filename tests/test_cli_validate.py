@@ -303,3 +303,18 @@ def test_every_kernel_finds_memory_that_no_result_leaves(gpu: Any, dtype: str) -
     for before, right in found:
         wide = before.astype("c16") if dtype[0] in "fc" or dtype == "bfloat16" else None
         assert (before != right).all() if wide is None else np.isnan(wide).all()
+
+
+def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(a: Any, b: Any, *, out: Any, variant: str, **_: Any) -> Any:
+        assert variant in ("naive", "auto"), "what no simulator runs is not tried"
+        return np.matmul(a, b), SimpleNamespace(findings=())
+
+    monkeypatch.setattr("tiledmm.simulator.run", run)
+    result = invoke("naive", "wgmma", "auto", "--sizes", "5x6x7", "--dtypes", "float16", "--json")
+    assert result.exit_code == 0, result.output
+    (table,) = json.loads(result.stdout)["tables"]
+    assert {row["variant"]: row["check"] for row in table["rows"]} == {"naive": "ok", "wgmma": "left out", "auto": "ok"}
+    assert [note for note in table["notes"] if note.startswith("wgmma")][0].endswith(": on a GPU only.")

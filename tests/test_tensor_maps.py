@@ -262,6 +262,14 @@ def test_the_driver_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch, dt
     assert driver.fill == words.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE.value
 
 
+def test_a_map_begins_at_64_bytes_wherever_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_maps, "_driver", Driver)
+    described, kept = TensorMap(2, (8, 8, 1, 1, 1), (16, 128, 128, 128), (8, 8)), []
+    for size in range(1, 200):
+        kept += [described.encode(4096), np.zeros(size, np.uint8)]
+    assert all(each.ctypes.data % 64 == 0 and each.nbytes == 128 for each in kept[::2])
+
+
 def test_what_the_driver_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_maps, "_driver", lambda: Driver(status=1))
     with pytest.raises(DeviceError, match="0x1000: CUDA error 1"):

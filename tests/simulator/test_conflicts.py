@@ -32,10 +32,10 @@ def explained(
             assert arguments == (text, "kernel", "sm_90")
 
         def of(self, line: int, kind: str) -> tuple[int, int]:
-            return wide or 0, 99
+            return wide or 0, 99  # of shared, and of global memory
 
     monkeypatch.setattr(widths, "Widths", Widths)
-    return explain_conflicts("made up", machine=wide is not None)
+    return explain_conflicts("made up") if wide is None else explain_conflicts("made up", machine=True)
 
 
 def in_a_row(count: int, apart: int = 16, begin: int = 0) -> list[Access]:
@@ -46,7 +46,7 @@ def in_a_row(count: int, apart: int = 16, begin: int = 0) -> list[Access]:
 @pytest.mark.parametrize(
     ("accesses", "wide", "width"),
     [
-        (in_a_row(4), None, 4),
+        (in_a_row(4), None, 4),  # not asked of machine code
         (in_a_row(4), 0, 4),
         (in_a_row(4), 4, 4),
         (in_a_row(4), 8, 8),
@@ -104,3 +104,16 @@ def test_a_line_that_is_not_known_has_no_text(monkeypatch: pytest.MonkeyPatch) -
 def test_accesses_of_part_of_an_element_lie_in_one_bank(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = explained(monkeypatch, [((lane, 0, 0), lane) for lane in range(32)], bytes=1)
     assert [each.banks for each in found.lanes] == [(lane // 4,) for lane in range(32)]
+
+
+def test_lines_stand_in_the_order_of_the_source_and_those_of_one_line_as_they_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = [(3, "Bs", "load"), (1, "Bs", "store"), (1, "As", "load"), (2, "As", "load"), (2, "As", "store")]
+    known = {"step": 0, "thread": (0, 0, 0), "space": "shared", "element": (0,), "bytes": 4, "address": 0}
+    events = tuple(Event(line=line, array=array, kind=kind, **known) for line, array, kind in first)
+    recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), (32, 1, 1), 0, "one\ntwo\nthree", events, ())
+    monkeypatch.setattr(conflicts, "trace", lambda *arguments, **keywords: recorded)
+    assert [(each.line, each.array, each.kind) for each in explain_conflicts("made up")] == [
+        (1, "Bs", "store"), (1, "As", "load"), (2, "As", "load"), (2, "As", "store"), (3, "Bs", "load"),
+    ]  # fmt: skip
