@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import shutil
@@ -185,6 +186,40 @@ def test_a_sample_is_pure_if_all_its_readings_are(impure: int) -> None:
     samples = timing.measure({"one": one, "other": other}, Clock({}), seconds=1.0)
     assert len(samples["one"].rounds) == timing.ROUNDS
     assert (samples["one"].pure, samples["other"].pure) == (False, True)
+
+
+def test_one_call_warms_up_another_is_estimated_and_rounds_have_as_many_as_fit() -> None:
+    class Clock(DriftingClock):
+        def time(self, call: Callable[[int], object], calls: int) -> timing.Reading:
+            self.order.append(call)
+            asked.append(calls)
+            return timing.Reading(1e-3, pure=True)
+
+    asked: list[int] = []
+    for seconds, calls in ((0.06, 4), (3.0, 10)):  # ten are the most that the clock takes
+        asked.clear()
+        call = rival()
+        samples = timing.measure({"one": call}, Clock({}), seconds=seconds)
+        assert asked == [1, 1, *[calls] * timing.ROUNDS]
+        assert samples["one"].calls == calls
+    assert timing.Sample({0: 1.0}, 1).pure, "unless something is said"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_meanwhile(enabled: bool) -> None:
+    seen = []
+
+    def call(i: int) -> None:
+        seen.append(gc.isenabled())
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        timing.measure({"one": call}, DriftingClock({call: 1e-3}), seconds=0.0)
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen[-timing.MIN_ROUNDS :] == [False] * timing.MIN_ROUNDS
 
 
 def test_nothing_to_measure() -> None:
@@ -500,8 +535,19 @@ def test_integer_references_are_exact(dtype: np.dtype[Any], steps: int, monkeypa
 
 def test_integers_are_exact_where_one_float64_sum_would_not_be() -> None:
     k = 2**22 + 1
-    ones = np.full((1, k), 2**16 - 1, np.uint16)
-    assert ref.reference(ones, ones.T).values.tolist() == [[k % 2**16]], "(2^16 - 1)^2 is 1"
+    largest = np.full((1, k), 2**32 - 1, np.uint32)
+    assert ref.reference(largest, largest.T).values.tolist() == [[k]], "(2^32 - 1)^2 is 1"
+
+
+def test_what_is_exact_has_no_tolerance() -> None:
+    for dtype in (np.dtype(bool), np.dtype(np.int8), np.dtype(np.uint64)):
+        assert ref.reference(*operands(dtype)).tolerance == 0
+
+
+def test_half_of_a_product_of_bools_is_true() -> None:
+    for k in (20, 200):
+        a, b = operands(np.dtype(bool), 300, 300, k)
+        assert 0.45 < (a @ b).mean() < 0.55
 
 
 def test_random_operands_wrap_and_are_half_true() -> None:

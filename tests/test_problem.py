@@ -261,8 +261,8 @@ def test_as_many_tiles_as_a_grid_takes_are_one_launch() -> None:
 
 
 def test_as_many_tiles_as_all_launches_take_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "MOST_TILES", 4)
-    monkeypatch.setattr(geometry, "MOST_LAUNCHES", 2)
+    monkeypatch.setattr("tiledmm.schedule.launches.MOST_TILES", 4)
+    monkeypatch.setattr("tiledmm.schedule.launches.MOST_LAUNCHES", 2)
     assert blocks((64, 8)) == [4, 4]
     with pytest.raises(ShapeError, match="9 tiles do not fit 2 launches of 4"):
         blocks((65, 8))
