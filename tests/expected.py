@@ -47,6 +47,11 @@ _LIMITS = (
     (1, 2049, 2049, 60_000), (3, 1000, 40_000, 300), (2, 3000, 5000, 700), (1, 5, 7, 0), (0, 5, 7, 9), (7, 5, 1, 1),
 )  # fmt: skip
 
+# Batches, and the dimensions in which A and B are repeated.
+_REPEATED: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
+    ((40,), (0,), ()), ((40,), (), (0,)), ((3, 5, 2), (1,), (0, 2)), ((2,) * 5, (0, 2, 4), (1, 3)),
+)  # fmt: skip
+
 
 def matrix(shape: tuple[int, ...], letter: str, gap: int, kind: Any, repeated: tuple[int, ...] = ()) -> Array:
     """A batch of matrices that lie so, with gaps of so many elements; ``repeated`` are the batch axes of stride 0."""
@@ -97,7 +102,7 @@ def _unlike() -> Iterator[tuple[str, Product]]:
                 yield f"{first} @ {second} {letters} {(m, n, k)}", resolve(a, b)
     for dtype in _FEW_TYPES:
         kind = np_dtype(dtype)
-        for batch, once_a, once_b in (((40,), (0,), ()), ((40,), (), (0,)), ((3, 5, 2), (1,), (0, 2)), ((2,) * 5, (0, 2, 4), (1, 3))):
+        for batch, once_a, once_b in _REPEATED:
             a, b = matrix((*batch, 200, 300), "N", 0, kind, once_a), matrix((*batch, 300, 100), "T", 0, kind, once_b)
             yield f"{dtype} batch {batch}, of A without {once_a}, of B without {once_b}", resolve(a, b)
         for letter, gap in (("T", 0), ("G", 0), ("N", 5)):

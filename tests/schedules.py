@@ -94,6 +94,7 @@ _REQUIRED = (
     ("tiled", 32, "float32", "NN", (), False),
     ("tiled", 32, "float16", "TT", (2, 40), False),
     ("warp_tiled", 64, "float32", "TN", (2, 3), True),
+    ("warp_tiled", 64, "float16", "NT", (2,), True),
     ("warp_tiled", 64, "int8", "NT", (2,), True),
     ("warp_tiled", 64, "int8", "NN", (), True),
     ("warp_tiled", 64, "int8", "NT", (2,), False),
@@ -122,12 +123,12 @@ def _map(each: TensorMap) -> str:
 
 def _launch(each: Launch) -> str:
     where = ", ".join(f"{name} + {begin}" for name, begin in zip(each.operands, each.begins, strict=True))
-    condition = each.specialization.condition and f" {each.specialization.condition}"
-    condition += f" triangle {triangle}" if (triangle := each.specialization.config.triangle) else ""
     scan = f"; scan at {each.scan}" if each.scan else ""
     maps = "".join(f"; {_map(map_)}" for map_ in each.maps)
     args = " ".join(str(int(number)) for number in each.kernel_args)
-    return f"{each.specialization.symbol}{condition}, {each.blocks} blocks, {where}{scan}{maps}; {args}"
+    return (
+        f"{each.specialization.symbol}{_kind(each.specialization)}, {each.blocks} blocks, {where}{scan}{maps}; {args}"
+    )
 
 
 def told(spec: Specialization, wanted: Product) -> list[str]:
@@ -146,7 +147,8 @@ def _products() -> Iterator[tuple[str, Specialization, Product]]:
     for variant, tile, config, dtype, layout, (m, n, k) in _IN_BATCHES:
         kind = np_dtype(dtype)
         for batch, once_a, once_b in _BATCHES:
-            a, b = matrix((*batch, m, k), layout[0], 0, kind, once_a), matrix((*batch, k, n), layout[1], 0, kind, once_b)
+            a = matrix((*batch, m, k), layout[0], 0, kind, once_a)
+            b = matrix((*batch, k, n), layout[1], 0, kind, once_b)
             label = f"{dtype} {layout} {batch} - {once_a} - {once_b} {(m, n, k)}"
             yield named(label, resolve(a, b), variant, tile, config)
     wide = matrix((1 << 33, 1, 3), "N", 0, np_dtype("float32")), matrix((3, 1), "N", 0, np_dtype("float32"))
@@ -177,7 +179,13 @@ def _products() -> Iterator[tuple[str, Specialization, Product]]:
 
 
 def _symbols(kernels: Iterable[Specialization]) -> list[str]:
-    return sorted(f"{each.symbol} {each.condition}".strip() for each in kernels)
+    return sorted(f"{each.symbol}{_kind(each)}" for each in kernels)
+
+
+def _kind(spec: Specialization) -> str:
+    """What a kernel's symbol does not tell."""
+    condition = f" {spec.condition}" if spec.condition else ""
+    return condition + (f" triangle {spec.config.triangle}" if spec.config.triangle else "")
 
 
 def schedules() -> dict[str, list[str]]:

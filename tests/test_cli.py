@@ -155,7 +155,6 @@ def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.Mo
     assert "Bounds on H100" in result.output
 
 
-
 def test_without_a_cpp_compiler_nothing_is_simulated_and_the_rest_is_shown(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

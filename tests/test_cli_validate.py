@@ -308,8 +308,9 @@ def test_every_kernel_finds_memory_that_no_result_leaves(gpu: Any, dtype: str) -
 def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(a: Any, b: Any, *, out: Any, variant: str, **_: Any) -> Any:
+    def run(a: Any, b: Any, *, out: Any, variant: str, counts: bool, **_: Any) -> Any:
         assert variant in ("naive", "auto"), "what no simulator runs is not tried"
+        assert np.isnan(out).all() and not counts
         return np.matmul(a, b), SimpleNamespace(findings=())
 
     monkeypatch.setattr("tiledmm.simulator.run", run)
@@ -317,4 +318,4 @@ def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
     assert result.exit_code == 0, result.output
     (table,) = json.loads(result.stdout)["tables"]
     assert {row["variant"]: row["check"] for row in table["rows"]} == {"naive": "ok", "wgmma": "left out", "auto": "ok"}
-    assert [note for note in table["notes"] if note.startswith("wgmma")][0].endswith(": on a GPU only.")
+    assert next(note for note in table["notes"] if note.startswith("wgmma")).endswith(": on a GPU only.")

@@ -254,7 +254,6 @@ def test_too_many_tiles_are_an_error_that_says_so() -> None:
         blocks((2**31, 2**31))
 
 
-
 def test_as_many_tiles_as_a_grid_takes_are_one_launch() -> None:
     assert blocks((8 * (2**31 - 1), 1)) == [2**31 - 1]
     assert len(blocks((8 * (2**31 - 1) + 1, 1))) == 2

@@ -139,6 +139,7 @@ def test_as_many_tiles_as_its_kernels_count() -> None:
         (array((1, 64), (-65, 1)), True),
         (array((2, 64), (65, 1)), False),
         (array((2, 64), (-64, 1)), False),
+        (array((2, 64), (0, 1)), False),
         (array((2, 64), (72, 1)), True),
         (array((2, 64), (2**39 - 8, 1)), True),  # the longest stride
         (array((2, 64), (2**39, 1)), False),

@@ -218,7 +218,7 @@ def test_where_an_address_lies_to_the_byte():
 
 
 SAID = {
-    "global access out of bounds": "writes 3 bytes at byte 4 of global array A (8 bytes), which is none of its elements",
+    "global access out of bounds": "writes 3 bytes at byte 4 of global array A (8 bytes)" + GAP,
     "write to an operand": "writes 3 bytes at byte 4 of global array A (8 bytes), which is only to be read",
     "shared access out of bounds": "writes 3 bytes at byte 4 of shared array As (8 bytes)",
     "misaligned access": "writes 3 bytes at byte 4 of global array A (8 bytes), an address that is not a multiple of 3",
