@@ -486,5 +486,5 @@ def test_axes_that_a_layout_cannot_be_told_of_are_no_error(own: list[str], monke
     monkeypatch.setattr(devices, "cupy_matmul", lambda a, b, **keywords: own.append("matmul"))
     with tiledmm.replacing(variant="cublas") as found:
         cupy.matmul(numbers(3, 4), numbers(5, 4), axes=[(0, 1), (1, 0), (0, 1)])
-    (line,) = found.lines
+    (line,) = found.groups
     assert (line.layout, line.operands, own) == ("-", "(3, 4) @ (5, 4)", ["matmul"])
