@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from tests.strategies import np_dtype
 from tiledmm.elements import ELEMENTS, TF32, element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.operands import Array, Product, resolve
@@ -27,38 +31,103 @@ _SIZES = (
 _LAYOUTS = ("NN", "NT", "TN", "TT", "GN", "NG")
 _TARGETS = ("sm_90", "sm_75", "sm_80", "sm_120")
 
+# Types that kernels differ for.
+_FEW_TYPES = ("float32", "float16", "int8", "int64", "complex64", "bool")
+
+# Sizes at limits: rows of skinny kernels and of small products, the fewest small products, K of many partitions, the
+# shortest K that is decomposed, operands too large to be decomposed, and partial sums of all of the workspace.
+_LIMITS = (
+    (1, 64, 512, 512), (1, 65, 512, 512), (16, 32, 32, 40), (15, 32, 32, 40), (64, 33, 33, 40), (64, 32, 33, 40),
+    (1, 16, 16, 1 << 20), (1, 40, 24, 1 << 22), (1, 2, 3, 1 << 18), (1, 100, 300, 40_000), (1, 300, 300, 255),
+    (1, 300, 300, 256), (1, 1 << 15, 1 << 15, 1 << 15), (1, 1 << 15, 1 << 15, (1 << 15) + 8),
+    (1, 1 << 15, 1 << 15, 1 << 14), (1, 3 << 13, 1 << 13, 1 << 15), (1, 1 << 13, 3 << 13, 1 << 15),
+    (1, 1 << 13, 1 << 14, 1 << 15), (1, 3 << 13, 1 << 12, 1 << 15), (1, 1 << 15, 1 << 13, 1 << 15),
+    (1, 3 << 14, 1 << 14, 1 << 15), (1, 1 << 14, 3 << 14, 1 << 15), (1, 8, 1 << 31, 300), (1, 1 << 31, 8, 300),
+    (1, 4096, 4096, 1), (1, 0, 300, 300), (1, 300, 0, 300), (1, 4096, 8192, 4096),
+    (1, 2049, 2049, 60_000), (3, 1000, 40_000, 300), (2, 3000, 5000, 700), (1, 5, 7, 0), (0, 5, 7, 9), (7, 5, 1, 1),
+)  # fmt: skip
+
+# Batches, and the dimensions in which A and B are repeated.
+_REPEATED: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
+    ((40,), (0,), ()), ((40,), (), (0,)), ((3, 5, 2), (1,), (0, 2)), ((2,) * 5, (0, 2, 4), (1, 3)),
+)  # fmt: skip
+
+
+def matrix(shape: tuple[int, ...], letter: str, gap: int, kind: Any, repeated: tuple[int, ...] = ()) -> Array:
+    """A batch of matrices that lie so, with gaps of so many elements; ``repeated`` are the batch axes of stride 0."""
+    *batch, rows, cols = shape
+    step = 2 if letter == "G" else 1
+    wide = (rows if letter == "T" else cols) * step + gap
+    strides, size = [(wide, step), (step, wide)][letter == "T"], wide * (cols if letter == "T" else rows)
+    for axis in reversed(range(len(batch))):
+        strides = (0 if axis in repeated else size, *strides)
+        size *= 1 if axis in repeated else batch[axis]
+    return Array(shape, tuple(kind.itemsize * each for each in strides), kind)
+
 
 def product(dtype: str, layout: str, sizes: tuple[int, int, int, int], gap: int, symmetric: bool = False) -> Product:
     """A product of matrices that lie so, with gaps of so many elements; ``symmetric`` if B is A transposed."""
     batch, m, n, k = sizes
     kind = TF32.dtype if dtype == TF32.dtype_name else element(dtype).dtype
-
-    def matrix(rows: int, cols: int, letter: str) -> Array:
-        step = 2 if letter == "G" else 1
-        wide = (rows if letter == "T" else cols) * step + gap
-        strides = (step, wide) if letter == "T" else (wide, step)
-        size = wide * (cols if letter == "T" else rows)
-        return Array((batch, rows, cols), tuple(kind.itemsize * each for each in (size, *strides)), kind)
-
-    made = resolve(matrix(m, k, layout[0]), matrix(k, n, layout[1]), same_memory=symmetric)
+    a, b = matrix((batch, m, k), layout[0], gap, kind), matrix((batch, k, n), layout[1], gap, kind)
+    made = resolve(a, b, same_memory=symmetric)
     return made.computed_in(TF32) if dtype == TF32.dtype_name else made
 
 
-def expected() -> dict[str, list[str]]:
-    """For each target, a line a product: the product, the kernels, and microseconds."""
-    found: dict[str, list[str]] = {}
+def _spread() -> Iterator[tuple[str, Product]]:
     layouts = itertools.cycle(_LAYOUTS)
-    for target in _TARGETS:
-        model, lines = Model(REFERENCE_GPUS[target], candidates(decomposes=target != "sm_80")), []
-        for number, (dtype, sizes) in enumerate(itertools.product((*ELEMENTS, TF32.dtype_name), _SIZES)):
-            layout, gap = next(layouts), (0, 0, 3)[number % 3]
-            choice = model.best(product(dtype, layout, sizes, gap))
-            lines.append(f"{dtype} {layout} {sizes} +{gap}: {choice}: {choice.microseconds:.4g} us")
-        for dtype, m in itertools.product(("float32", "float16", "int64", "complex128"), (130, 700, 2000)):
-            choice = model.best(product(dtype, "NT", (3, m, m, 200), 0, symmetric=True))
-            lines.append(f"{dtype} {m} symmetric: {choice}: {choice.microseconds:.4g} us")
-        found[target] = lines
-    return found
+    for number, (dtype, sizes) in enumerate(itertools.product((*ELEMENTS, TF32.dtype_name), _SIZES)):
+        layout, gap = next(layouts), (0, 0, 3)[number % 3]
+        yield f"{dtype} {layout} {sizes} +{gap}", product(dtype, layout, sizes, gap)
+
+
+def _at_limits() -> Iterator[tuple[str, Product]]:
+    layouts = itertools.cycle(("NN", "TN", "NT", "TT"))
+    for dtype, sizes in itertools.product((*_FEW_TYPES, TF32.dtype_name), _LIMITS):
+        layout = next(layouts)
+        yield f"{dtype} {layout} {sizes}", product(dtype, layout, sizes, 0)
+
+
+def _symmetric() -> Iterator[tuple[str, Product]]:
+    for dtype, m in itertools.product(("float32", "float16", "int64", "complex128"), (130, 700, 2000)):
+        yield f"{dtype} {m} symmetric", product(dtype, "NT", (3, m, m, 200), 0, symmetric=True)
+
+
+def _unlike() -> Iterator[tuple[str, Product]]:
+    """Operands of two types, broadcast batches, batches that are not one dimension, and results written by columns."""
+    for types in (("float16", "float32"), ("int8", "float16"), ("float32", "complex64"), ("int8", "int64")):
+        for first, second in (types, types[::-1]):
+            for letters, (m, n, k) in (("NN", (700, 900, 600)), ("TN", (40, 3000, 800)), ("NT", (2000, 2000, 333))):
+                a, b = matrix((m, k), letters[0], 0, np_dtype(first)), matrix((k, n), letters[1], 0, np_dtype(second))
+                yield f"{first} @ {second} {letters} {(m, n, k)}", resolve(a, b)
+    for dtype in _FEW_TYPES:
+        kind = np_dtype(dtype)
+        for batch, once_a, once_b in _REPEATED:
+            a, b = matrix((*batch, 200, 300), "N", 0, kind, once_a), matrix((*batch, 300, 100), "T", 0, kind, once_b)
+            yield f"{dtype} batch {batch}, of A without {once_a}, of B without {once_b}", resolve(a, b)
+        for letter, gap in (("T", 0), ("G", 0), ("N", 5)):
+            a, b = matrix((1500, 900), "N", 0, kind), matrix((900, 1100), "N", 8, kind)
+            out = matrix((1500, 1100), letter, gap, kind)
+            yield f"{dtype} into {letter} +{gap}", resolve(a, b, out)
+    for letter in "NTG":
+        a, b = (matrix((1024, 1024), "N", 0, np_dtype("float32")) for _ in range(2))
+        yield f"tf32 into {letter}", resolve(a, b, matrix((1024, 1024), letter, 0, a.dtype)).computed_in(TF32)
+
+
+def lines(target: str) -> Iterator[str]:
+    """For a target, a line a product: the kernels taken, their microseconds, and how many and how slow all are."""
+    model = Model(REFERENCE_GPUS[target], candidates(decomposes=target != "sm_80"))
+    more = (_at_limits(), _unlike()) if target in _TARGETS[:2] else ()
+    for name, wanted in itertools.chain(_spread(), _symmetric(), *more):
+        ranked = list(model.rank(wanted))
+        choice = min(ranked, key=lambda each: each.microseconds or 0.0)
+        total = math.fsum(each.microseconds or 0.0 for each in ranked)
+        yield f"{name}: {choice}: {choice.microseconds:.4g} us; all {len(ranked)}: {total:.8g} us"
+
+
+def expected() -> dict[str, list[str]]:
+    """The lines of all targets."""
+    return {target: list(lines(target)) for target in _TARGETS}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import shutil
 import sys
@@ -186,6 +188,40 @@ def test_a_sample_is_pure_if_all_its_readings_are(impure: int) -> None:
     assert (samples["one"].pure, samples["other"].pure) == (False, True)
 
 
+def test_one_call_warms_up_another_is_estimated_and_rounds_have_as_many_as_fit() -> None:
+    class Clock(DriftingClock):
+        def time(self, call: Callable[[int], object], calls: int) -> timing.Reading:
+            self.order.append(call)
+            asked.append(calls)
+            return timing.Reading(1e-3, pure=True)
+
+    asked: list[int] = []
+    for seconds, calls in ((0.06, 4), (3.0, 10)):  # ten are the most that the clock takes
+        asked.clear()
+        call = rival()
+        samples = timing.measure({"one": call}, Clock({}), seconds=seconds)
+        assert asked == [1, 1, *[calls] * timing.ROUNDS]
+        assert samples["one"].calls == calls
+    assert timing.Sample({0: 1.0}, 1).pure, "unless something is said"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_meanwhile(enabled: bool) -> None:
+    seen = []
+
+    def call(i: int) -> None:
+        seen.append(gc.isenabled())
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        timing.measure({"one": call}, DriftingClock({call: 1e-3}), seconds=0.0)
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen[-timing.MIN_ROUNDS :] == [False] * timing.MIN_ROUNDS
+
+
 def test_nothing_to_measure() -> None:
     assert timing.measure({}, DriftingClock({})) == {}
 
@@ -276,6 +312,96 @@ def test_a_reading_is_pure_if_queueing_is_over_before_the_hold(
     device.holds.clear()
     assert clock.time(call, 1) == timing.Reading(8e-3, pure)
     assert device.holds[1:] == [pytest.approx(0.2)], "again, held for longer, and no more where that is the longest"
+
+
+def test_host_clock_divides_by_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+
+    def passing(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = timing.HostClock(lambda: passing(2.0))  # the last one counts, the first does not
+    assert clock.time(lambda i: passing(0.5 * i), 4).seconds == pytest.approx((0 + 0.5 + 1 + 1.5 + 2) / 4)
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A CuPy that logs what is done in which order, and how long the stream is held; time passes as it is told to."""
+    state = SimpleNamespace(log=[], holds=[], now=50.0, milliseconds=8.0)
+
+    class Event:
+        def record(self) -> None:
+            state.log.append(("record", id(self)))
+
+        def synchronize(self) -> None:
+            state.log.append(("wait", id(self)))
+
+    def hold(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        assert (grid, block) == ((1,), (1,)), "one thread holds a stream"
+        (nanoseconds,) = arguments
+        assert nanoseconds.dtype == np.uint64
+        state.holds.append(int(nanoseconds) * 1e-9)
+        state.log.append("hold")
+
+    def elapsed(start: Event, stop: Event) -> float:
+        state.log.append(("elapsed", id(start), id(stop)))
+        return state.milliseconds
+
+    stream = SimpleNamespace(synchronize=lambda: state.log.append("synchronize"))
+    cuda = SimpleNamespace(Event=Event, get_elapsed_time=elapsed, get_current_stream=lambda: stream)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, RawKernel=lambda source, name: hold))
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: state.now))
+    return state
+
+
+def test_device_clock_waits_then_holds_then_times_the_calls_alone(stream: SimpleNamespace) -> None:
+    clock = timing.DeviceClock()
+    stream.log.clear()
+    stream.holds.clear()
+    reading = clock.time(lambda i: stream.log.append(i), 3)
+    assert reading == timing.Reading(pytest.approx(8e-3 / 3), pure=True)
+    before, hold, (_, start), *calls, (_, stop), (_, waited), (_, *between) = stream.log
+    assert (before, hold, calls) == ("synchronize", "hold", [0, 1, 2]), "what was queued before is not timed"
+    assert waited == stop and between == [start, stop]
+    assert start != stop
+    assert 3 * 20e-6 < stream.holds[0] < 1e-3
+
+
+def test_device_clock_holds_longer_for_more_calls_and_no_longer_than_its_limit(stream: SimpleNamespace) -> None:
+    clock = timing.DeviceClock()
+    stream.holds.clear()
+    for calls in (1, 10, 100):
+        clock.time(lambda i: None, calls)
+    assert stream.holds == sorted(set(stream.holds)), "more calls take longer to queue"
+    clock.hold(3600.0)
+    assert stream.holds[-1] == pytest.approx(timing._MAX_HOLD)
+    assert 0.05 < timing._MAX_HOLD < 1, "the driver of a display stops kernels that run for seconds"
+    clock.hold(1e-3)
+    assert stream.holds[-1] == pytest.approx(1e-3)
+
+
+def test_device_clock_holds_for_a_few_times_as_long_as_queueing_took(stream: SimpleNamespace) -> None:
+    def call(i: int) -> None:
+        stream.now += 5e-3
+
+    clock = timing.DeviceClock()
+    stream.holds.clear()
+    assert clock.time(call, 4) == timing.Reading(2e-3, pure=True)
+    _, second = stream.holds
+    assert 1.5 * 20e-3 < second < 5 * 20e-3
+
+
+def test_device_clock_gives_up_on_calls_that_are_never_queued_in_time(stream: SimpleNamespace) -> None:
+    took = itertools.count(1)
+
+    def call(i: int) -> None:
+        stream.now += 4.0 ** next(took) * 1e-4
+
+    clock = timing.DeviceClock()
+    stream.holds.clear()
+    assert not clock.time(call, 1).pure
+    assert len(stream.holds) == timing._HOLD_ATTEMPTS
 
 
 def test_hold_kernel_compiles() -> None:
@@ -405,6 +531,23 @@ def test_integer_references_are_exact(dtype: np.dtype[Any], steps: int, monkeypa
         bits = 8 * dtype.itemsize
         wrapped = [[(int(x) - low) % 2**bits + low for x in row] for row in exact]
         assert ref.reference(a, b).values.tolist() == wrapped
+
+
+def test_integers_are_exact_where_one_float64_sum_would_not_be() -> None:
+    k = 2**22 + 1
+    largest = np.full((1, k), 2**32 - 1, np.uint32)
+    assert ref.reference(largest, largest.T).values.tolist() == [[k]], "(2^32 - 1)^2 is 1"
+
+
+def test_what_is_exact_has_no_tolerance() -> None:
+    for dtype in (np.dtype(bool), np.dtype(np.int8), np.dtype(np.uint64)):
+        assert ref.reference(*operands(dtype)).tolerance == 0
+
+
+def test_half_of_a_product_of_bools_is_true() -> None:
+    for k in (20, 200):
+        a, b = operands(np.dtype(bool), 300, 300, k)
+        assert 0.45 < (a @ b).mean() < 0.55
 
 
 def test_random_operands_wrap_and_are_half_true() -> None:

@@ -155,6 +155,20 @@ def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.Mo
     assert "Bounds on H100" in result.output
 
 
+def test_without_a_cpp_compiler_nothing_is_simulated_and_the_rest_is_shown(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*arguments: Any, **options: Any) -> Any:
+        raise MissingDependencyError("no C++ compiler in this test")
+
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", missing)
+    result = invoke("64", "--variants", "naive")
+    assert result.exit_code == 0, result.output
+    assert "Not simulated: no C++ compiler in this test" in result.output
+    assert "Bounds on H100" in result.output
+
+
 def test_one_form_at_a_time(no_gpu: None) -> None:
     result = invoke("64", "--json", "--csv")
     assert result.exit_code == 2

@@ -183,3 +183,16 @@ def test_what_cannot_be_drawn_is_said(
     result = invoke(variant, "--size", "32", "--chart", str(tmp_path / name))
     assert result.exit_code == 2 and said in " ".join(result.output.replace("│", " ").split())
     assert "Tiles of" not in result.output, "before anything is counted"
+
+
+@pytest.mark.parametrize("arguments", [("--target", "sm_1"), ("--size", "0")])
+def test_mistakes_are_named_where_there_is_a_gpu(gpu: SimpleNamespace, arguments: tuple[str, str]) -> None:
+    result = invoke("tiled", *arguments)
+    assert result.exit_code == 2, result.output
+    assert gpu.asked is None, "nothing is timed"
+
+
+def test_the_machine_is_named_above_its_times(gpu: SimpleNamespace) -> None:
+    result = invoke("tiled")
+    assert result.exit_code == 0, result.output
+    assert 0 <= result.output.find("a machine") < result.output.find("tile")

@@ -286,3 +286,36 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: No
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex128", "int8", "uint64", "bool"])
+def test_every_kernel_finds_memory_that_no_result_leaves(gpu: Any, dtype: str) -> None:
+    found: list[Any] = []
+
+    def matmul(a: Any, b: Any, *, out: Any, **_: Any) -> None:
+        found.append((out.copy(), np.matmul(a, b)))
+        np.matmul(a, b, out=out)
+
+    gpu(matmul)
+    result = invoke("naive", "tiled", "--sizes", "5x6x7", "--dtypes", dtype)
+    assert result.exit_code == 0, result.output
+    assert len(found) == 2
+    for before, right in found:
+        wide = before.astype("c16") if dtype[0] in "fc" or dtype == "bfloat16" else None
+        assert (before != right).all() if wide is None else np.isnan(wide).all()
+
+
+def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(a: Any, b: Any, *, out: Any, variant: str, counts: bool, **_: Any) -> Any:
+        assert variant in ("naive", "auto"), "what no simulator runs is not tried"
+        assert np.isnan(out).all() and not counts
+        return np.matmul(a, b), SimpleNamespace(findings=())
+
+    monkeypatch.setattr("tiledmm.simulator.run", run)
+    result = invoke("naive", "wgmma", "auto", "--sizes", "5x6x7", "--dtypes", "float16", "--json")
+    assert result.exit_code == 0, result.output
+    (table,) = json.loads(result.stdout)["tables"]
+    assert {row["variant"]: row["check"] for row in table["rows"]} == {"naive": "ok", "wgmma": "left out", "auto": "ok"}
+    assert next(note for note in table["notes"] if note.startswith("wgmma")).endswith(": on a GPU only.")

@@ -186,3 +186,13 @@ def test_what_nvrtc_rejects(folder: Path, source: str, target: str, says: str) -
     with pytest.raises(CompilationError, match=f"(?s){says}"), cubin_file(source, "fill", (f"-arch={target}",)):
         pass
     assert not list(folder.glob("[!.]*"))
+
+
+def test_by_default_it_is_where_cupy_keeps_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for value in (None, ""):
+        monkeypatch.setenv("CUPY_CACHE_DIR", "")
+        if value is None:
+            monkeypatch.delenv("CUPY_CACHE_DIR")
+        with cubin_file(SOURCE, "fill", OPTIONS) as path:
+            assert path.parent == tmp_path / ".cupy" / "kernel_cache" / "tiledmm"

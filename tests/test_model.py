@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import Any
 
@@ -10,18 +9,15 @@ import pytest
 
 from tests import expected
 from tests.expected import product
-from tiledmm.selection.model import H100
-
-
-@functools.cache
-def found() -> dict[str, list[str]]:
-    return expected.expected()
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection.candidates import CANDIDATES
+from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 
 
 @pytest.mark.parametrize("target", json.loads(expected.PATH.read_text("utf-8")))
 def test_expectations_are_those_written_down(target: str) -> None:
     written = json.loads(expected.PATH.read_text("utf-8"))[target]
-    assert found()[target] == written, "if intended, python -m tests.expected rewrites them"
+    assert list(expected.lines(target)) == written, "if intended, python -m tests.expected rewrites them"
 
 
 def split_factors(*sizes: int) -> set[int]:
@@ -32,7 +28,16 @@ def split_factors(*sizes: int) -> set[int]:
 
 def test_few_partitions_of_k_are_considered_and_many() -> None:
     found = set().union(*(split_factors(m, m, k) for m in (64, 200, 500, 1000) for k in (300, 1000, 4000, 65536)))
-    assert {1, 2, 3, 4, 5, 8, 96} <= found
+    assert {1, 2, 3, 4, 5, 8, 96} <= found <= set(SPLIT_K_FACTORS)
+    assert SPLIT_K_FACTORS[0] == 1 and list(SPLIT_K_FACTORS) == sorted(set(SPLIT_K_FACTORS))
+
+
+def test_a_model_takes_what_it_chooses_from() -> None:
+    decomposing = {each.variant for each in CANDIDATES if find_variant(each.variant).decomposes}
+    for each in {each.variant for each in CANDIDATES}:
+        assert H100.takes(each)
+        assert H100_IEEE.takes(each) is (each not in decomposing)
+    assert decomposing and not H100.takes("naive") and not Model(candidates=CANDIDATES[:1]).takes("wgmma")
 
 
 @pytest.mark.parametrize("sizes", [(40, 60_000, 4096), (60_000, 40, 4096), (33, 200_000, 2048)])

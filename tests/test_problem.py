@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tiledmm.codegen.rendering import specialize
+from tiledmm.errors import ShapeError
 from tiledmm.problem.operands import Array, describe, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
 from tiledmm.registry.variants import general_variants
@@ -251,6 +252,19 @@ def test_launches_cover_every_tile_within_cudas_limits(
 def test_too_many_tiles_are_an_error_that_says_so() -> None:
     with pytest.raises(ValueError, match="larger tile"):
         blocks((2**31, 2**31))
+
+
+def test_as_many_tiles_as_a_grid_takes_are_one_launch() -> None:
+    assert blocks((8 * (2**31 - 1), 1)) == [2**31 - 1]
+    assert len(blocks((8 * (2**31 - 1) + 1, 1))) == 2
+
+
+def test_as_many_tiles_as_all_launches_take_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiledmm.schedule.launches.MOST_TILES", 4)
+    monkeypatch.setattr("tiledmm.schedule.launches.MOST_LAUNCHES", 2)
+    assert blocks((64, 8)) == [4, 4]
+    with pytest.raises(ShapeError, match="9 tiles do not fit 2 launches of 4"):
+        blocks((65, 8))
 
 
 def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:

@@ -480,3 +480,11 @@ def test_a_long_table_ends(own: list[str], monkeypatch: pytest.MonkeyPatch) -> N
     assert (found.total, len(found.groups)) == (100, 50)
     assert len(found.table().rows) == 40
     assert found.table().notes == ("And 20 of 10 other kinds.",)
+
+
+def test_axes_that_a_layout_cannot_be_told_of_are_no_error(own: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "cupy_matmul", lambda a, b, **keywords: own.append("matmul"))
+    with tiledmm.replacing(variant="cublas") as found:
+        cupy.matmul(numbers(3, 4), numbers(5, 4), axes=[(0, 1), (1, 0), (0, 1)])
+    (line,) = found.groups
+    assert (line.layout, line.operands, own) == ("-", "(3, 4) @ (5, 4)", ["matmul"])

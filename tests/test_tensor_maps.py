@@ -13,10 +13,11 @@ from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import TF32, compute_element, element
 from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.problem.strides import BatchDimension, Problem
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import tensor_maps
 from tiledmm.schedule.schedule import schedule
-from tiledmm.schedule.tensor_maps import TensorMap, can_be_mapped
+from tiledmm.schedule.tensor_maps import TensorMap, can_be_mapped, has_coordinates, map_of
 from tiledmm.selection.select import select
 
 HALF = element("float16")
@@ -92,6 +93,81 @@ def test_what_can_be_read_in_place(x: np.ndarray, reads: bool) -> None:
     assert can_be_mapped(problem, 0, HALF) == reads
     chosen = select("wgmma", 128, product(x, array((x.shape[-1], 64), (64, 1)))).specialization
     assert (chosen.config.launch.pack_a, chosen.config.launch.pack_b) == (int(not reads), 0)
+
+
+LARGEST = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "batch", "fits"),
+    [
+        (LARGEST, 1, 1, (), True),
+        (LARGEST + 1, 1, 1, (), False),
+        (1, LARGEST, 1, (), True),
+        (1, LARGEST + 1, 1, (), False),
+        (1, 1, LARGEST, (), True),
+        (1, 1, LARGEST + 1, (), False),
+        (64, 32, 1, (LARGEST,), True),
+        (64, 32, 1, (LARGEST + 1,), False),
+        (65, 32, 1, (LARGEST,), False),  # as many tiles again
+        (64, 33, 1, (LARGEST,), False),
+        (64, 32, 1, (1 << 15, 1 << 15), True),
+        (64, 32, 1, (1 << 16, 1 << 15), False),
+        (64 * 65_535, 32 << 15, 1, (), True),
+        (64 * 65_535 + 1, 32 << 15, 1, (), False),
+        (64 << 16, 32 * 32_767, 1, (), True),
+        (64 << 16, 32 * 32_767 + 1, 1, (), False),
+        (64 << 8, 32 << 8, 1, (32_767,), True),
+        (64 << 8, 32 << 8, 1, (32_768,), False),
+    ],
+)
+def test_coordinates_and_tiles_have_31_bits(m: int, n: int, k: int, batch: tuple[int, ...], fits: bool) -> None:
+    problem = Problem(m, n, k, (k, 1, n, 1, n, 1), tuple(BatchDimension(size, 1, 1, 1) for size in batch), "NN", ())
+    assert has_coordinates(problem) is fits
+
+
+def test_as_many_tiles_as_its_kernels_count() -> None:
+    many = product(array((LARGEST, 1, 300), (0, 300, 1)), array((300, 8), (8, 1)))
+    choice = select("wgmma", 64, many)
+    assert schedule(choice.specialization, choice.product.problem).multiplying.blocks == LARGEST
+
+
+@pytest.mark.parametrize(
+    ("x", "reads"),
+    [
+        (array((1, 64), (0, 1)), True),
+        (array((1, 64), (-65, 1)), True),
+        (array((2, 64), (65, 1)), False),
+        (array((2, 64), (-64, 1)), False),
+        (array((2, 64), (0, 1)), False),
+        (array((2, 64), (72, 1)), True),
+        (array((2, 64), (2**39 - 8, 1)), True),  # the longest stride
+        (array((2, 64), (2**39, 1)), False),
+        (array((2, 2, 64), (2**39 - 8, 64, 1)), True),
+        (array((2, 2, 64), (2**39, 64, 1)), False),
+        (array((2, 2, 2, 2, 2, 64), (72, 8, 800, 8000, 80000, 1)), True),
+        (array((2, 3, 2, 3, 2, 64), (72, 4, 800, 8000, 80000, 1)), False),
+    ],
+)
+def test_strides_that_are_long_or_negative_or_of_one_row(x: np.ndarray, reads: bool) -> None:
+    assert can_be_mapped(product(x, array((64, 64), (64, 1))).problem, 0, HALF) is reads
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("letter", "NT")
+def test_a_matrix_without_elements_has_a_map_that_the_driver_takes(operand: int, letter: str) -> None:
+    """Sizes are at least 1, and strides 16 bytes."""
+    for m, n, k in ((0, 5, 7), (5, 0, 7), (5, 7, 0), (0, 0, 0)):
+        problem = Problem(m, n, k, (8, 1, 8, 1, 8, 1) if letter == "N" else (1, 8, 1, 8, 8, 1), (), letter * 2, ())
+        described = map_of(problem, operand, find_variant("wgmma").config(64, HALF), HALF)
+        assert described.sizes[2:] == (1, 1, 1)
+        assert described.sizes[:2] == tuple(max(size, 1) for size in _contiguous_and_rows(problem, operand))
+        assert all(step % 16 == 0 and step > 0 for step in described.strides)
+
+
+def _contiguous_and_rows(problem: Problem, operand: int) -> tuple[int, int]:
+    rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
+    return (cols, rows) if problem.layout[operand] == "N" else (rows, cols)
 
 
 def test_what_is_stored_as_another_type_is_packed() -> None:
@@ -185,6 +261,14 @@ def test_the_driver_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch, dt
     assert driver.swizzle == words.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B.value
     assert driver.promotion == words.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B.value
     assert driver.fill == words.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE.value
+
+
+def test_a_map_begins_at_64_bytes_wherever_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_maps, "_driver", Driver)
+    described, kept = TensorMap(2, (8, 8, 1, 1, 1), (16, 128, 128, 128), (8, 8)), []
+    for size in range(1, 200):
+        kept += [described.encode(4096), np.zeros(size, np.uint8)]
+    assert all(each.ctypes.data % 64 == 0 and each.nbytes == 128 for each in kept[::2])
 
 
 def test_what_the_driver_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,12 @@ def test_vectors_that_tiles_are_read_by():
     assert wavefronts([lane * 144 for lane in LANES], 16) == 4
 
 
+def test_an_access_is_a_load_unless_it_is_said_to_be_a_store():
+    same = [0] * 32
+    assert wavefronts(same, 16) == ideal_wavefronts(same, 16) == 2
+    assert wavefronts(same, 16, store=True) == ideal_wavefronts(same, 16, store=True) == 4
+
+
 def test_sectors_are_pieces_of_32_bytes():
     assert sectors(CONTIGUOUS[4], 4) == 4
     assert sectors([at + 4 for at in CONTIGUOUS[4]], 4) == 5

@@ -200,7 +200,7 @@ def _definition(text: str) -> Definition:
         text, inner, tail = struct.groups()
         body, members = _COMMENT.sub("", text), _groups(re.sub(r"^    ", "", inner, flags=re.MULTILINE), names[0])
     for name in names:  # where it is declared it is not used
-        body = re.sub(rf"\b{name}\b", "", body, count=1)
+        body = _without_first(body, name)
     return Definition(
         text=text,
         names=names,
@@ -212,6 +212,18 @@ def _definition(text: str) -> Definition:
         members=members,
         tail=tail,
     )
+
+
+def _without_first(code: str, name: str) -> str:
+    """The code without the first occurrence of a name. To compile a regular expression for each would take longer."""
+    start = code.find(name)
+    while start >= 0:
+        stop = start + len(name)
+        before, after = code[start - 1 : start], code[stop : stop + 1]
+        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
+            return code[:start] + code[stop:]
+        start = code.find(name, stop)
+    return code
 
 
 def _declared(code: str) -> tuple[tuple[str, ...], str, str]:
