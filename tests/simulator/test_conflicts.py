@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tiledmm.simulator.kernel import Event
 
 from tiledmm.simulator import conflicts, explain_conflicts, widths
+from tiledmm.simulator.simulated_kernel import Event
 from tiledmm.simulator.tracing import Trace
 
 Access = tuple[tuple[int, int, int], int]  # a thread, and an address
@@ -24,7 +24,7 @@ def explained(
     known = {"step": 0, "kind": "load", "space": "shared", "array": "As", "element": (0,), "bytes": 4, "line": 2}
     events = tuple(Event(**{**known, "thread": thread, "address": at, **changes}) for thread, at in accesses)
     text = "one\n  two \nthree"
-    recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), block, 0, text, events, ())
+    recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), block, 0, text, ("k.cu:1", "k.cu:2", "k.cu:3"), events, ())
     monkeypatch.setattr(conflicts, "trace", lambda *arguments, **keywords: recorded)
 
     class Widths:
@@ -35,7 +35,7 @@ def explained(
             return wide or 0, 99  # of shared, and of global memory
 
     monkeypatch.setattr(widths, "Widths", Widths)
-    return explain_conflicts("made up") if wide is None else explain_conflicts("made up", machine=True)
+    return explain_conflicts("made up") if wide is None else explain_conflicts("made up", sass=True)
 
 
 def in_a_row(count: int, apart: int = 16, begin: int = 0) -> list[Access]:
@@ -112,7 +112,7 @@ def test_lines_stand_in_the_order_of_the_source_and_those_of_one_line_as_they_ca
     first = [(3, "Bs", "load"), (1, "Bs", "store"), (1, "As", "load"), (2, "As", "load"), (2, "As", "store")]
     known = {"step": 0, "thread": (0, 0, 0), "space": "shared", "element": (0,), "bytes": 4, "address": 0}
     events = tuple(Event(line=line, array=array, kind=kind, **known) for line, array, kind in first)
-    recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), (32, 1, 1), 0, "one\ntwo\nthree", events, ())
+    recorded = Trace("kernel", (8, 8, 8), (1, 1, 1), (32, 1, 1), 0, "one\ntwo\nthree", ("1", "2", "3"), events, ())
     monkeypatch.setattr(conflicts, "trace", lambda *arguments, **keywords: recorded)
     assert [(each.line, each.array, each.kind) for each in explain_conflicts("made up")] == [
         (1, "Bs", "store"), (1, "As", "load"), (2, "As", "load"), (2, "As", "store"), (3, "Bs", "load"),

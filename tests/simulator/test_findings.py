@@ -242,9 +242,12 @@ def test_where_an_address_lies_to_the_byte():
     assert said == ["1 bytes before", "at byte 0 of", "at byte 7 of", "just behind", "1 bytes behind the end of"]
 
 
+#: A line's place in a file.
+AT = "k.cu:{}".format
+
 SAID = {
     "global access out of bounds": "writes 3 bytes at byte 4 of global array A (8 bytes)" + GAP,
-    "write to an operand": "writes 3 bytes at byte 4 of global array A (8 bytes), which is only to be read",
+    "write to an operand": "writes 3 bytes at byte 4 of global array A (8 bytes), which is read-only",
     "shared access out of bounds": "writes 3 bytes at byte 4 of shared array As (8 bytes)",
     "misaligned access": "writes 3 bytes at byte 4 of global array A (8 bytes), an address that is not a multiple of 3",
     "uninitialised shared memory": (
@@ -252,17 +255,17 @@ SAID = {
     ),
     "uninitialised result": "reads 3 bytes at byte 4 of global array A (8 bytes) before anything was written there",
     "race on shared memory": (
-        "writes 3 bytes at byte 4 of shared array As (8 bytes), which thread (7, 8, 9) read at line 22 with no barrier "
+        "writes 3 bytes at byte 4 of shared array As (8 bytes), which thread (7, 8, 9) read at k.cu:22 with no barrier "
         "in between"
     ),
     "race on global memory": (
-        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) wrote at line 22 with no barrier "
+        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) wrote at k.cu:22 with no barrier "
         "in between"
     ),
-    "barrier not reached by all": "waits at a barrier, and thread (7, 8, 9) is at another one, at line 22",
-    "warp not converged": "waits for the lanes of its warp, and thread (7, 8, 9) is at line 22",
+    "barrier not reached by all": "waits at a barrier, and thread (7, 8, 9) is at another one, at k.cu:22",
+    "warp not converged": "waits for the lanes of its warp, and thread (7, 8, 9) is at k.cu:22",
     "copy not waited for": (
-        "writes 3 bytes at byte 4 of shared array As (8 bytes), to which a cp.async of thread (7, 8, 9) at line 22 has "
+        "writes 3 bytes at byte 4 of shared array As (8 bytes), to which a cp.async of thread (7, 8, 9) at k.cu:22 has "
         "not been waited for"
     ),
     "runaway thread": "made more accesses than the limit and did not end",
@@ -280,9 +283,9 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
     space = 0 if "shared" in kind or kind == "copy not waited for" else 1
     raw = made_up(kind, space=space, bytes=3, writes=1, pc=10, other_pc=20, count=1234)
     shared, operands = (Region("As", 100, 8),), (Region("A", 100, 8),)
-    found = findings.finding(raw, "kernel", {10: 11, 20: 22}, lambda line: f"<{line}>", shared, operands)
+    found = findings.finding(raw, "kernel", {10: 11, 20: 22}, lambda line: f"<{line}>", AT, shared, operands)
     who = "block (1, 2, 3), thread (4, 5, 6)"
-    assert found.message == f"kernel, line 11: {kind}: {who} {SAID[kind]} (1,234 times)"
+    assert found.message == f"kernel, k.cu:11: {kind}: {who} {SAID[kind]} (1,234 times)"
     assert (found.kind, found.line, found.text, found.count) == (kind, 11, "<11>", 1234)
     other = (found.other_line, found.other_text, found.other_block, found.other_thread)
     assert other == ((22, "<22>", (1, 2, 3), (7, 8, 9)) if kind in OF_TWO else (None,) * 4)
@@ -291,8 +294,8 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("race on shared memory", {"space": 0, "other_writes": 1}, "which thread (7, 8) wrote at line 22 with"),
-        ("race on global memory", {"other_block": (3, 2, 0)}, "which thread (7, 8) of block (3, 2) wrote at line 22"),
+        ("race on shared memory", {"space": 0, "other_writes": 1}, "which thread (7, 8) wrote at k.cu:22 with"),
+        ("race on global memory", {"other_block": (3, 2, 0)}, "which thread (7, 8) of block (3, 2) wrote at k.cu:22"),
         ("barrier not reached by all", {"other_pc": 0}, "and thread (7, 8) has ended without it"),
         ("barrier not reached by all", {"other_pc": 10}, None),
         ("warp not converged", {"other_pc": 0}, "and thread (7, 8) is elsewhere"),
@@ -305,7 +308,7 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
 def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | None) -> None:
     flat = {"block": (1, 2, 0), "thread": (4, 5, 0), "other_block": (1, 2, 0), "other_thread": (7, 8, 0)}
     raw = made_up(kind, **{**flat, "pc": 10, "other_pc": 20, **changes})
-    found = findings.finding(raw, "k", {10: 11, 20: 22}, str, (Region("As", 100, 8),), (Region("A", 100, 8),))
+    found = findings.finding(raw, "k", {10: 11, 20: 22}, str, AT, (Region("As", 100, 8),), (Region("A", 100, 8),))
     if said is None:
         assert found is None
     else:
@@ -315,8 +318,8 @@ def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | No
 
 
 def test_an_address_that_is_nobodys() -> None:
-    found = findings.finding(made_up("global access out of bounds", address=255), "k", {}, str, (), ())
-    assert found.message.endswith("reads 1 byte at an address that is nobody's (0xff)")
+    found = findings.finding(made_up("global access out of bounds", address=255), "k", {}, str, AT, (), ())
+    assert found.message.endswith("reads 1 byte at an address outside all arrays (0xff)")
 
 
 def test_an_array_of_no_bytes_has_no_inside() -> None:
@@ -327,5 +330,5 @@ def test_an_array_of_no_bytes_has_no_inside() -> None:
 @pytest.mark.parametrize(("address", "inside"), [(99, False), (100, True), (107, True), (108, False)])
 def test_inside_an_array_an_access_out_of_bounds_is_of_none_of_its_elements(address: int, inside: bool) -> None:
     raw = made_up("global access out of bounds", address=address)
-    found = findings.finding(raw, "k", {}, str, (), (Region("A", 100, 8),))
+    found = findings.finding(raw, "k", {}, str, AT, (), (Region("A", 100, 8),))
     assert (GAP in found.message) is inside
