@@ -21,7 +21,7 @@ from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import converts_in_kernel
-from tiledmm.registry.auxiliary import DECOMPOSE_BYTES
+from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES
 from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant

@@ -8,12 +8,12 @@ from tiledmm.elements import compute_element
 from tiledmm.errors import UnknownVariantError
 from tiledmm.registry import cuda_cores, rules, tensor_cores
 from tiledmm.registry.config import Config
-from tiledmm.registry.table import Table
 from tiledmm.registry.variant import Variant
+from tiledmm.registry.variant_table import VariantTable
 
 SQUARE_TILES = (8, 16, 32, 64)
 
-VARIANTS = Table(
+VARIANTS = VariantTable(
     (
         Variant(
             name="naive",

@@ -1,1 +1,5 @@
-"""Tables, documents and rooflines: how results are shown, whatever produced them. May import ``codegen`` and below."""
+"""How results are shown, whatever produced them: tables, documents, rooflines.
+
+In: rows of figures; or a kernel, a GPU and sizes. Out: text for a terminal, CSV, JSON or Markdown; bounds. May import
+``codegen`` and below.
+"""

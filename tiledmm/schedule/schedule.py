@@ -17,7 +17,7 @@ from tiledmm.codegen.rendering import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import BatchDimension, Problem
-from tiledmm.registry.auxiliary import SPLIT_K_REDUCTION
+from tiledmm.registry.auxiliary_kernels import SPLIT_K_REDUCTION
 from tiledmm.registry.tensor_cores import in_real_numbers
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.auxiliary import (

@@ -8,7 +8,7 @@ from tiledmm.problem.operands import Product
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import measured
-from tiledmm.selection.tuned import Table
+from tiledmm.selection.tuned import TunedTable
 
 # Other kernels that are shown.
 _RUNNERS_UP = 4
@@ -47,7 +47,7 @@ class Explanation:
         return "\n".join(lines + [f"  {each}: {each.microseconds:.3g} us expected" for each in others[:_RUNNERS_UP]])
 
 
-def explanation(product: Product, model: Model, table: Table) -> Explanation:
+def explanation(product: Product, model: Model, table: TunedTable) -> Explanation:
     """The explanation of a product on a device."""
     choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
     return Explanation(product, tuple(choices), measured(product, table, model), model.gpu.name)

@@ -10,7 +10,7 @@ from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select, with_precision
-from tiledmm.selection.tuned import Table, table_of
+from tiledmm.selection.tuned import TunedTable, table_of
 
 #: The model of a device, with or without variants that decompose operands.
 Models = Callable[[bool], Model]
@@ -62,5 +62,5 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel, or not on this device.
     """
     model = models(may_decompose(kernel.precision))
-    table: Table | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
+    table: TunedTable | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
     return select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)

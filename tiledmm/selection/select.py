@@ -11,7 +11,7 @@ from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
 from tiledmm.selection.model import H100, Model
-from tiledmm.selection.tuned import Table, describe_product, has_its_kernel
+from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel
 
 AUTO = "auto"
 
@@ -86,7 +86,7 @@ def select(
     tile: int | None,
     product: Product,
     config: ConfigOverrides | None = None,
-    table: Table | None = None,
+    table: TunedTable | None = None,
     model: Model = H100,
 ) -> Choice:
     """The kernel for a product.
@@ -114,7 +114,7 @@ def select(
     return Choice(product, specialization_of(variant.name, chosen, product))
 
 
-def measured(product: Product, table: Table, model: Model) -> Choice | None:
+def measured(product: Product, table: TunedTable, model: Model) -> Choice | None:
     """The kernel of a tuned table for a product."""
     entry = table.get(describe_product(product))
     if entry is None or not model.takes(entry.variant):  # the precision rules it out, or it was unregistered

@@ -68,7 +68,7 @@ class Entry:
     kernel: str = ""
 
 
-Table = dict[str, Entry]
+TunedTable = dict[str, Entry]
 
 
 def describe_product(product: Product) -> str:
@@ -94,7 +94,7 @@ def path_of(gpu: str) -> Path:
     return folder / "tuned" / f"{name}.json"
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> TunedTable:
     """A table; empty if there is no file. Invalid rows are left out with a warning."""
     try:
         rows = _rows(path)
@@ -106,7 +106,7 @@ def read(path: Path) -> Table:
     except (ValueError, KeyError, TypeError) as error:
         _warn(path, f"it is not a table of this version ({error})")
         return {}
-    table: Table = {}
+    table: TunedTable = {}
     for row in rows:
         try:
             entry = _checked(row)
@@ -232,7 +232,7 @@ def _keep_aside(path: Path) -> None:
 
 
 @functools.lru_cache
-def table_of(gpu: str) -> Table:
+def table_of(gpu: str) -> TunedTable:
     """A device's table, read once."""
     return read(path_of(gpu))
 

@@ -8,7 +8,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from tiledmm.registry.variant import Variant
 
 
-class Table(Mapping[str, Variant]):
+class VariantTable(Mapping[str, Variant]):
     """Rows by name, in ladder order: the package's, the user's, and last the baseline.
 
     ``add`` and ``remove`` publish a new mapping: an iteration in another thread continues over the old one.
