@@ -214,7 +214,7 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
     numbers = asdict(spec.config)
     del numbers["launch"]
     return (
-        _environment(spec.variant, extensions)
+        _environment(spec.variant if spec.variant.text is not None else None, extensions)
         .get_template(str(spec.variant.template))
         .render(
             numbers,
@@ -259,12 +259,13 @@ class _Headers(jinja2.FileSystemLoader):
 
 
 @functools.lru_cache(maxsize=32)
-def _environment(row: Variant, extensions: tuple[type[Extension], ...] = ()) -> jinja2.Environment:
-    """For the package's templates; or for a user's, which finds those too, and what lies beside it."""
+def _environment(registered: Variant | None, extensions: tuple[type[Extension], ...] = ()) -> jinja2.Environment:
+    """One for all templates of the package; or for a user's, which finds those too, and the files beside it."""
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
-    if row.text is not None:
-        own = [jinja2.DictLoader({str(row.template): row.text}), jinja2.FileSystemLoader(row.folder)]
+    if registered is not None:
+        text = {str(registered.template): registered.text or ""}
+        own = [jinja2.DictLoader(text), jinja2.FileSystemLoader(registered.folder)]
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([*own, shipped]),
         extensions=extensions,
