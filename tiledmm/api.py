@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import ConfigError
@@ -14,11 +14,13 @@ from tiledmm.problem.operands import begin_together, describe
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.explanation import Explanation, explanation
 from tiledmm.selection.front_end import Call, choose, resolve_call
 from tiledmm.selection.model import H100, H100_IEEE
 from tiledmm.selection.select import AUTO, may_decompose
 from tiledmm.selection.tuned import table_of
+
+if TYPE_CHECKING:
+    from tiledmm.selection.explanation import Explanation
 
 #: Most plans that are kept; the oldest goes first.
 MAX_PLANS = 4096
@@ -150,6 +152,8 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
         tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 10.4 us expected on H100 SXM 80 GB
         ...
     """
+    from tiledmm.selection.explanation import explanation
+
     decomposes = may_decompose(precision)
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")

@@ -11,10 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-from jinja2.ext import Extension
 
 from tiledmm._version import __version__
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
@@ -25,6 +24,9 @@ from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES
 from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
+
+if TYPE_CHECKING:
+    from jinja2.ext import Extension
 
 #: How an operand lies in memory, by the letter a layout such as "NT" has for it.
 ORDERS = {"N": "ROWS", "T": "COLUMNS", "G": "STRIDED"}
