@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import tiledmm
 from tiledmm.cli import app
-from tiledmm.registry import auxiliary
+from tiledmm.registry import auxiliary_kernels
 from tiledmm.registry.config import Config
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS = [*VARIANTS.values(), *(each for each in vars(auxiliary).values() if isinstance(each, Variant))]
+ROWS = [*VARIANTS.values(), *(each for each in vars(auxiliary_kernels).values() if isinstance(each, Variant))]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 #: Phrases that were this project's own, and what to write instead. Most of their words have everyday meanings, too ("in
