@@ -19,6 +19,7 @@ import numpy as np
 from tiledmm.elements import Element, element
 from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
 from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
+from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.strides import Problem, Span, arrange
 
 SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
@@ -120,21 +121,13 @@ class Product:
         return replace(self, problem=self.problem.part(rows, cols), symmetric=self.symmetric and rows == cols)
 
 
-def resolve(
-    x1: Array,
-    x2: Array,
-    out: Array | None = None,
-    *,
-    casting: str = "same_kind",
-    order: str = "K",
-    dtype: Any = None,
-    axes: Any = None,
-    axis: Any = None,
-    keepdims: Any = False,
-    signature: Any = None,
-    same_memory: bool = False,
-) -> Product:
-    """Resolves one call of ``matmul(x1, x2, out=out, ...)``; ``same_memory`` if x1 and x2 begin at the same place.
+def resolve(x1: Array, x2: Array, out: Array | None = None, *, same_memory: bool = False, **keywords: Any) -> Product:
+    """Resolves a call of ``matmul``.
+
+    Args:
+        x1, x2, out: Descriptions of the arrays.
+        same_memory: Whether x1 and x2 begin at the same place.
+        **keywords: The fields of ``UfuncKeywords``.
 
     Raises:
         ShapeError: Scalars, core dimensions that differ, batches that do not broadcast, an ``out`` of another shape.
@@ -143,8 +136,9 @@ def resolve(
         UnsupportedTypeError: Types that are not supported, or a cast that ``casting`` forbids.
         AlignmentError: Strides that are not multiples of the element size.
     """
-    entries = _check_keywords(casting, order, axes, axis, keepdims)
-    compute_type = loop_type(x1.dtype, x2.dtype, dtype, signature)
+    ufunc = UfuncKeywords(**keywords)
+    entries, casting, order = _check_keywords(ufunc), ufunc.casting, ufunc.order
+    compute_type = loop_type(x1.dtype, x2.dtype, ufunc.dtype, ufunc.signature)
     for i, x in enumerate((x1, x2)):
         check_cast(x.dtype, compute_type, casting, f"operand {i}")
 
@@ -257,7 +251,9 @@ class _Operand:
         return stride // self.itemsize
 
 
-def _check_keywords(casting: str, order: str, axes: Any, axis: Any, keepdims: Any) -> tuple[Any, Any, Any]:
+def _check_keywords(ufunc: UfuncKeywords) -> tuple[Any, Any, Any]:
+    """The entries of ``axes``."""
+    casting, order, _, axes, axis, keepdims, _ = ufunc
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise KeywordError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'; got {casting!r}")
     if not isinstance(order, str) or order.upper() not in ("C", "F", "A", "K"):
