@@ -2,7 +2,7 @@
 
     import cupy, tiledmm
     c = tiledmm.matmul(a, b)                                      # the fastest kernel for this product
-    c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)     # one rung of the ladder
+    c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)     # a variant by name
 
 Importing this package needs no CuPy, no GPU and no driver; rendering and inspecting kernels never does.
 """

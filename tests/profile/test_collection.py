@@ -41,7 +41,7 @@ def test_the_command_says_what_is_run() -> None:
     assert line[i - 1] == "-m" and line[i + 1 :] == ["512x256x128", "float16", "NT", "tiled:32", "cublas", "auto"]
     assert line[line.index("--profile-from-start") + 1] == "off"
     assert line[line.index("--metrics") + 1].split(",") == list(METRICS.values())
-    assert [application.parse_rung(word) for word in line[i + 4 :]] == [*RUNGS, VariantTile("auto")]
+    assert [application.parse_variant_tile(word) for word in line[i + 4 :]] == [*RUNGS, VariantTile("auto")]
 
 
 def test_a_product_by_two_variants(

@@ -37,7 +37,7 @@ class Specialization:
     """Everything that decides a kernel's text.
 
     Attributes:
-        variant: The rung.
+        variant: The variant.
         config: Its numbers.
         a, b, c: Element types of the operands and the result in memory.
         compute: Element type the product is taken in; ``a`` and ``b`` are converted to it as they are read.
@@ -181,7 +181,7 @@ def specialize(
     """Checks a description of a kernel and completes it.
 
     Args:
-        variant: Name of a rung with a kernel of its own.
+        variant: Name of a variant with a kernel of its own.
         tile: Tile size, or None for the variant's default.
         config: Fields to have instead of the tile's own, by their names in ``Config``.
         dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.

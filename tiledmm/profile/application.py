@@ -16,13 +16,16 @@ from tiledmm.bench.variant_tiles import VariantTile
 CUBLAS = "cublas"
 
 
-def arguments(size: Size, dtype: str, layout: str, rungs: Sequence[VariantTile]) -> list[str]:
+def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[VariantTile]) -> list[str]:
     """The command line after ``-m tiledmm.profile.application``."""
-    names = [rung.variant if rung.tile is None else f"{rung.variant}:{rung.tile}" for rung in rungs]
+    names = [
+        variant_tile.variant if variant_tile.tile is None else f"{variant_tile.variant}:{variant_tile.tile}"
+        for variant_tile in variant_tiles
+    ]
     return ["x".join(map(str, size)), dtype, layout, *names]
 
 
-def parse_rung(text: str) -> VariantTile:
+def parse_variant_tile(text: str) -> VariantTile:
     """A variant with or without a tile, from the command line."""
     name, _, tile = text.partition(":")
     return VariantTile(name, int(tile) if tile else None)
@@ -42,16 +45,16 @@ def main(words: Sequence[str]) -> None:
     kind = compute_element(dtype)
     a, b, c = operand_sets(parse_size(size), dtype, layout)[0]
     runtime = cupy.cuda.runtime
-    for rung in map(parse_rung, names):
+    for variant_tile in map(parse_variant_tile, names):
         for watched in (False, True):
             runtime.deviceSynchronize()
             if watched:
                 runtime.profilerStart()
-            if rung.variant == CUBLAS:
+            if variant_tile.variant == CUBLAS:
                 with cupy_takes(kind):
                     cupy_matmul(a, b, out=c)
             else:
-                matmul(a, b, out=c, variant=rung.variant, tile=rung.tile, precision=precision_of(kind))
+                matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(kind))
             runtime.deviceSynchronize()
         runtime.profilerStop()
 

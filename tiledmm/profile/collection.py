@@ -47,19 +47,24 @@ class Collection:
     profiles: tuple[Profile, ...]
 
 
-def command_of(rungs: Sequence[VariantTile], size: Size, dtype: str, layout: str) -> ncu.Command:
+def command_of(variant_tiles: Sequence[VariantTile], size: Size, dtype: str, layout: str) -> ncu.Command:
     """The command for ncu that profiles a product by each of some variants."""
-    program = (sys.executable, "-m", "tiledmm.profile.application", *arguments(size, dtype, layout, rungs))
+    program = (sys.executable, "-m", "tiledmm.profile.application", *arguments(size, dtype, layout, variant_tiles))
     return ncu.Command(program, tuple(METRICS.values()), (SECTION,), OPTIONS)
 
 
 def collect(
-    rungs: Sequence[VariantTile], size: Size, dtype: str = "float32", layout: str = "NN", *, report: Path | None = None
+    variant_tiles: Sequence[VariantTile],
+    size: Size,
+    dtype: str = "float32",
+    layout: str = "NN",
+    *,
+    report: Path | None = None,
 ) -> Collection:
     """Profiles variants on one product, on the current device.
 
     Args:
-        rungs: Variants; ``"auto"`` and ``"cublas"``, too.
+        variant_tiles: Variants; ``"auto"`` and ``"cublas"``, too.
         size: m, n, k.
         dtype: Type of the operands and the result, by NumPy's name, or ``"tf32"``.
         layout: How A and B lie in memory, see ``tiledmm.source``.
@@ -69,29 +74,33 @@ def collect(
         ProfilingError: If ncu is missing, may not read the counters, or profiled other launches.
         TiledmmError: As ``tiledmm.matmul``, if a variant does not support the product or the device.
     """
-    every = [launched(rung, size, dtype, layout) for rung in rungs]  # first of all, so that mistakes are reported soon
+    every = [
+        launched(variant_tile, size, dtype, layout) for variant_tile in variant_tiles
+    ]  # first of all, so that mistakes are reported soon
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.ncu-rep")
-        command = ncu.profile(command_of(rungs, size, dtype, layout), file)
+        command = ncu.profile(command_of(variant_tiles, size, dtype, layout), file)
         if report is not None:
             shutil.copyfile(file, report)
         launches, counted = ncu.raw_page(file), ncu.source_page(file)
     taken = iter(zip(launches, instructions_of(launches, counted), strict=True))
     profiles = []
-    for rung, specializations, count in zip(rungs, every, shares(every, [each.name for each in launches]), strict=True):
+    for variant_tile, specializations, count in zip(
+        variant_tiles, every, shares(every, [each.name for each in launches]), strict=True
+    ):
         own = [next(taken) for _ in range(count)]
-        profiles.append(_profile(rung, specializations, own))
+        profiles.append(_profile(variant_tile, specializations, own))
     line = command.line(ncu.find_ncu() or "ncu", str(report or "profile.ncu-rep"))
     return Collection(tuple(line), tuple(profiles))
 
 
-def launched(rung: VariantTile, size: Size, dtype: str, layout: str) -> list[Specialization]:
+def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> list[Specialization]:
     """The kernels that are launched for a product, in order; empty for ``"cublas"``, whose kernels are unknown.
 
     Raises:
         TiledmmError: As ``tiledmm.matmul``.
     """
-    if rung.variant == CUBLAS:
+    if variant_tile.variant == CUBLAS:
         return []
     from tiledmm.compile.compilation import raw_kernel
     from tiledmm.devices import device_model
@@ -99,7 +108,7 @@ def launched(rung: VariantTile, size: Size, dtype: str, layout: str) -> list[Spe
     kind = compute_element(dtype)
     shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)
     a, b, c = (_laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
-    kernel = KernelKeywords(rung.variant, rung.tile, None, precision_of(kind))
+    kernel = KernelKeywords(variant_tile.variant, variant_tile.tile, None, precision_of(kind))
     choice = choose(resolve_call(a, b, c, UfuncKeywords(), kernel.precision), kernel, device_model)
     kernels = [
         launch.specialization
@@ -119,12 +128,12 @@ def _laid_out(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Arra
 
 
 def _profile(
-    rung: VariantTile,
+    variant_tile: VariantTile,
     specializations: Sequence[Specialization],
     measured: Sequence[tuple[ncu.ProfiledLaunch, ncu.Instructions]],
 ) -> Profile:
     """The profile of a variant's longest launch, with names and times of the others."""
-    every = [reduced(rung.label, launch) for launch, _ in measured]
+    every = [reduced(variant_tile.label, launch) for launch, _ in measured]
     longest = max(range(len(every)), key=lambda i: every[i].nanoseconds or 0.0)
     others: dict[str, float] = {}
     for i, each in enumerate(every):
