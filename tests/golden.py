@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.registry.variants import kernel_variants
 
 FOLDER = Path(__file__).parent / "golden"

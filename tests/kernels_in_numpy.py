@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tests.strategies import multiplied
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.schedule import launches

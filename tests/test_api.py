@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import tiledmm
 from tests.strategies import PROPERTY
 from tiledmm import api
-from tiledmm.codegen import rendering as codegen
+from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     ConfigError,
@@ -55,7 +55,7 @@ def test_variants_are_the_ladder() -> None:
 def test_source_is_one_kernel_complete_in_itself(variant: str, dtype: str) -> None:
     for layout in ("NN", "TT", "GN", "NG"):
         text = tiledmm.source(variant, dtype=dtype, layout=layout)
-        symbol = codegen.specialize(variant, dtype=dtype, layout=layout).symbol
+        symbol = specialize(variant, dtype=dtype, layout=layout).symbol
         assert text.startswith(f"// {symbol}\n")
         assert tiledmm.__version__ in text.split("\n")[1]
         assert "#include" not in text
@@ -75,7 +75,7 @@ def test_source_is_the_same_each_time() -> None:
 
 def test_symbols_tell_all_specializations_apart() -> None:
     specializations = {
-        codegen.specialize(row, tile=tile, dtype=dtype, layout=a + b)
+        specialize(row, tile=tile, dtype=dtype, layout=a + b)
         for row in general_variants()
         for tile in row.tiles or (None,)
         for dtype in ELEMENTS

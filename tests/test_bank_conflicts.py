@@ -12,7 +12,7 @@ from benchmarks.studies import bank_conflicts
 from benchmarks.studies.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
 from tests.profile.fake_ncu import install, raw_page
 from tiledmm.bench.results import Machine
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ProfilingError
 
 

@@ -28,7 +28,7 @@ from tiledmm.bench.report_files import from_json, to_json
 from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
 from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, UnsupportedTypeError

@@ -12,7 +12,8 @@ import tiledmm
 from tests.golden import FOLDER, golden, renderings
 from tiledmm.codegen import rendering as codegen
 from tiledmm.codegen.page import page_of
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.registry.variants import VARIANTS, general_variants, kernel_variants

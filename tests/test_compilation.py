@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
-from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile import compilation
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.registry.variants import VARIANTS

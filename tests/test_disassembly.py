@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tiledmm import errors
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile import disassembly
 from tiledmm.compile.disassembly import Access, Instruction, disassemble, parse
 from tiledmm.hardware.architectures import TARGETS

@@ -8,7 +8,8 @@ import itertools
 import pytest
 
 from tests.conftest import full_unless
-from tiledmm.codegen.rendering import ORDERS, Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import ORDERS, Specialization, specialize
 from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.hardware.occupancy import occupancy

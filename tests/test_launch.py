@@ -15,7 +15,7 @@ import cupy
 import tiledmm
 from tests.host_arrays import pretend
 from tiledmm import api, devices, launch
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.schedule import tensor_maps

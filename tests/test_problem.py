@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ShapeError
 from tiledmm.problem.operands import Array, describe, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange

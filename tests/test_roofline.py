@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.config import Config

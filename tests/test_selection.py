@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY, np_dtype
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.strategies import np_dtype
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import TF32, compute_element, element
 from tiledmm.errors import DeviceError, ShapeError
 from tiledmm.problem.operands import Product, describe, resolve

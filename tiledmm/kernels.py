@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.codegen.page import page_of
-from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import compute_element
 from tiledmm.lazy import device_module
 from tiledmm.registry.variants import find_variant

@@ -11,7 +11,8 @@ from pathlib import Path
 import jinja2
 
 from tiledmm import api
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import VARIANTS, find_variant

@@ -43,7 +43,7 @@ from rich.table import Table
 
 import tiledmm
 from benchmarks.library.results import measured, save, simulating_machine
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target

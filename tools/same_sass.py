@@ -49,7 +49,8 @@ Kernel = tuple[str, str, str, list[str]]  # identity, name, text, target archite
 
 def kernels() -> Iterator[Kernel]:
     """The kernels of the imported tree: each tile and type in at least one layout."""
-    from tiledmm.codegen.rendering import render, specialize
+    from tiledmm.codegen.rendering import render
+    from tiledmm.codegen.specialization import specialize
     from tiledmm.elements import ELEMENTS
     from tiledmm.registry.variants import general_variants, kernel_variants
     from tiledmm.schedule.schedule import required_kernels

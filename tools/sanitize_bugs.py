@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.library.results import FOLDER, ROOT, measured, save
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.schedule import schedule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiledmm.bench.comparison_tables import ladder_table
 from tiledmm.bench.results import BASELINE, ComparisonReport
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.report.cells import count, percent, significant

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.library import nsight
 from benchmarks.library.results import FOLDER, save
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.library import nsight
 from benchmarks.library.results import FOLDER
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 

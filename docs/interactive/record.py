@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.simulator import Request, Trace, trace
 from tiledmm.simulator.requests import WARP
 

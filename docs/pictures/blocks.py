@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from docs.pictures import svg
 from docs.pictures.traced import Element, Iteration, Touched, iteration, together
-from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.simulator import Trace, trace
 from tiledmm.simulator.requests import WARP

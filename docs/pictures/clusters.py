@@ -12,7 +12,8 @@ from functools import cached_property
 
 from docs.pictures import svg
 from docs.pictures.traced import Element
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 
 # px: what the matrices have, with what is between them; from the left to stages and pairs of pieces; such a pair; in a
 # stage, a row or column.

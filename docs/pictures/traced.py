@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.simulator import Event, Trace
 from tiledmm.simulator.requests import WARP
 

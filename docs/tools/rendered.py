@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Iterator
 
 from tiledmm.codegen.page import page_of
-from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry import variants
 from tiledmm.registry.variants import find_variant

@@ -15,7 +15,7 @@ from benchmarks.library.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB, o
 from benchmarks.splits import uses_tensor_cores
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import UnsupportedTypeError

@@ -11,7 +11,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import Layout, any_bits, plain
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant

@@ -9,7 +9,7 @@ import pytest
 from tests.profile.fake_ncu import install, raw_page, source_page
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
 from tiledmm.problem.operands import Array
 from tiledmm.profile import application, collection

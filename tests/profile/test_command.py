@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.profile.fake_ncu import FakeNcu, install, raw_page, source_page
 from tiledmm import cli
 from tiledmm.cli import device
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.disassembly import Instruction, MachineCode
 from tiledmm.profile import collection
 from tiledmm.profile.kernel_profile import METRICS

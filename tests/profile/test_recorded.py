@@ -6,7 +6,7 @@ import json
 
 from benchmarks.studies.bank_conflicts import RESULTS
 from tests.profile.record import FOLDER, RUNGS
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.profile.diagnosis import diagnose
 from tiledmm.profile.kernel_profile import reduced
 from tiledmm.profile.ncu import parse_raw, parse_source

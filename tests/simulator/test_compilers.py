@@ -16,7 +16,7 @@ import pytest
 import tiledmm
 from tests.strategies import small_integers
 from tiledmm import simulator
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.simulator import toolchain
 from tools.kernel_bugs import BUGS, simulate
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks import counts
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import MissingDependencyError
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.report.roofline import wavefronts_per_multiply_add

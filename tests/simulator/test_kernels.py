@@ -11,7 +11,7 @@ from tests.strategies import Layout as Memory
 from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
 from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, turn
 from tiledmm import simulator
-from tiledmm.codegen.rendering import specialize
+from tiledmm.codegen.specialization import specialize
 from tiledmm.registry.variants import find_variant
 
 #: Sizes beside a block tile and a step along K: (m, n, k) from (bm, bn, bk).

@@ -14,7 +14,8 @@ import pytest
 from docs.pictures import clusters, draw, fragments, svg
 from docs.pictures.blocks import Scene
 from docs.pictures.traced import iteration, together
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.simulator import trace
 from tiledmm.simulator.requests import WARP

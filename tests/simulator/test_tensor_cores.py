@@ -24,7 +24,8 @@ from tests.strategies import (
     tight,
 )
 from tiledmm import simulator
-from tiledmm.codegen.rendering import render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import specialize
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.simulator import execution, toolchain
 
 

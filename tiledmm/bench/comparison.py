@@ -20,7 +20,7 @@ from tiledmm.bench.peers import calls as peer_calls
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
-from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile.compilation import Kernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
-from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile.inspection import Resources, compile_for
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.hardware.architectures import TARGETS, find_target

@@ -8,7 +8,7 @@ from typing import Any
 from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.kernel_resources import Compiled
 from tiledmm.bench.sizes import Size
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.hardware.architectures import TARGETS, find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.config import LaunchConfig

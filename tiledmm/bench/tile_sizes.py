@@ -11,7 +11,7 @@ from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.errors import ConfigError, MissingDependencyError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.report.cells import NONE, count, percent, significant

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
-    from tiledmm.codegen.rendering import Specialization
+    from tiledmm.codegen.specialization import Specialization
 
 Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)]
 Tiles = Annotated[str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")]
@@ -49,7 +49,7 @@ def types_of(text: str) -> list[str]:
 
 def layout_of(text: str) -> str:
     """A layout, two letters."""
-    from tiledmm.codegen.rendering import specialize
+    from tiledmm.codegen.specialization import specialize
 
     return specialize("naive", layout=text.upper()).layout
 
@@ -78,7 +78,7 @@ def kernel_of(
     variant: str, tile: int | None, dtype: str | None, layout: str, fields: list[str] | None = None
 ) -> Specialization:
     """The kernel of these arguments."""
-    from tiledmm.codegen.rendering import specialize
+    from tiledmm.codegen.specialization import specialize
 
     if variant == "auto":
         raise typer.BadParameter("'auto' chooses a kernel for each product and has none of its own; name a variant")

@@ -10,7 +10,7 @@ from tiledmm.cli.output import progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.kernel_resources import Compiled
-    from tiledmm.codegen.rendering import Specialization
+    from tiledmm.codegen.specialization import Specialization
 
 
 def compiled(specs: list[Specialization], targets: Collection[str]) -> list[Compiled]:

@@ -10,7 +10,7 @@ from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Tile, Variant, ke
 from tiledmm.cli.output import console
 
 if TYPE_CHECKING:
-    from tiledmm.codegen.rendering import Specialization
+    from tiledmm.codegen.specialization import Specialization
 
 # Lines around a change: enough to see the loop that it stands in.
 _CONTEXT = 4

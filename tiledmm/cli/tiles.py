@@ -16,7 +16,7 @@ from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
     from tiledmm.bench.variant_tiles import VariantTile
-    from tiledmm.codegen.rendering import Specialization
+    from tiledmm.codegen.specialization import Specialization
     from tiledmm.report.tables import Table
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 
-from tiledmm.codegen.rendering import Specialization, fill, render
+from tiledmm.codegen.rendering import fill, render
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
 
 # A control character, which no source has; and the template's name in hexadecimal, which says nothing to tree shaking.

@@ -9,7 +9,8 @@ from typing import Any
 import cupy
 from cupy.cuda import driver
 
-from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.cubins import cubin_file
 from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.elements import ELEMENTS

@@ -14,8 +14,9 @@ import numpy as np
 
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
-from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import source_map
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError

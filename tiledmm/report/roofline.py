@@ -25,7 +25,7 @@ from tiledmm.hardware.banks import wavefronts
 from tiledmm.hardware.data_sheets import Gpu
 
 if TYPE_CHECKING:
-    from tiledmm.codegen.rendering import Specialization
+    from tiledmm.codegen.specialization import Specialization
 
 WAVEFRONT_BYTES = 128
 _VECTOR_BYTES = 16
@@ -94,7 +94,7 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
 
     Example:
         >>> from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-        >>> from tiledmm.codegen.rendering import specialize
+        >>> from tiledmm.codegen.specialization import specialize
         >>> bounds = roofline(specialize("coalesced"), REFERENCE_GPUS["sm_90"], 4096, 4096, 4096)
         >>> print(f"{bounds.bound / 1e12:.1f} TFLOP/s, limited by {bounds.limited_by}")
         8.4 TFLOP/s, limited by on-chip loads

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element
 from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE, DECOMPOSE_BYTES, PACK, PACK_ELEMENTS

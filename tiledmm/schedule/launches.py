@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem

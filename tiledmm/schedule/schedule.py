@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import BatchDimension, Problem

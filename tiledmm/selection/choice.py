@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tiledmm.codegen.rendering import Specialization
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import Config

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm._version import __version__
-from tiledmm.codegen.rendering import Specialization, render, specialize
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
 from tiledmm.problem.operands import Product

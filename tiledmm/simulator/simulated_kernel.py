@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tiledmm.codegen.rendering import Specialization, render
+from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import file_map, source_map
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry

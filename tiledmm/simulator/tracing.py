@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.codegen.rendering import Specialization, specialize
+from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import precision_of
 from tiledmm.simulator.requests import WARP, Request, requests
