@@ -16,7 +16,7 @@ import tiledmm
 from tests.host_arrays import pretend
 from tiledmm import api, devices, launch
 from tiledmm.codegen.specialization import specialize
-from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.schedule import tensor_maps
 from tiledmm.schedule.schedule import SCAN_INIT
@@ -170,3 +170,14 @@ def test_arrays_lie_on_the_current_device_unless_they_are_empty(
         with pytest.raises(OperandTypeError, match=f"{name} is on device 5 and the current device is 3"):
             tiledmm.matmul(x1, x2, out=out)
     api.forget_plans()
+
+
+def test_cupys_own_product_is_found_where_its_name_means_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = devices._cupys_own()
+    assert own is devices.cupy_matmul is not tiledmm.matmul
+    monkeypatch.setattr(cupy, "matmul", tiledmm.matmul)
+    if hasattr(cupy.linalg, "matmul"):  # since CuPy 14
+        assert devices._cupys_own() is cupy.linalg.matmul
+        monkeypatch.setattr(cupy.linalg, "matmul", tiledmm.matmul)
+    with pytest.raises(ConfigError, match="before tiledmm was used"):
+        devices._cupys_own()(1, 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import cupy
 
-from tiledmm.errors import OperandTypeError
+from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.selection.model import Model, candidates
 
@@ -20,8 +20,15 @@ current_device = cupy.cuda.runtime.getDevice
 
 def _cupys_own() -> Any:
     """``cupy.matmul`` as CuPy made it, also where a program has assigned ``tiledmm.matmul`` to that name."""
-    found = [getattr(place, "matmul", None) for place in (cupy, cupy.linalg)]
-    return next((each for each in found if not str(getattr(each, "__module__", "")).startswith("tiledmm")), found[0])
+    for place in (cupy, cupy.linalg):
+        found = getattr(place, "matmul", None)
+        if found is not None and not str(getattr(found, "__module__", "")).startswith("tiledmm"):
+            return found
+
+    def gone(*operands: Any, **keywords: Any) -> Any:
+        raise ConfigError("cupy.matmul was replaced before tiledmm was used: call tiledmm once before that")
+
+    return gone
 
 
 #: CuPy's own product, also where the name ``cupy.matmul`` means ours.
