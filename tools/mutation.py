@@ -14,8 +14,9 @@ runs on import gets the tests that run anything of its module. They stop after `
 that only later ones would kill has survived.
 
 A mutant is *killed* if a test fails, *timed out* if the tests do not end, *survived* if all pass, and *not covered* if
-no test runs its line. The score is the share of the first two. Among the mutants are five that change nothing: they
-must survive. The exit status is 1 if the score is below 92%, or if a mutant is left that the list does not know.
+no test runs its line. The score is the share of the first two among the mutants that the list does not call equivalent:
+no test can see these. Among the mutants are five that change nothing: they must survive. The exit status is 1 if the
+score is below 92%, or if a mutant is left that the list does not know.
 """
 
 from __future__ import annotations
@@ -218,12 +219,13 @@ def main() -> int:
 def report(fates: Sequence[tuple[Mutant, str]], known: dict[tuple[str, str, str], str]) -> int:
     """Prints the mutants' fates. Returns the exit status."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
-    unknown = 0
+    unknown = equivalent = 0
     for mutant, fate in sorted(fates, key=lambda each: (each[0].file, each[0].line)):
         rows[mutant.file][fate] += 1
         if fate in ("survived", "not covered"):
             reason = known.get((mutant.where, *mutant.change))
             unknown += reason is None
+            equivalent += reason is not None and reason.startswith("equivalent")
             print(f"\n{mutant.file}:{mutant.line} {mutant.where}: {fate} ({mutant.operator})", *mutant.hunk, sep="\n")
             print(f"known: {reason}" if reason else "NOT IN THE LIST")
     table = Table("module", "mutants", *FATES, title="Mutants of the host code")
@@ -231,9 +233,11 @@ def report(fates: Sequence[tuple[Mutant, str]], known: dict[tuple[str, str, str]
         table.add_row(file, *map(str, (row.total(), *(row[fate] for fate in FATES))))
     total = sum(rows.values(), Counter())
     Console().print(table)
-    score = (total["killed"] + total["timed out"]) / max(1, total.total())
+    seen = total["killed"] + total["timed out"]
+    score = seen / max(1, total.total() - equivalent)
     counts = ", ".join(f"{total[fate]} {fate}" for fate in FATES)
-    print(f"{total.total()} mutants: {counts}. {score:.1%} killed; {unknown} others are not in the list.")
+    print(f"{total.total()} mutants: {counts}; {equivalent} of these are equivalent, {unknown} are not in the list.")
+    print(f"{seen / max(1, total.total()):.1%} killed, {score:.1%} of those that are not equivalent.")
     return 0 if score >= LEAST and not unknown else 1
 
 

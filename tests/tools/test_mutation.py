@@ -106,6 +106,16 @@ def test_the_exit_status(made: list[Mutant], last: str, listed: bool, status: in
     assert report(fates[-2:], reasons([row])) == int(last not in ("killed", "timed out"))
 
 
+def test_what_no_test_can_see_does_not_count(made: list[Mutant], capsys: pytest.CaptureFixture[str]) -> None:
+    survivor = made[-1]
+    before, after = survivor.change
+    row = {"where": survivor.where, "before": before, "after": [after], "reason": "equivalent: the same either way"}
+    fates = [(made[0], "killed"), (survivor, "survived")]
+    assert report(fates, reasons([row])) == 0
+    assert "50.0% killed, 100.0% of those that are not equivalent" in capsys.readouterr().out
+    assert report(fates, reasons([row | {"reason": "a round number"}])) == 1
+
+
 def test_listed_survivors_have_a_reason_and_their_line() -> None:
     """A reason goes when its line does."""
     settings = tomllib.loads((ROOT / "tools" / "mutation.toml").read_text(encoding="utf-8"))
