@@ -1014,3 +1014,11 @@ def test_rivals_are_compared_in_the_rounds_that_they_share() -> None:
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64])
 def test_integers_have_no_tolerance(dtype: Any) -> None:
     assert ref.tolerance(np.dtype(dtype), 1000) == 0
+
+
+def test_an_error_where_all_terms_are_zero_is_seen() -> None:
+    """There an error is not divided by the size of terms, which is 0."""
+    zeros = np.zeros((2, 3), "f4")
+    expected = ref.reference(zeros, zeros.T.copy())
+    wrong = ref.judge(np.array([[0, 0], [0, 5]], "f4"), expected)
+    assert (wrong.ok, wrong.error) == (False, 5.0)

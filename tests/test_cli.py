@@ -17,6 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 import benchmarks.help
+from tests.conftest import missing_simulator
 from tiledmm import cli
 from tiledmm._version import __version__
 from tiledmm.bench import kernel_resources, simulated
@@ -418,3 +419,9 @@ def test_a_bad_size_to_tune_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(cli.app, ["tune", "1x2"])
     assert result.exit_code == 2
     assert "MxNxK" in result.output
+
+
+@pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+def test_products_that_are_asked_for_are_simulated(no_gpu: None) -> None:
+    result = invoke("8", "--variants", "naive")
+    assert result.exit_code == 0 and "Simulated  8 x 8 x 8" in result.output, result.output

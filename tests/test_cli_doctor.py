@@ -216,3 +216,10 @@ def test_caches_are_cleared_and_nothing_else(tmp_path: Path, monkeypatch: pytest
     assert [list(row.values())[1:3] for row in table["rows"]] == [[1, 1500], [1, 2500]]
     assert [path.exists() for path in own] == [False, False] and [path.exists() for path in others] == [True, True]
     assert "2,500" not in invoke("--clear-caches").output, "they are gone"
+
+
+def test_a_part_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [("GPU", "one", works, ""), ("GPU", "two", works, ""), ("GPU", "three", works, ""), ("CPU", "x", works, "")]
+    monkeypatch.setattr(checks, "jobs", lambda: jobs)
+    result = invoke()
+    assert result.output.count("GPU") == 1, result.output

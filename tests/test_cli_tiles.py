@@ -196,3 +196,9 @@ def test_the_machine_is_named_above_its_times(gpu: SimpleNamespace) -> None:
     result = invoke("tiled")
     assert result.exit_code == 0, result.output
     assert 0 <= result.output.find("a machine") < result.output.find("tile")
+
+
+@simulated
+def test_it_prints_a_table_unless_told_otherwise(no_gpu: None, compiler: None) -> None:
+    result = invoke("naive", "--size", "32")
+    assert result.exit_code == 0 and "Tiles of naive" in result.output

@@ -181,3 +181,23 @@ def test_cupys_own_product_is_found_where_its_name_means_ours(monkeypatch: pytes
         monkeypatch.setattr(cupy.linalg, "matmul", tiledmm.matmul)
     with pytest.raises(ConfigError, match="before tiledmm was used"):
         devices._cupys_own()(1, 2)
+
+
+def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_KEPT_ARGUMENTS", 2)
+    plan = run("wgmma", "float16")
+    made = [plan._arguments_at((256 * i, 512, 1024, 4096)) for i in (1, 2, 1, 2)]
+    assert made[0] is made[2] or made[1] is made[3]
+    for i in range(10):
+        plan._arguments_at((256 * i, 512, 1024, 4096))
+        assert 0 < len(plan._arguments) <= 2
+        assert plan._arguments_at((256 * i, 512, 1024, 4096)) is plan._arguments_at((256 * i, 512, 1024, 4096))
+
+
+def test_maps_are_encoded_in_a_context_of_the_device(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new thread has none before ``setDevice``."""
+    chosen: list[int] = []
+    monkeypatch.setattr(launch.cupy.cuda.runtime, "setDevice", chosen.append)
+    monkeypatch.setattr(launch, "current_device", lambda: 3)
+    run("wgmma", "float16")
+    assert chosen == [3, 3]

@@ -768,3 +768,27 @@ def test_a_malformed_entry_of_axes_is_named_by_its_place() -> None:
             axes[place] = entry
             with pytest.raises(KeywordError, match=f"axes item {place} {message}"):
                 resolve(x, x, x, axes=axes)
+
+
+def test_axes_of_the_result_are_named_by_their_place() -> None:
+    with pytest.raises(KeywordError, match="axes item 2 should hold integers"):
+        resolve(describe(A), describe(B), axes=[MATRIX, MATRIX, ("x", "y")])
+    with pytest.raises(AxisError, match="axes item 2 names 1 axes"):
+        resolve(describe(A), describe(B), axes=[MATRIX, MATRIX, (0,)])
+
+
+def test_axes_of_one_element_have_any_stride() -> None:
+    """A column is in C and in F order, whatever its other stride says."""
+    for shape, strides in (((4, 1), (8, 800)), ((1, 4), (800, 8)), ((4, 1), (800, 8))):
+        x1 = np.lib.stride_tricks.as_strided(np.zeros(1000), shape, strides)
+        for x2 in (np.zeros((shape[1], 3)), np.zeros((3, shape[1])).T):
+            for order in "CFAK":
+                expected = np.matmul(x1, x2, order=order)
+                found = resolve(describe(x1), describe(x2), order=order)
+                assert {"C": expected.flags.c_contiguous, "F": expected.flags.f_contiguous}[found.order]
+
+
+def test_inner_batch_dimensions_are_merged_though_the_outer_one_is_not() -> None:
+    x1, x2 = np.zeros((2, 3, 4, 5, 6)), np.zeros((1, 3, 4, 6, 7))
+    batch = resolve(describe(x1), describe(x2)).problem.batch
+    assert [(each.size, each.a, each.b) for each in batch] == [(2, 12 * 30, 0), (12, 30, 42)]

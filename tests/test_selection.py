@@ -18,12 +18,14 @@ from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
 from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection.candidates import CANDIDATES
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.front_end import resolve_call
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model, candidates
 from tiledmm.selection.select import AUTO, select
 
@@ -386,3 +388,9 @@ def required_by(spec: Specialization) -> set[Specialization]:
     return required_kernels(
         replace(spec, config=spec.config.changed({"pack_a": 0, "pack_b": 0})).packing_unless(True, True)
     )
+
+
+def test_arrays_are_not_one_matrix_unless_that_is_said() -> None:
+    square = describe(np.zeros((64, 64), "f4")), describe(np.zeros((64, 64), "f4").T)
+    assert not resolve_call(*square, None, UfuncKeywords(), "float32").product.symmetric
+    assert resolve_call(*square, None, UfuncKeywords(), "float32", same_memory=True).product.symmetric

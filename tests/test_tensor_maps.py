@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -293,3 +294,22 @@ def test_sizes_and_strides_of_few_rows_and_of_batches(
     choice = select("wgmma", 64, product(array(shape, strides), x2))
     first, _ = schedule(choice.specialization, choice.product.problem).multiplying.maps
     assert (first.sizes, first.strides) == (sizes, steps)
+
+
+def test_strides_are_shorter_than_a_tebibyte() -> None:
+    """The driver's limit is of bytes, not of elements."""
+
+    def mapped(stride: int) -> bool:
+        return can_be_mapped(Problem(8, 8, 8, (stride, 1, 8, 1, 8, 1), (), "NN", ()), 0, HALF)
+
+    assert mapped(2**39 - 8) and not mapped(2**39)
+
+
+@pytest.mark.parametrize(("itemsize", "kind"), [(1, 0), (2, 1), (4, 2), (8, 4)])
+def test_the_driver_is_told_the_size_of_elements(monkeypatch: pytest.MonkeyPatch, itemsize: int, kind: int) -> None:
+    """By CUtensorMapDataType: UINT8, UINT16, UINT32, UINT64."""
+    told: list[int] = []
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda encoded, element, *others: told.append(element) or 0)
+    monkeypatch.setattr(tensor_maps, "_driver", lambda: driver)
+    TensorMap(itemsize, (8, 8, 1, 1, 1), (16, 128, 128, 128), (8, 8)).encode(4096)
+    assert told == [kind]

@@ -195,7 +195,7 @@ def _written(
     memory = Scratch(f"{what} {'AB'[operand]}", (*planes, math.prod(once), height, filled), pitch, spec.c)
     launches = []
     for part in in_launches(spec.config, copied):
-        kernel_args = problem_args(spec.config, part, partition_c=math.prod(once) * height * pitch)
+        kernel_args = problem_args(spec.config, part, None, math.prod(once) * height * pitch)
         begin = problem.begins[operand] + part.begins[0] + part.begins[1]
         begins = begin * spec.a.itemsize, part.begins[2] * spec.c.itemsize
         names = "AB"[operand], memory.name

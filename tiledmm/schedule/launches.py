@@ -147,7 +147,7 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
 
 
 def problem_args(
-    config: Config, problem: Problem, partitions: tuple[int, int] | None = None, partition_c: int = 0
+    config: Config, problem: Problem, partitions: tuple[int, int] | None, partition_c: int
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The members of ``Problem``, one int64 each.
 
