@@ -104,7 +104,7 @@ def plan_of(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[An
     Raises:
         As ``matmul``.
     """
-    devices = _devices or _find_devices()
+    devices = _devices or _find_devices(kernel)
     array = devices.ndarray
     if not (isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))):
         return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel))  # raises, as a rule
@@ -240,8 +240,9 @@ def _keep(key: Any, plan: Any) -> None:
 _devices: Any = None
 
 
-def _find_devices() -> Any:
-    """The module that asks CuPy, imported at the first call."""
+def _find_devices(kernel: tuple[Any, ...]) -> Any:
+    """The module that asks CuPy, imported at the first call. Mistakes are reported without CuPy, too."""
     global _devices
+    may_decompose(KernelKeywords(*kernel).precision)
     _devices = device_module("devices")
     return _devices

@@ -330,8 +330,6 @@ EQUIVALENT = (
         "rows fall through to the general formula, where the column stride is 1"),
     Known(r".* N\w( .*)?", r"const Matrix<.*> A = .*", r".*\bp\.a\.row, p\.a\.row\};",
         "columns are contiguous: nothing reads their stride"),
-    Known(r".* T\w( .*)?", r"const Matrix<.*> A = .*", r".*\bp\.a\.col, p\.a\.col\};",
-        "rows are contiguous: nothing reads their stride"),
     Known(r".* \wN( .*)?", r"const Matrix<.*> B = .*", r".*\bp\.b\.row, p\.b\.row\};",
         "columns are contiguous: nothing reads their stride"),
     Known(r".* \wT( .*)?", r"const Matrix<.*> B = .*", r".*\bp\.b\.col, p\.b\.col\};",
