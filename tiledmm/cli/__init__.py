@@ -1,5 +1,7 @@
 """The command ``tiledmm``. One module per command. Commands import heavy modules when they run, so that help is quick.
 
+In: a command line. Out: tables and documents. May import everything; nothing imports it.
+
 Exit status: 0 if all is well; 1 if a kernel is wrong, or something that the command needs is missing; 2 if the command
 cannot be carried out as it was given.
 """

@@ -1,4 +1,8 @@
-"""CuPy's matrix products by this package's kernels, in existing code."""
+"""CuPy's matrix products by this package's kernels, in existing code.
+
+In: a kernel by its keywords, and a program, a cell or a block of code. Out: the account of its products, ``Products``.
+May import ``api`` and everything below.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@
 
 It finds what compute-sanitizer finds and counts what Nsight Compute counts; it does not predict time. It needs a C++
 compiler, and neither a GPU nor CuPy.
+
+In: NumPy arrays and a kernel by its keywords. Out: the product, a ``Report``, a ``Trace``. May import ``selection`` and
+everything below.
 """
 
 from __future__ import annotations
