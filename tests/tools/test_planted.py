@@ -33,6 +33,7 @@ def test_a_copy_has_what_git_does_not_ignore_and_gets_its_text_back(tree: Path, 
     copies = Copies(tmp_path / "copies", 1, tree)
     assert killed(copies, bug("a > b", "a < b"))
     assert not killed(copies, bug("a > b", "a >= b"))
+    assert killed(copies, bug("a > b", "(a > b")), "the tests cannot even be collected"
     with copies.one() as copy:
         assert {path.name for path in copy.iterdir()} == {".gitignore", "module.py", "test_module.py"}
         assert (copy / "module.py").read_text(encoding="utf-8") == MODULE
