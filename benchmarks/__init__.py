@@ -5,9 +5,9 @@
   pytest-benchmark's tables.
 - ``studies/``: experiments behind one page each, most of them counts by Nsight Compute
   (``python -m benchmarks.studies.stalls``).
-- ``library/``: what runs and studies share: operands, accesses, timers, errors, power, other libraries' products,
+- ``support/``: what runs and studies share: operands, accesses, timers, errors, power, other libraries' products,
   result files, tables.
 - ``results/``: what the last run of each has written.
 
-Runs and studies import the library and ``tiledmm``, but not each other; ``readme`` and ``charts`` import their tables.
+Runs and studies import ``support`` and ``tiledmm``, but not each other; ``readme`` and ``charts`` import their tables.
 """

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks.library.results import FOLDER, ROOT
 from benchmarks.sizes import STUDIED, TYPES, file_of
+from benchmarks.support.results import FOLDER, ROOT
 from tiledmm.bench import charts
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import ComparisonReport

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.library.results import FOLDER, save_report
+from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import comparison_table
 from tiledmm.bench.results import BASELINE, Comparison, ComparisonReport
 from tiledmm.bench.sizes import parse_size

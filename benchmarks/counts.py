@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tiledmm
-from benchmarks.library.results import FOLDER, measured, origin, save
+from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.library.results import FOLDER, save_report
+from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
 from tiledmm.bench.results import ComparisonReport
 from tiledmm.bench.sizes import Size

@@ -18,9 +18,6 @@ from typing import Any
 from benchmarks import splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
-from benchmarks.library.ladder_tables import bounds_table, variant_table
-from benchmarks.library.power import load_table
-from benchmarks.library.results import FOLDER, ROOT, origin
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -28,6 +25,9 @@ from benchmarks.studies.agreement import agreement_table
 from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
+from benchmarks.support.ladder_tables import bounds_table, variant_table
+from benchmarks.support.power import load_table
+from benchmarks.support.results import FOLDER, ROOT, origin
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import ComparisonReport

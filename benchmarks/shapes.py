@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.accuracy import accuracy, keeps_promise
-from benchmarks.library.results import FOLDER, measured, save
+from benchmarks.support.accuracy import accuracy, keeps_promise
+from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant

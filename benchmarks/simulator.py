@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 
 import tiledmm
-from benchmarks.library.results import FOLDER, measured, origin, save, simulating_machine
+from benchmarks.support.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
 from tiledmm.registry.variants import general_variants
 from tiledmm.report.cells import NONE, significant

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import FOLDER, save_report
+from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.results import Comparison, ComparisonReport, Row
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying

@@ -3,7 +3,7 @@
 The variants that decompose operands into limbs and run on the device, with each of their schemes, beside
 ``cupy.matmul`` and, for float32, other libraries' emulated products: Triton's, where it and PyTorch are installed, and
 XLA's, where JAX is. Errors are against float64, on data that is easy and data that is not
-(``benchmarks/library/data.py``); a float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the default
+(``benchmarks/support/data.py``); a float32 chain (``coalesced``) stands beside cuBLAS. Exit status 1 if the default
 scheme breaks the promise of accuracy.
 """
 
@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.accuracy import accuracy, keeps_promise
-from benchmarks.library.data import KINDS, LEFT_OUT, operands
-from benchmarks.library.power import load_all, load_table
-from benchmarks.library.results import FOLDER, measured, save
+from benchmarks.support.accuracy import accuracy, keeps_promise
+from benchmarks.support.data import KINDS, LEFT_OUT, operands
+from benchmarks.support.power import load_all, load_table
+from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
@@ -139,9 +139,9 @@ def _of_others(a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
 
 @functools.cache
 def _installed(name: str) -> Any:
-    """A module of the library that needs what need not be there; None where it is not."""
+    """A module of ``support`` whose package is optional; None without it."""
     try:
-        return importlib.import_module(f"benchmarks.library.{name}")
+        return importlib.import_module(f"benchmarks.support.{name}")
     except ImportError as error:
         print(f"{name} is left out: {error}", file=sys.stderr)
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.library.device_timer import device_timer
+from benchmarks.support.device_timer import device_timer
 from tiledmm.bench.results import BASELINE, Comparison
 from tiledmm.bench.sizes import parse_size
 from tiledmm.bench.variant_tiles import VariantTile

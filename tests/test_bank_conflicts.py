@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.library import nsight
 from benchmarks.studies import bank_conflicts
 from benchmarks.studies.bank_conflicts import CASES, METRICS, RESULTS, SIZE, conflicts_table, count_all
+from benchmarks.support import nsight
 from tests.profile.fake_ncu import install, raw_page
 from tiledmm.bench.results import Machine
 from tiledmm.codegen.specialization import specialize

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from benchmarks import readme
-from benchmarks.library import power
-from benchmarks.library.results import FOLDER
 from benchmarks.studies import bank_conflicts
+from benchmarks.support import power
+from benchmarks.support.results import FOLDER
 from tests.strategies import multiplied
 from tiledmm.bench import comparison_tables, kernel_resources, resource_tables, simulated, timing
 from tiledmm.bench import reference as ref

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.library import results
+from benchmarks.support import results
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import ComparisonReport, Machine
 

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from benchmarks.library.access_kernels import source
-from benchmarks.library.access_patterns import GLOBAL_BYTES, LANES, SHARED_BYTES, Access, accesses
 from benchmarks.studies import wavefronts as benchmark
 from benchmarks.studies.wavefronts import RESULTS, Profiler, parse, write
+from benchmarks.support.access_kernels import source
+from benchmarks.support.access_patterns import GLOBAL_BYTES, LANES, SHARED_BYTES, Access, accesses
 from tiledmm.compile.inspection import compile_for
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts

@@ -42,7 +42,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tiledmm
-from benchmarks.library.results import measured, save, simulating_machine
+from benchmarks.support.results import measured, save, simulating_machine
 from tiledmm.codegen.specialization import specialize
 from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError

@@ -16,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.library.results import FOLDER, ROOT, measured, save
+from benchmarks.support.results import FOLDER, ROOT, measured, save
 from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.problem.operands import describe, resolve

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.library import nsight
-from benchmarks.library.results import FOLDER, save
+from benchmarks.support import nsight
+from benchmarks.support.results import FOLDER, save
 from tiledmm.codegen.specialization import specialize
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from benchmarks.library import nsight
-from benchmarks.library.results import FOLDER
+from benchmarks.support import nsight
+from benchmarks.support.results import FOLDER
 from tiledmm.codegen.specialization import specialize
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import FOLDER, measured, origin, save
+from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm.cli import missing_gpu
 
 RESULTS = FOLDER / "stalls.json"

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.library import nsight
-from benchmarks.library.results import FOLDER
+from benchmarks.support import nsight
+from benchmarks.support.results import FOLDER
 from tiledmm.bench.sizes import Size
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table

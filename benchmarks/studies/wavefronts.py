@@ -1,6 +1,6 @@
 """Counts wavefronts and sectors of single accesses: ``python -m benchmarks.studies.wavefronts --out FILE.json``.
 
-Makes each access of ``benchmarks/library/access_patterns.py`` in a kernel of one warp, REPEATS times, under
+Makes each access of ``benchmarks/support/access_patterns.py`` in a kernel of one warp, REPEATS times, under
 Nsight Compute: loads and stores of shared and global memory of 1 to 16 bytes a lane, and ``cp.async``. These counts
 are what ``tiledmm/hardware/banks.py`` reproduces. Needs a GPU, ``ncu`` on PATH and permission for its counters; what
 there is no time for (``--budget``), or no counter, is null in the results. Beside FILE.json goes FILE-metrics.txt:
@@ -26,9 +26,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.access_kernels import REPEATS, launch
-from benchmarks.library.access_patterns import accesses
-from benchmarks.library.results import FOLDER, ROOT, measured
+from benchmarks.support.access_kernels import REPEATS, launch
+from benchmarks.support.access_patterns import accesses
+from benchmarks.support.results import FOLDER, ROOT, measured
 from tiledmm.cli import missing_gpu
 from tiledmm.profile import ncu
 

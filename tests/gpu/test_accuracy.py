@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tiledmm
-from benchmarks.library.accuracy import accuracy, keeps_promise
-from benchmarks.library.data import REAL, operands
+from benchmarks.support.accuracy import accuracy, keeps_promise
+from benchmarks.support.data import REAL, operands
 from tests.gpu.device import SMALLEST, matrix_layout, to_device, to_host
 from tests.strategies import INEXACT, np_dtype
 from tiledmm.registry.variants import general_variants

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tiledmm
-from benchmarks.library.accuracy import accuracy, keeps_promise
-from benchmarks.library.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB, operands
 from benchmarks.splits import uses_tensor_cores
+from benchmarks.support.accuracy import accuracy, keeps_promise
+from benchmarks.support.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB, operands
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
 from tests.strategies import plain, small_integers
 from tiledmm.codegen.specialization import specialize

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.library.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB
+from benchmarks.support.data import DECOMPOSED, EITHER, KINDS, LONG, ONE_LIMB
 from tests.conftest import full_unless
 from tests.simulator.test_kernels import BATCHES, matrix
 from tests.strategies import Layout, lay_out, random_matrix, small_integers

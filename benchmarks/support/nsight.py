@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.results import ROOT, measured, save
+from benchmarks.support.results import ROOT, measured, save
 from tiledmm.cli import missing_gpu
 from tiledmm.errors import ProfilingError
 from tiledmm.profile import ncu

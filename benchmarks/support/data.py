@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.library.results import ROOT
+from benchmarks.support.results import ROOT
 
 Pair = tuple[Any, Any]
 Kind = Callable[[Any, Any, int, int, int], Pair]

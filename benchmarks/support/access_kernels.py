@@ -1,11 +1,11 @@
-"""The kernels that make one access of ``benchmarks/library/access_patterns.py`` each, and their launch."""
+"""The kernels that make one access of ``benchmarks/support/access_patterns.py`` each, and their launch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.library.access_patterns import GLOBAL_BYTES, SHARED_BYTES, Access, accesses
+from benchmarks.support.access_patterns import GLOBAL_BYTES, SHARED_BYTES, Access, accesses
 
 REPEATS = 16  # of the access in a launch
 
