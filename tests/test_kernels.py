@@ -173,7 +173,7 @@ def test_kernels_of_operands_that_are_split(dtype, scheme, layout):
         targets = ("sm_90",) if variant.arch else ("sm_80", "sm_90") if dtype == "complex64" else WITH_MMA
         for target in targets:
             check_kernel(spec.kernel, target)
-        for each in (decomposing(spec, 0), decomposing(spec, 1), not_decomposed(spec).kernel):
+        for each in (decomposing(spec, 0, False), decomposing(spec, 1, False), not_decomposed(spec).kernel):
             check_kernel(each, "sm_90")
 
 

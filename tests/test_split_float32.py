@@ -204,11 +204,11 @@ def test_what_is_rendered_asks_only_where_it_is_asked() -> None:
     spec = specialize("split_float32", layout="TN")
     assert "is_decomposed(p) == true" in render(spec.kernel)
     assert "is_decomposed(p) == false" in render(not_decomposed(spec))
-    assert "constexpr int LIMBS = 2;" in render(decomposing(spec, 0))
+    assert "constexpr int LIMBS = 2;" in render(decomposing(spec, 0, False))
     assert "OperandScan" not in render(specialize("warp_tiled"))
     six = specialize("split_float32", config={"scheme": "bf16x6"})
     assert "using T = bfloat16;" in render(six.kernel)
-    assert "constexpr int LIMBS = 3;" in render(decomposing(six, 1))
+    assert "constexpr int LIMBS = 3;" in render(decomposing(six, 1, False))
     assert len({each.symbol for each in (spec.kernel, six.kernel, not_decomposed(spec), specialize("warp_tiled"))}) == 4
 
 
@@ -335,6 +335,6 @@ def test_a_tuned_entry_counts_only_where_it_may_be_used() -> None:
 
 
 def test_what_blocks_update_with_atomics_is_read_by_relaxed_loads() -> None:
-    text = render(decomposing(specialize("split_float32"), 0))
+    text = render(decomposing(specialize("split_float32"), 0, False))
     assert len(re.findall(r"load_relaxed\(&scan\.\w+\)\) atomicMin\(&scan\.\w+", text)) == 3
     assert not re.search(r"[^&]\bscan\.(?!exponent)", text)

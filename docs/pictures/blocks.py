@@ -106,7 +106,7 @@ def picture(scene: Scene) -> str:
 
 
 def _part(elements: set[Element], shape: tuple[int, int], piece: int | None) -> set[Element]:
-    """Those of a piece, or of all there is, that are inside what is shown."""
+    """The elements of a limb, or of the matrix, that are inside what is shown."""
     front = () if piece is None else (piece,)
     return {(*_, row, col) for *_, row, col in elements if tuple(_) == front and row < shape[0] and col < shape[1]}
 

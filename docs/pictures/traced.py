@@ -149,7 +149,7 @@ def _matrix(event: Event) -> str:
 def _elements(event: Event, letter: str, itemsize: int) -> list[Element]:
     """The elements of one access, which are neighbours in memory."""
     count = event.bytes // itemsize
-    if event.array.startswith(_LIMBS):  # of a piece, and of a batch of one: lines of it
+    if event.array.startswith(_LIMBS):  # the limb's number, then rows; the batch is one
         piece, _, line, first = event.element
         along = [(line, first + i) for i in range(count)]
         return [(piece, *(place[::-1] if letter == "T" else place)) for place in along]

@@ -222,7 +222,7 @@ def made_up(kind: str, **changes: object) -> execution.RawFinding:
 
 @pytest.mark.parametrize(("size", "words"), [(1, "1 byte at"), (2, "2 bytes at"), (4, "4 bytes at")])
 def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words):
-    region = Region("A", 100, 8, 4)
+    region = Region("A", 100, 8)
     found = findings.finding(
         made_up("uninitialised result", bytes=size), "k", {}, lambda line: f"<{line}>", "k.cu:{}".format, (), (region,)
     )

@@ -116,7 +116,7 @@ def packed_elements(specialization: Specialization, problem: Problem, operand: i
     )
 
 
-def decomposing(specialization: Specialization, operand: int, short: bool = False) -> Specialization:
+def decomposing(specialization: Specialization, operand: int, short: bool) -> Specialization:
     """The kernel that decomposes A (0) or B (1), which it reads transposed; ``short`` rows have another.
 
     A complex element is a row of two real numbers in A, and a 2 x 2 matrix in B: ``c.parts`` rows of limbs.

@@ -186,9 +186,8 @@ def _parts(product: Product, m: int, n: int) -> list[Product]:
 
 
 def _is_small_batch(problem: Problem) -> bool:
-    """Whether a product is many small ones."""
-    elements = problem.m * problem.n * problem.products
-    return problem.products > 1 and max(problem.m, problem.n) <= _SMALL and elements >= _MANY
+    """Whether a product is a batch of many small ones."""
+    return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
 
 
 @functools.lru_cache(maxsize=1024)

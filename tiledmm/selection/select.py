@@ -15,7 +15,7 @@ from tiledmm.selection.tuned import TunedTable, describe_product, has_its_kernel
 
 AUTO = "auto"
 
-# ``variant="auto", tile=...`` takes the last variant in ladder order with square tiles.
+# The variant of ``variant="auto", tile=...``.
 _VARIANT_OF_A_TILE = "double_buffered"
 
 #: What ``precision=`` takes.

@@ -73,13 +73,11 @@ class Region:
         name: Name in messages: ``"A"``, ``"As"``.
         begin: Address; for a shared array, the offset in shared memory.
         bytes: Size in bytes.
-        itemsize: Bytes of an element, 0 if unknown.
     """
 
     name: str
     begin: int
     bytes: int
-    itemsize: int = 0
 
     def describe(self, address: int, space: str) -> str:
         """An address relative to this region, in words."""

@@ -152,7 +152,7 @@ class SimulatedKernel:
             Region(array.name, offset, size)
             for array, (offset, size) in zip(self.debug.shared_arrays(), self._shared_offsets, strict=True)
         )
-        operands = tuple(Region(each.name, each.begin, each.bytes, each.itemsize) for each in placed)
+        operands = tuple(Region(each.name, each.begin, each.bytes) for each in placed)
         named = (
             finding(raw, self.spec.symbol, lines, self.lines.text, self.lines.location, shared, operands)
             for raw in found
