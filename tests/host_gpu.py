@@ -222,7 +222,7 @@ class HostGpu:
         cuda = SimpleNamespace(alloc=self._alloc, get_current_stream=lambda: stream, runtime=runtime)
         stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
         monkeypatch.setattr(launch, "cupy", stands)
-        monkeypatch.setattr(launch, "raw_kernel", self._raw_kernel)
+        monkeypatch.setattr(launch, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
         for module in (devices, launch):
             monkeypatch.setattr(module, "current_device", lambda: 0)

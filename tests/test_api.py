@@ -490,7 +490,14 @@ def test_threads_may_fill_the_cache_at_once(made: list[Any]) -> None:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Symbols that ``precompile`` has asked for."""
     symbols: list[str] = []
-    fake = SimpleNamespace(raw_kernel=lambda specialization: symbols.append(specialization.symbol))
+
+    def raw_kernels(kernels: Any, progress: Any) -> None:
+        for each in kernels:
+            symbols.append(each.symbol)
+            if progress is not None:
+                progress(each.symbol)
+
+    fake = SimpleNamespace(raw_kernels=raw_kernels)
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", fake)
     monkeypatch.setitem(sys.modules, "tiledmm.devices", SimpleNamespace(device_model=lambda decomposes=True: H100))
     return symbols

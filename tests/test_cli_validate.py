@@ -25,7 +25,7 @@ from tiledmm.bench.sizes import Size
 from tiledmm.bench.validation import Validation, _validation, validation_table
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import device
-from tiledmm.codegen.rendering import template_folder
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, DeviceError, MissingDependencyError
 

@@ -14,6 +14,7 @@ from tiledmm.codegen import rendering as codegen
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.registry.variants import VARIANTS, general_variants, kernel_variants
@@ -93,7 +94,7 @@ def test_every_barrier_says_why(row):
 
 
 def test_inline_ptx_stands_in_headers_only():
-    with_ptx = {path.name for path in codegen.template_folder().iterdir() if re.search(r"\basm\b", path.read_text())}
+    with_ptx = {path.name for path in template_folder().iterdir() if re.search(r"\basm\b", path.read_text())}
     assert with_ptx == {"ptx.cuh", "tensor_cores.cuh", "hopper.cuh", "wgmma_multiply.cuh.j2"}
 
 

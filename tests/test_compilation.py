@@ -31,11 +31,26 @@ class RuntimeFailure(Exception):
     """Stands for CUDA's."""
 
 
+class Device:
+    """Stands for a ``cupy.cuda.Device``, which makes itself current in a thread."""
+
+    def __init__(self, machine: Machine, device: int) -> None:
+        self.machine, self.device = machine, device
+        self.compute_capability, self.attributes = machine.capability, {"MaxSharedMemoryPerBlockOptin": machine.shared}
+
+    def __enter__(self) -> None:
+        self.machine.of_thread[threading.get_ident()] = self.device
+
+    def __exit__(self, *raised: object) -> None:
+        del self.machine.of_thread[threading.get_ident()]
+
+
 class Machine:
     """Devices of one compute capability, and all that was done on them."""
 
     def __init__(self, capability: str = "90") -> None:
         self.current = 0
+        self.of_thread: dict[int, int] = {threading.get_ident(): -1}
         self.capability = capability
         self.shared = 227 * 1024
         self.done: list[tuple[Any, ...]] = []
@@ -46,19 +61,19 @@ class Machine:
             cuda=SimpleNamespace(
                 compiler=SimpleNamespace(CompileException=CompileError),
                 runtime=runtime,
-                Device=lambda: SimpleNamespace(
-                    compute_capability=self.capability, attributes={"MaxSharedMemoryPerBlockOptin": self.shared}
-                ),
+                Device=lambda device=0: Device(self, device),
             ),
         )
 
     def device(self) -> int:
-        return self.current
+        """The device of this thread: 0 in a new one, as CUDA has it."""
+        own = self.of_thread.get(threading.get_ident(), 0)
+        return self.current if own < 0 else own
 
     def raw_kernel(self, source: str, symbol: str, options: tuple[str, ...]) -> Any:
         def compile_it() -> None:
             time.sleep(0.01)
-            self.done.append(("compiled", symbol, options, self.current))
+            self.done.append(("compiled", symbol, options, self.device()))
 
         return SimpleNamespace(compile=compile_it)
 
@@ -66,7 +81,7 @@ class Machine:
         def get_function(symbol: str) -> Any:
             time.sleep(0.01)
             assert Path(path).is_file()
-            self.done.append(("loaded", symbol, path, self.current))
+            self.done.append(("loaded", symbol, path, self.device()))
             return SimpleNamespace()
 
         return SimpleNamespace(get_function=get_function)
@@ -78,12 +93,13 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 
     @contextlib.contextmanager
     def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[Path]:
-        made.done.append(("machine code", symbol, options, made.current))
+        made.done.append(("machine code", symbol, options, made.device()))
         path = tmp_path / f"{symbol}.cubin"
         path.write_text(source)
         yield path
         path.unlink()
 
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
     monkeypatch.setattr(compilation, "cupy", made.cupy)
     monkeypatch.setattr(compilation, "cubin_file", cubin_file)
     monkeypatch.setattr(compilation, "_raw_kernels", {})
@@ -144,6 +160,37 @@ def test_once_whatever_the_threads(machine: Machine, variant: str) -> None:
     assert len(found) == 8
     assert all(each is found[0] for each in found)
     assert len([each for each in machine.done if each[0] != "machine code"]) == 1
+
+
+def test_several_are_compiled_at_the_same_time_on_the_current_device(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.current = 1
+    specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16, 8, 32)]
+    all_there = threading.Barrier(3, timeout=10)
+    compile_one = machine.raw_kernel
+
+    def waiting(source: str, symbol: str, options: tuple[str, ...]) -> Any:
+        all_there.wait()
+        return compile_one(source, symbol, options)
+
+    monkeypatch.setattr(machine.cupy, "RawKernel", waiting)
+    monkeypatch.setattr(compilation.os, "cpu_count", lambda: 3)
+    names: list[str] = []
+    kernels = compilation.raw_kernels(specs, names.append)
+    assert names == [specs[i].symbol for i in (0, 1, 3)]
+    assert kernels[0] is kernels[2] and len({*map(id, kernels)}) == 3
+    assert sorted(machine.done) == sorted(("compiled", each.symbol, ("-std=c++17",), 1) for each in {*specs})
+    assert compilation.raw_kernels(specs) == kernels, "and once"
+    assert [compilation.raw_kernel(each) for each in specs] == kernels
+    assert compilation.raw_kernels([]) == []
+
+
+def test_of_several_one_that_does_not_compile_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16)]
+    fails(machine, monkeypatch, CompileError("line 3"))
+    with pytest.raises(CompilationError, match="line 3"):
+        compilation.raw_kernels(specs)
 
 
 @pytest.mark.parametrize("variant", FOR_ONE)

@@ -33,14 +33,15 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What was launched, filled and encoded, in order."""
     seen: list[tuple[Any, ...]] = []
 
-    def raw_kernel(specialization: Any) -> Any:
-        return SimpleNamespace(kernel=lambda *call: seen.append((specialization.variant.name, *call)))
+    def raw_kernels(specializations: Any) -> Any:
+        names = [each.variant.name for each in specializations]
+        return [SimpleNamespace(kernel=lambda *call, name=name: seen.append((name, *call))) for name in names]
 
     def encode(described: Any, pointer: int) -> Any:
         seen.append(("encode", pointer))
         return np.array([pointer, *[0] * 15], np.uint64).view("V128")
 
-    monkeypatch.setattr(launch, "raw_kernel", raw_kernel)
+    monkeypatch.setattr(launch, "raw_kernels", raw_kernels)
     monkeypatch.setattr(launch, "device_model", lambda decomposes=True: H100)
     monkeypatch.setattr(launch, "current_device", lambda: 0)
     monkeypatch.setattr(

@@ -7,7 +7,7 @@ import tiledmm
 from tests.conftest import missing_simulator
 from tiledmm import api, errors
 from tiledmm.bench.variant_tiles import expand
-from tiledmm.codegen.rendering import template_folder
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.registry.variants import VARIANTS, general_variants
 
 TILED = (template_folder() / "tiled.cu.j2").read_text()

@@ -10,9 +10,10 @@ import pytest
 
 import tiledmm
 from tests.golden import renderings
-from tiledmm.codegen.rendering import render, template_folder
+from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import file_map, source_map
 from tiledmm.codegen.specialization import Specialization, specialize
+from tiledmm.codegen.template_files import template_folder
 
 KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair[0].kernel]}
 

@@ -20,7 +20,8 @@ import pytest
 import tiledmm
 from tests.test_selection import product
 from tiledmm.bench import timing
-from tiledmm.codegen.rendering import render, template_folder
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import ConfigError
 from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.selection import tuned

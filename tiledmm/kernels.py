@@ -98,7 +98,7 @@ def precompile(
         tiles: Tile sizes; None for all that each variant has.
         dtypes: A type or several; None for float32, or the first of a variant's own.
         layouts: Layouts of A and B, see ``source``.
-        progress: Called with each kernel's name before it is compiled.
+        progress: Called with each kernel's name once it is compiled.
 
     Returns:
         How many kernels are ready.
@@ -121,11 +121,7 @@ def precompile(
     for chosen, spec in named:
         by_auto = chosen == AUTO
         specializations |= required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
-    compilation = device_module("compile.compilation")
-    for specialization in sorted(specializations, key=lambda each: each.symbol):
-        if progress is not None:
-            progress(specialization.symbol)
-        compilation.raw_kernel(specialization)
+    device_module("compile.compilation").raw_kernels(sorted(specializations, key=lambda each: each.symbol), progress)
     return len(specializations)
 
 

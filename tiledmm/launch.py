@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import cupy
 import numpy as np
 
-from tiledmm.compile.compilation import raw_kernel
+from tiledmm.compile.compilation import raw_kernels
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.schedule.launches import Launch
@@ -50,9 +50,9 @@ class _Prepared:
 
     __slots__ = ("block", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan", "shared")
 
-    def __init__(self, launch: Launch, operands: list[tuple[int, int]], scan: int = 0) -> None:
+    def __init__(self, launch: Launch, raw: Any, operands: list[tuple[int, int]], scan: int = 0) -> None:
         specialization = launch.specialization
-        self.function = raw_kernel(specialization).kernel
+        self.function = raw.kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
         if specialization.variant.persistent:
             cluster = specialization.config.cluster
@@ -107,6 +107,7 @@ class Plan:
         self._arguments: dict[_Addresses, list[tuple[Any, ...]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
+        launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
         for part in choice.parts:
             planned = schedule(part.specialization, part.product.problem)
             arrays = {"A": _X1, "B": _X2, "C": _OUT}
@@ -123,10 +124,15 @@ class Plan:
                     (_SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
-                self.launches.append(_Prepared(each, operands, offsets.get(SCAN, 0)))
+                launches.append((each, operands, offsets.get(SCAN, 0)))
                 for name in ("A", "B"):
                     if each.maps and name in each.operands:
                         self._aligned[arrays[name]] = ALIGNMENT - 1
+        kernels = raw_kernels([launch.specialization for launch, _, _ in launches])
+        self.launches = [
+            _Prepared(launch, kernel, operands, scan)
+            for (launch, operands, scan), kernel in zip(launches, kernels, strict=True)
+        ]
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
         """Computes the product.

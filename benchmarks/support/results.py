@@ -17,7 +17,7 @@ from typing import Any
 import tiledmm
 from tiledmm.bench.report_files import to_json
 from tiledmm.bench.results import ComparisonReport, Machine
-from tiledmm.codegen.rendering import template_folder
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.report.documents import json_text
 
 #: The repository, and its results: a file a run.

@@ -10,7 +10,7 @@ import pytest
 
 import tiledmm
 from tiledmm import simulator
-from tiledmm.codegen.rendering import template_folder
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
 from tiledmm.simulator import execution, findings
 from tiledmm.simulator.findings import Region, nearest

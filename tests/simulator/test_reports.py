@@ -10,7 +10,7 @@ import pytest
 import tiledmm
 from benchmarks.studies import agreement
 from tiledmm import errors, simulator
-from tiledmm.codegen.rendering import template_folder
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
 from tiledmm.simulator import explain_conflicts, trace
 

@@ -46,7 +46,7 @@ def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
     os.utime(first, (1, 1))
     os.utime(second, (2, 2))
     assert build(1) == first  # used again
-    monkeypatch.setattr(toolchain, "MAX_CACHE_BYTES", runtime.stat().st_size + first.stat().st_size * 5 // 2)
+    monkeypatch.setattr(toolchain, "MAX_BYTES", runtime.stat().st_size + first.stat().st_size * 5 // 2)
     third = build(3)
     assert {path for path in cache.iterdir() if path.suffix == ".so"} == {first, third, runtime}
 

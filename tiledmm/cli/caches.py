@@ -10,10 +10,10 @@ from tiledmm.report.tables import Table
 
 def own_caches() -> dict[str, Path]:
     """Folders of compiled code, by what is in them; they need not exist."""
-    from tiledmm.compile.disk_cache import cubins_folder
+    from tiledmm.compile.disk_cache import kernels_folder
     from tiledmm.simulator.toolchain import cache_path
 
-    return {"simulated kernels": cache_path(), "kernels for one architecture": cubins_folder()}
+    return {"simulated kernels": cache_path(), "kernels: text, and cubins for one architecture": kernels_folder()}
 
 
 def clear_caches() -> Table:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
 
 from tiledmm._version import __version__
 from tiledmm.codegen.specialization import ORDERS, Specialization
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
-from tiledmm.errors import ConfigError
 from tiledmm.registry.variant import Variant
 
 if TYPE_CHECKING:
@@ -57,15 +56,6 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             c_parts=spec.c.parts,
         )
     )
-
-
-def template_folder() -> Path:
-    """``cuda_src/``: inside the installed package, or beside it in a source tree and an editable install."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "cuda_src", package.parent / "cuda_src"):
-        if folder.is_dir():
-            return folder
-    raise ConfigError(f"cuda_src/ is neither in nor beside {package}: the installation is incomplete")
 
 
 class _Headers(jinja2.FileSystemLoader):

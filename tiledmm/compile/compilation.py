@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 from cupy.cuda import driver
 
-from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.cubins import cubin_file
+from tiledmm.compile.kernel_text import kernel_text
 from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
@@ -55,7 +58,8 @@ class Kernel:
 MAX_KERNELS = 4096
 
 _raw_kernels: dict[tuple[Specialization, int], Any] = {}  # by kernel and device
-_lock = threading.Lock()
+_locks: dict[tuple[Specialization, int], threading.Lock] = {}  # of kernels that are being compiled
+_bounding = threading.Lock()
 
 
 def raw_kernel(specialization: Specialization) -> Any:
@@ -67,27 +71,79 @@ def raw_kernel(specialization: Specialization) -> Any:
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
         DeviceError: If there is no usable device.
     """
-    try:
+    with _errors_of(specialization):
         key = specialization, cupy.cuda.runtime.getDevice()
         raw = _raw_kernels.get(key)
         if raw is None:
             _check_capability(specialization)
-            with _lock:  # one thread compiles; the others find it done
+            with _locks.setdefault(key, threading.Lock()):  # one thread compiles; the others find it done
                 raw = _raw_kernels.get(key)
                 if raw is None:
-                    while len(_raw_kernels) >= MAX_KERNELS:
-                        del _raw_kernels[next(iter(_raw_kernels))]
-                    raw = _raw_kernels[key] = _loaded(specialization)
+                    raw = _loaded(specialization)
+                    _keep(key, raw)
+            _locks.pop(key, None)
+        return raw
+
+
+def raw_kernels(
+    specializations: Collection[Specialization], progress: Callable[[str], None] | None = None
+) -> list[Any]:
+    """``raw_kernel`` of each; those that are missing are compiled at the same time, by a thread each.
+
+    Args:
+        specializations: The kernels.
+        progress: Called with each kernel's name once it is there.
+
+    Raises:
+        As ``raw_kernel``.
+    """
+    wanted = list(dict.fromkeys(specializations))
+    if not wanted:
+        return []
+    with _errors_of(wanted[0]):
+        device = cupy.cuda.runtime.getDevice()
+    missing = sum((each, device) not in _raw_kernels for each in wanted)
+
+    def on_device(specialization: Specialization) -> Any:
+        with cupy.cuda.Device(device):
+            return raw_kernel(specialization)
+
+    with contextlib.ExitStack() as stack:
+        compiled: Iterator[Any] = map(raw_kernel, wanted)
+        if missing > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = stack.enter_context(ThreadPoolExecutor(min(missing, os.cpu_count() or 1)))
+            compiled = pool.map(on_device, wanted)
+        kernels = {}
+        for specialization, raw in zip(wanted, compiled, strict=True):
+            kernels[specialization] = raw
+            if progress is not None:
+                progress(specialization.symbol)
+    return [kernels[each] for each in specializations]
+
+
+@contextlib.contextmanager
+def _errors_of(specialization: Specialization) -> Iterator[None]:
+    """CuPy's errors as this package's."""
+    try:
+        yield
     except cupy.cuda.compiler.CompileException as error:
         raise CompilationError(f"{specialization.symbol} does not compile:\n{error}") from error
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise DeviceError(f"{specialization.symbol} needs a CUDA device: {error}") from error
-    return raw
+
+
+def _keep(key: tuple[Specialization, int], raw: Any) -> None:
+    with _bounding:
+        while len(_raw_kernels) >= MAX_KERNELS:
+            del _raw_kernels[next(iter(_raw_kernels))]
+        _raw_kernels[key] = raw
 
 
 def _loaded(specialization: Specialization) -> Any:
     """Compiled unless it is on disk, and loaded on the current device."""
-    source, symbol, target = render(specialization), specialization.symbol, specialization.variant.arch
+    source, symbol, target = kernel_text(specialization), specialization.symbol, specialization.variant.arch
     if target:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={target}")) as path:
             raw = cupy.RawModule(path=str(path)).get_function(symbol)
@@ -133,7 +189,7 @@ def compiled(specialization: Specialization) -> Kernel:
     warps = blocks * -(-threads // attributes["WarpSize"])
     return Kernel(
         specialization=specialization,
-        source=render(specialization),
+        source=kernel_text(specialization),
         raw=raw,
         block=specialization.block,
         registers=raw.num_regs,

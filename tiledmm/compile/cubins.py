@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cupy.cuda import nvrtc
 
-from tiledmm.compile.disk_cache import cubins_folder, in_use
+from tiledmm.compile.disk_cache import digest, find_file, in_use, kernels_folder, stays_in_memory, write_file
 from tiledmm.compile.options import CUPYS_OPTIONS
 from tiledmm.errors import CompilationError
 
@@ -34,9 +32,12 @@ def cubin_file(source: str, symbol: str, options: tuple[str, ...]) -> Iterator[P
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
     """
     options = (*options, *CUPYS_OPTIONS)
-    name = f"{symbol}-{_digest(repr((_compiler(), options, source)).encode())}"
-    with _folder() as folder, in_use(Path(folder)):
-        yield _whole_file(folder, name) or _written(folder, name, _machine_code(source, symbol, options))
+    name = f"{symbol}-{digest(repr((_compiler(), options, source)).encode())}"
+    with _folder() as where:
+        folder = Path(where)
+        with in_use(folder):
+            found = find_file(folder, name, ".cubin")
+            yield found or write_file(folder, name, ".cubin", _machine_code(source, symbol, options))
 
 
 def machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
@@ -44,35 +45,13 @@ def machine_code(source: str, symbol: str, options: tuple[str, ...]) -> bytes:
     return _machine_code(source, symbol, (*options, *CUPYS_OPTIONS))
 
 
-def _whole_file(folder: str, name: str) -> Path | None:
-    """A file of this name is named after what is in it, too: one that was cut off or changed is as none."""
-    for path in Path(folder).glob(f"{name}-*.cubin"):
-        with contextlib.suppress(OSError):  # taken away meanwhile, or another user's
-            if path.stem == f"{name}-{_digest(path.read_bytes())}":
-                return path
-    return None
-
-
-def _written(folder: str, name: str, cubin: bytes) -> Path:
-    """The file, written in one step: who looks meanwhile finds all of it or none."""
-    path = Path(folder, f"{name}-{_digest(cubin)}.cubin")
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-        file.write(cubin)
-    os.replace(file.name, path)
-    return path
-
-
 def _folder() -> contextlib.AbstractContextManager[str]:
     """Where CuPy keeps what it compiles: on disk, or else nowhere for longer than it takes to load it."""
-    if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
+    if stays_in_memory():
         return tempfile.TemporaryDirectory(prefix="tiledmm-")
-    folder = cubins_folder()
+    folder = kernels_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return contextlib.nullcontext(str(folder))
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
 
 
 @functools.cache

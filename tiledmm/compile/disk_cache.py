@@ -1,4 +1,4 @@
-"""Compiled code on disk that processes share: kept while it is in use, bounded, cleared. Needs neither CuPy nor a GPU.
+"""Kernels on disk that processes share: kept while in use, bounded, cleared. Needs neither CuPy nor a GPU.
 
 A process that compiles, or loads what was compiled, holds a shared lock of the folder meanwhile; one that removes files
 holds an exclusive lock. Without locks (Windows, some network file systems) a file may go before it is loaded.
@@ -7,8 +7,10 @@ holds an exclusive lock. Without locks (Windows, some network file systems) a fi
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+#: The most that kernels may take in a folder: about 6,000 simulated ones. Those used longest ago are removed first.
+MAX_BYTES = 256 << 20
+
 _LOCK = ".lock"
 
 #: What a compilation that was killed leaves behind is removed after so many seconds.
@@ -27,7 +32,7 @@ _ABANDONED = 3600
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Compiled code in a folder.
+    """Kernels in a folder.
 
     Attributes:
         files: How many.
@@ -38,9 +43,37 @@ class Contents:
     bytes: int = 0
 
 
-def cubins_folder() -> Path:
-    """Where kernels for one architecture are kept: in the folder of CuPy's compiled kernels, ``$CUPY_CACHE_DIR``."""
+def kernels_folder() -> Path:
+    """Where texts and cubins of kernels are: in the folder of CuPy's compiled kernels, ``$CUPY_CACHE_DIR``."""
     return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache", "tiledmm")
+
+
+def stays_in_memory() -> bool:
+    """Whether CuPy is told to write nothing."""
+    return os.environ.get("CUPY_CACHE_IN_MEMORY") == "1"
+
+
+def find_file(folder: Path, name: str, suffix: str) -> Path | None:
+    """The file that ``write_file`` wrote, unless it was cut off or changed since."""
+    for path in folder.glob(f"{name}-*{suffix}"):
+        with contextlib.suppress(OSError):  # taken away meanwhile, or another user's
+            if path.stem == f"{name}-{digest(path.read_bytes())}":
+                return path
+    return None
+
+
+def write_file(folder: Path, name: str, suffix: str, data: bytes) -> Path:
+    """A file in one step: who looks meanwhile finds all of it or none. Its name has a hash of what is in it, too."""
+    path = folder / f"{name}-{digest(data)}{suffix}"
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        file.write(data)
+    os.replace(file.name, path)
+    return path
+
+
+def digest(data: bytes) -> str:
+    """A hash for names of files."""
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 @contextlib.contextmanager
@@ -57,7 +90,7 @@ def contents(folder: Path) -> Contents:
 
 
 def clear(folder: Path) -> Contents:
-    """Removes all compiled code of a folder, once nobody uses it.
+    """Removes all kernels of a folder, once nobody uses it.
 
     Returns:
         What was removed.
@@ -99,7 +132,7 @@ def _remove(folder: Path, *, keep: int, wait: bool) -> Contents:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    for path in (*folder.glob("*.so"), *folder.glob("*.cubin")):
+    for path in (*folder.glob("*.so"), *folder.glob("*.cubin"), *folder.glob("*.cu")):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             yield path, path.stat()
 

@@ -103,7 +103,7 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
     """
     if variant_tile.variant == CUBLAS:
         return []
-    from tiledmm.compile.compilation import raw_kernel
+    from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
 
     kind = compute_element(dtype)
@@ -116,8 +116,7 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
         for part in choice.parts
         for launch in schedule(part.specialization, part.product.problem).launches
     ]
-    for specialization in kernels:
-        raw_kernel(specialization)
+    raw_kernels(kernels)
     return kernels
 
 

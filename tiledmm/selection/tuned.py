@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm._version import __version__
-from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
@@ -174,6 +173,8 @@ def _specialization(entry: Entry) -> Specialization:
 @functools.lru_cache(maxsize=1024)
 def _kernel_hash(spec: Specialization) -> str:
     """Hash of a kernel's text without the version in its header: a release that keeps a kernel keeps its rows."""
+    from tiledmm.codegen.rendering import render  # and Jinja: only where there is a table
+
     text = render(spec).replace(__version__, "")
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
 

@@ -23,15 +23,12 @@ from pathlib import Path
 
 import platformdirs
 
-from tiledmm.compile.disk_cache import bound, in_use, mark_used
+from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
 
 NATIVE = Path(__file__).parent / "native"
 
 _SHOWN_LINES = 40
-
-#: The most that compiled kernels may take on disk; beyond it, those used longest ago are removed. About 6,000 kernels.
-MAX_CACHE_BYTES = 256 << 20
 
 # Flags for every kernel. Vector instructions would hide the width of its own accesses.
 _KERNEL_FLAGS = (
@@ -107,7 +104,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
             _compile_kernel(source, [*command, *flags], runtime, target)
         yield target
     if compiles:
-        bound(folder, MAX_CACHE_BYTES)
+        bound(folder, MAX_BYTES)
 
 
 def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
