@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
+from tiledmm.codegen import rendering
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.compile import compilation
@@ -59,6 +60,7 @@ class Machine:
             RawKernel=self.raw_kernel,
             RawModule=self.raw_module,
             cuda=SimpleNamespace(
+                nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)),
                 compiler=SimpleNamespace(CompileException=CompileError),
                 runtime=runtime,
                 Device=lambda device=0: Device(self, device),
@@ -186,6 +188,50 @@ def test_several_are_compiled_at_the_same_time_on_the_current_device(
     assert compilation.raw_kernels([]) == []
 
 
+def test_what_an_earlier_process_compiled_is_loaded_by_one_thread(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY")
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    rendered: list[str] = []
+    monkeypatch.setattr(rendering, "render", lambda spec: rendered.append(spec.symbol) or render(spec))
+    threads: list[int] = []
+    compile_one = machine.raw_kernel
+
+    def seen(source: str, symbol: str, options: tuple[str, ...]) -> Any:
+        threads.append(threading.get_ident())
+        assert source == next(render(each) for each in specs if each.symbol == symbol)
+        return compile_one(source, symbol, options)
+
+    monkeypatch.setattr(machine.cupy, "RawKernel", seen)
+    specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16)]
+
+    def process() -> set[int]:
+        monkeypatch.setattr(compilation, "_raw_kernels", {})
+        threads.clear()
+        rendered.clear()
+        compilation.raw_kernels(specs)
+        return {*threads}
+
+    own = {threading.get_ident()}
+    assert process().isdisjoint(own) and len(rendered) == 2
+    assert process() == own and not rendered
+    machine.capability = "80"
+    assert process().isdisjoint(own) and len(rendered) == 2, "compiled for another device, not for this one"
+    assert process() == own and not rendered
+
+
+def test_a_kernel_that_does_not_compile_leaves_no_text(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY")
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    fails(machine, monkeypatch, CompileError("line 3"))
+    with pytest.raises(CompilationError):
+        compilation.raw_kernel(specialize("tiled").kernel)
+    assert not [*tmp_path.rglob("*.cu")]
+
+
 def test_of_several_one_that_does_not_compile_is_said(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = [specialize("tiled", tile=tile).kernel for tile in (8, 16)]
     fails(machine, monkeypatch, CompileError("line 3"))
@@ -264,7 +310,7 @@ def test_the_source_told_is_what_was_compiled(machine: Machine, monkeypatch: pyt
     occupied = SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda *arguments: 1)
     monkeypatch.setattr(compilation, "driver", occupied)
     sizes = {"WarpSize": 32, "MaxThreadsPerMultiProcessor": 2048}
-    machine.cupy.cuda.Device = lambda: SimpleNamespace(attributes=sizes)
+    machine.cupy.cuda.Device = lambda: SimpleNamespace(attributes=sizes, compute_capability="90")
     kernel = compilation.compiled(spec)
     assert kernel.source == render(spec)
     assert kernel.raw is raw

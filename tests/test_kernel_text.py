@@ -1,4 +1,4 @@
-"""The text of kernels on disk: rendered once, and anew when anything that it is made of has changed."""
+"""The text of kernels on disk: found as it was kept, until anything that it is made of changes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 import tiledmm
-from tiledmm.codegen import rendering, template_files
+from tiledmm.codegen import template_files
 from tiledmm.codegen.rendering import render
-from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.compile import kernel_text as module
-from tiledmm.compile.kernel_text import kernel_text
-from tiledmm.registry.variants import find_variant
+from tiledmm.codegen.specialization import specialize
+from tiledmm.compile import kernel_text
+from tiledmm.compile.kernel_text import find_text, keep_text
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where files are kept in this test."""
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
@@ -25,55 +24,46 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tiledmm"
 
 
-@pytest.fixture
-def rendered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was rendered, by name."""
-    names: list[str] = []
-
-    def counting(specialization: Specialization) -> str:
-        names.append(specialization.symbol)
-        return render(specialization)
-
-    monkeypatch.setattr(rendering, "render", counting)
-    return names
-
-
 SPEC = specialize("tiled").kernel
 
 
-def test_a_kernel_is_rendered_once(folder: Path, rendered: list[str]) -> None:
-    assert [kernel_text(SPEC) for _ in range(3)] == [render(SPEC)] * 3
-    assert rendered == [SPEC.symbol]
-    (file,) = folder.glob("*.cu")
-    assert file.read_text(encoding="utf-8") == render(SPEC)
+def test_what_is_kept_is_found_for_its_target() -> None:
+    assert find_text(SPEC, "sm_90") is None
+    keep_text(SPEC, "sm_90", render(SPEC))
+    assert find_text(SPEC, "sm_90") == render(SPEC)
+    assert find_text(SPEC, "sm_80") is None
 
 
 def test_each_part_of_a_specialization_tells_texts_apart(folder: Path) -> None:
-    double = specialize("tiled", dtype="float64").kernel
+    unsplit = specialize("warp_tiled").kernel
     specs = [
-        SPEC, double, specialize("tiled", tile=8).kernel, specialize("tiled", layout="NT").kernel,
-        specialize("tiled", a_dtype="int8").kernel, specialize("tiled", b_dtype="int8").kernel,
-        specialize("tiled", out_dtype="float64").kernel, specialize("tiled", config={"unroll": 1}).kernel,
-        specialize("naive").kernel, replace(specialize("warp_tiled").kernel, condition="unless decomposed"),
-        specialize("warp_tiled").kernel,
+        SPEC, specialize("tiled", dtype="float64").kernel, specialize("tiled", tile=8).kernel,
+        specialize("tiled", layout="NT").kernel, specialize("tiled", a_dtype="int8").kernel,
+        specialize("tiled", b_dtype="int8").kernel, specialize("tiled", out_dtype="float64").kernel,
+        specialize("tiled", config={"unroll": 1}).kernel, specialize("naive").kernel, unsplit,
+        replace(unsplit, condition="unless decomposed"),
     ]  # fmt: skip
-    for _ in range(2):
-        assert [kernel_text(each) for each in specs] == [render(each) for each in specs]
-    assert len([*folder.glob("*.cu")]) == len(specs)
+    for each in specs:
+        assert find_text(each, "") is None
+        keep_text(each, "", render(each))
+    assert [find_text(each, "") for each in specs] == [render(each) for each in specs]
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda text: text[:100], lambda text: text.replace("float", "double"), lambda _: ""]
+    "damage", [lambda text: text[:100], lambda text: text.replace("float", "double"), lambda text: ""]
 )
-def test_a_damaged_file_is_rendered_anew(folder: Path, damage: Callable[[str], str]) -> None:
-    text = kernel_text(SPEC)
+def test_a_damaged_file_is_none(folder: Path, damage: Callable[[str], str]) -> None:
+    text = render(SPEC)
+    keep_text(SPEC, "", text)
     (file,) = folder.glob("*.cu")
     file.write_text(damage(text), encoding="utf-8")
-    assert kernel_text(SPEC) == text == file.read_text(encoding="utf-8")
+    assert find_text(SPEC, "") is None
+    keep_text(SPEC, "", text)
+    assert find_text(SPEC, "") == text == file.read_text(encoding="utf-8")
 
 
 def test_a_changed_file_of_the_package_changes_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "tiledmm"
+    package = tmp_path / "package"
     for name in ("codegen/rendering.py", "cuda_src/tiled.cu.j2", "cuda_src/hopper.cuh", "py.typed"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1", encoding="utf-8")
@@ -90,37 +80,33 @@ def test_a_changed_file_of_the_package_changes_the_fingerprint(tmp_path: Path, m
     assert len(seen) == 5
 
 
-def test_another_fingerprint_renders_anew(folder: Path, rendered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel_text(SPEC)
-    monkeypatch.setattr(module, "fingerprint", lambda: "another")
-    kernel_text(SPEC)
-    assert rendered == [SPEC.symbol] * 2
+def test_another_fingerprint_is_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_text(SPEC, "", render(SPEC))
+    monkeypatch.setattr(kernel_text, "fingerprint", lambda: "another")
+    assert find_text(SPEC, "") is None
 
 
 def test_nothing_is_written_where_cupy_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
-    assert kernel_text(SPEC) == render(SPEC)
+    keep_text(SPEC, "", render(SPEC))
+    assert find_text(SPEC, "") is None
     assert not folder.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(folder: Path, rendered: list[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_no_error(folder: Path) -> None:
     folder.write_text("a file", encoding="utf-8")
-    assert kernel_text(SPEC) == kernel_text(SPEC) == render(SPEC)
-    assert len(rendered) == 2
+    keep_text(SPEC, "", render(SPEC))
+    assert find_text(SPEC, "") is None
 
 
-def test_registered_templates_are_rendered_each_time(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "part.cuh").write_text("// first\n", encoding="utf-8")
+def test_registered_templates_are_not_kept(folder: Path, tmp_path: Path) -> None:
     template = tmp_path / "mine.cu.j2"
-    tiled = (template_files.template_folder() / "tiled.cu.j2").read_text(encoding="utf-8")
-    template.write_text(tiled + '{% include "part.cuh" %}\n', encoding="utf-8")
+    template.write_bytes((template_files.template_folder() / "tiled.cu.j2").read_bytes())
     tiledmm.register(template, like="tiled")
     try:
-        spec = specialize(find_variant("mine")).kernel
-        assert "// first" in kernel_text(spec)
-        (tmp_path / "part.cuh").write_text("// second\n", encoding="utf-8")
-        rendering._environment.cache_clear()
-        assert "// second" in kernel_text(spec)
-        assert not [*folder.glob("*.cu")]
+        spec = specialize("mine").kernel
+        keep_text(spec, "", render(spec))
+        assert find_text(spec, "") is None
+        assert not folder.exists()
     finally:
         tiledmm.unregister("mine")

@@ -121,6 +121,7 @@ def test_a_kernel_that_does_not_compile_shows_its_lines(monkeypatch: pytest.Monk
     from tiledmm.compile import compilation
 
     monkeypatch.setattr(compilation, "_raw_kernels", {})
-    monkeypatch.setattr(compilation, "render", lambda spec: 'extern "C" __global__ void k() { int nonsense = ; }')
+    monkeypatch.setattr(compilation, "find_text", lambda spec, target: None)
+    monkeypatch.setattr(compilation, "_rendered", lambda spec: 'extern "C" __global__ void k() { int nonsense = ; }')
     with pytest.raises(tiledmm.errors.CompilationError, match="nonsense"):
         tiledmm.kernel("tiled", tile=8)

@@ -14,7 +14,7 @@ from cupy.cuda import driver
 
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.cubins import cubin_file
-from tiledmm.compile.kernel_text import kernel_text
+from tiledmm.compile.kernel_text import find_text, keep_text
 from tiledmm.compile.options import COMPILE_OPTIONS
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import CompilationError, ConfigError, DeviceError, UnsupportedTypeError
@@ -88,7 +88,7 @@ def raw_kernel(specialization: Specialization) -> Any:
 def raw_kernels(
     specializations: Collection[Specialization], progress: Callable[[str], None] | None = None
 ) -> list[Any]:
-    """``raw_kernel`` of each; those that are missing are compiled at the same time, by a thread each.
+    """``raw_kernel`` of each; those that were never compiled are, at the same time, by a thread each.
 
     Args:
         specializations: The kernels.
@@ -102,7 +102,8 @@ def raw_kernels(
         return []
     with _errors_of(wanted[0]):
         device = cupy.cuda.runtime.getDevice()
-    missing = sum((each, device) not in _raw_kernels for each in wanted)
+        target = _target()
+    missing = sum((each, device) not in _raw_kernels and find_text(each, target) is None for each in wanted)
 
     def on_device(specialization: Specialization) -> Any:
         with cupy.cuda.Device(device):
@@ -143,16 +144,31 @@ def _keep(key: tuple[Specialization, int], raw: Any) -> None:
 
 def _loaded(specialization: Specialization) -> Any:
     """Compiled unless it is on disk, and loaded on the current device."""
-    source, symbol, target = kernel_text(specialization), specialization.symbol, specialization.variant.arch
-    if target:
-        with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={target}")) as path:
+    symbol, arch, target = specialization.symbol, specialization.variant.arch, _target()
+    found = find_text(specialization, target)
+    source = found or _rendered(specialization)
+    if arch:
+        with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={arch}")) as path:
             raw = cupy.RawModule(path=str(path)).get_function(symbol)
     else:
         raw = cupy.RawKernel(source, symbol, options=COMPILE_OPTIONS)
         raw.compile()
+    if found is None:
+        keep_text(specialization, target, source)
     if shared := specialization.dynamic_shared_bytes:
         raw.max_dynamic_shared_size_bytes = shared
     return raw
+
+
+def _rendered(specialization: Specialization) -> str:
+    from tiledmm.codegen.rendering import render  # and Jinja
+
+    return render(specialization)
+
+
+def _target() -> str:
+    """What compiles for the current device, and for what."""
+    return f"{cupy.cuda.nvrtc.getVersion()} {cupy.cuda.Device().compute_capability}"
 
 
 def _check_capability(specialization: Specialization) -> None:
@@ -189,7 +205,7 @@ def compiled(specialization: Specialization) -> Kernel:
     warps = blocks * -(-threads // attributes["WarpSize"])
     return Kernel(
         specialization=specialization,
-        source=kernel_text(specialization),
+        source=find_text(specialization, _target()) or _rendered(specialization),
         raw=raw,
         block=specialization.block,
         registers=raw.num_regs,

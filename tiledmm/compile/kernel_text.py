@@ -1,4 +1,7 @@
-"""The CUDA C of a kernel to be compiled, kept on disk: where it is found, neither Jinja nor templates are needed."""
+"""The CUDA C of kernels that were compiled, kept on disk: where it is found, neither Jinja nor templates are needed.
+
+That it is there also says that the machine code is in a cache, CuPy's or this package's.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,40 @@ from tiledmm.compile.disk_cache import (
 )
 
 
-def kernel_text(specialization: Specialization) -> str:
-    """``codegen.rendering.render``'s text, rendered unless an earlier process did.
+def find_text(specialization: Specialization, target: str) -> str | None:
+    """The text of a kernel, as ``keep_text`` was given it."""
+    if not _is_kept(specialization):
+        return None
+    found = find_file(kernels_folder(), _name(specialization, target), ".cu")
+    with contextlib.suppress(OSError):  # taken away meanwhile
+        return None if found is None else found.read_text(encoding="utf-8")
+    return None
 
-    Registered templates are rendered each time: they may include files that nobody here knows of.
+
+def keep_text(specialization: Specialization, target: str, text: str) -> None:
+    """Writes the text of a kernel, once it is compiled, where that can be done.
+
+    Args:
+        specialization: The kernel.
+        target: What compiled it, and for what.
+        text: What ``codegen.rendering.render`` says.
     """
-    spec = specialization
-    if spec.variant.text is not None or stays_in_memory():
-        return _rendered(spec)
-    elements = [each.name for each in (spec.a, spec.b, spec.compute, spec.c)]
-    parts = fingerprint(), spec.variant.name, spec.variant.template, spec.config, elements, spec.layout, spec.condition
-    name, folder = f"{spec.symbol}-{digest(repr(parts).encode())}", kernels_folder()
-    if found := find_file(folder, name, ".cu"):
-        with contextlib.suppress(OSError):  # taken away meanwhile
-            return found.read_text(encoding="utf-8")
-    text = _rendered(spec)
-    with contextlib.suppress(OSError):  # a folder that cannot be written
+    if not _is_kept(specialization):
+        return
+    folder = kernels_folder()
+    with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder, name, ".cu", text.encode())
+        write_file(folder, _name(specialization, target), ".cu", text.encode())
         bound(folder, MAX_BYTES)
-    return text
 
 
-def _rendered(specialization: Specialization) -> str:
-    from tiledmm.codegen.rendering import render
+def _is_kept(specialization: Specialization) -> bool:
+    """A registered template is rendered each time: it may include files that nobody here knows of."""
+    return specialization.variant.text is None and not stays_in_memory()
 
-    return render(specialization)
+
+def _name(specialization: Specialization, target: str) -> str:
+    spec = specialization
+    elements = [each.name for each in (spec.a, spec.b, spec.compute, spec.c)]
+    parts = spec.variant.name, spec.variant.template, spec.config, elements, spec.layout, spec.condition
+    return f"{spec.symbol}-{digest(repr((fingerprint(), target, parts)).encode())}"
