@@ -20,6 +20,7 @@ import pytest
 import tiledmm
 from tests.test_selection import product
 from tiledmm.bench import timing
+from tiledmm.codegen import rendering
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import ConfigError
@@ -143,11 +144,11 @@ def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pyte
     tuned.add(path, ENTRY)
     monkeypatch.setattr(tuned, "__version__", "9.9.9")
     with monkeypatch.context() as patch:
-        patch.setattr(tuned, "render", lambda spec: render(spec).replace(tiledmm.__version__, "9.9.9"))
+        patch.setattr(rendering, "render", lambda spec: render(spec).replace(tiledmm.__version__, "9.9.9"))
         tuned._kernel_hash.cache_clear()
         assert select(AUTO, None, WANTED, table=tuned.read(path)).microseconds == 90.0, "only the version has changed"
     with monkeypatch.context() as patch:
-        patch.setattr(tuned, "render", lambda spec: render(spec) + "// changed")
+        patch.setattr(rendering, "render", lambda spec: render(spec) + "// changed")
         tuned._kernel_hash.cache_clear()
         table = tuned.read(path)
         assert table == {ENTRY.product: ENTRY}, "nothing is rendered when a table is read"
