@@ -1,8 +1,8 @@
 """How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
 
 Times the kernels that ``auto`` considers for products from small to large, square to skinny, each with the split-K
-partitions that the model gives it, and compares with what the model expected. The constants in
-``tiledmm/selection/candidates.py`` were read off such results. Needs a GPU; exit status 1 if a kernel gave a wrong
+partitions that the model gives it, and compares with what the model expected. The tables in
+``tiledmm/selection/measured`` are judged by such results. Needs a GPU; exit status 1 if a kernel gave a wrong
 result.
 """
 

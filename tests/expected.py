@@ -16,7 +16,7 @@ from tests.strategies import np_dtype
 from tiledmm.elements import ELEMENTS, TF32, element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.operands import Array, Product, resolve
-from tiledmm.selection.model import Model, candidates
+from tiledmm.selection.model import Model
 
 PATH = Path(__file__).parent / "expected.json"
 
@@ -116,7 +116,7 @@ def _unlike() -> Iterator[tuple[str, Product]]:
 
 def lines(target: str) -> Iterator[str]:
     """For a target, a line a product: the kernels taken, their microseconds, and how many and how slow all are."""
-    model = Model(REFERENCE_GPUS[target], candidates(decomposes=target != "sm_80"))
+    model = Model(REFERENCE_GPUS[target], decomposes=target != "sm_80")
     more = (_at_limits(), _unlike()) if target in _TARGETS[:2] else ()
     for name, wanted in itertools.chain(_spread(), _symmetric(), *more):
         ranked = list(model.rank(wanted))

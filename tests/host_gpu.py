@@ -29,7 +29,7 @@ from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.schedule import tensor_maps
 from tiledmm.selection import tuned
-from tiledmm.selection.model import Model, candidates
+from tiledmm.selection.model import Model
 
 #: Bytes of guards before and behind an allocation, and what they hold: as a float an ordinary number, but a rare one.
 _GUARD, _GUARDED = 4096, 0xA5
@@ -246,7 +246,7 @@ class HostGpu:
     def _model(self, splits: bool = True) -> Model:
         key = self.gpu.name, splits
         if key not in self._models:
-            self._models[key] = Model(self.gpu, candidates(splits))
+            self._models[key] = Model(self.gpu, decomposes=splits)
         return self._models[key]
 
     def _raw_kernel(self, specialization: Specialization) -> Any:

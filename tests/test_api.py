@@ -33,7 +33,6 @@ from tiledmm.errors import (
 )
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import VARIANTS, general_variants
-from tiledmm.selection.candidates import AUTO_KERNELS
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.select import PRECISIONS
 
@@ -510,7 +509,7 @@ def test_precompile_takes_every_tile_and_plain_layout_of_a_variant(compiled: lis
 
 def test_precompile_for_auto(compiled: list[str]) -> None:
     assert tiledmm.precompile() > 0
-    names = {name for name, _ in AUTO_KERNELS} | {"split_k_reduction", "pack", "decompose"}
+    names = {row.variant for row in H100.rates.rows} | {"split_k_reduction", "pack", "decompose"}
     assert all(
         any(symbol.startswith((f"tiledmm_{name}_f32_", f"tiledmm_{name}_f16_")) for name in names)
         for symbol in compiled

@@ -153,8 +153,8 @@ def test_tensor_cores_peak_is_that_of_the_data_sheet():
 @pytest.mark.parametrize(("target", "tflops"), [("sm_80", 156), ("sm_86", 35.6), ("sm_89", 82.6), ("sm_120", 104.8)])
 def test_peak_of_tf32_is_that_of_the_data_sheet(target, tflops):
     gpu = REFERENCE_GPUS[target]
-    assert gpu.tensor_flops(4) == gpu.peak_flops("tf32") == pytest.approx(tflops * 1e12, rel=0.02)
-    assert REFERENCE_GPUS["sm_75"].peak_flops("tf32") == 0
+    assert gpu.tensor_flops(4) == pytest.approx(tflops * 1e12, rel=0.02)
+    assert REFERENCE_GPUS["sm_75"].tensor_flops(4) == 0
 
 
 def test_peaks_of_types_without_a_unit_of_their_own():

@@ -10,7 +10,6 @@ import pytest
 from tests import expected
 from tests.expected import product
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.candidates import CANDIDATES
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 
 
@@ -33,11 +32,16 @@ def test_few_partitions_of_k_are_considered_and_many() -> None:
 
 
 def test_a_model_takes_what_it_chooses_from() -> None:
-    decomposing = {each.variant for each in CANDIDATES if find_variant(each.variant).decomposes}
-    for each in {each.variant for each in CANDIDATES}:
+    variants = {row.variant for row in H100.rates.rows}
+    decomposing = {each for each in variants if find_variant(each).decomposes}
+    for each in variants:
         assert H100.takes(each)
         assert H100_IEEE.takes(each) is (each not in decomposing)
-    assert decomposing and not H100.takes("naive") and not Model(candidates=CANDIDATES[:1]).takes("wgmma")
+    assert (
+        decomposing
+        and not H100.takes("naive")
+        and not Model(H100.gpu, H100.rates.only(lambda name: name == "tiled")).takes("wgmma")
+    )
 
 
 @pytest.mark.parametrize("sizes", [(40, 60_000, 4096), (60_000, 40, 4096), (33, 200_000, 2048)])

@@ -23,10 +23,9 @@ from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
 from tiledmm.schedule.schedule import required_kernels, schedule
-from tiledmm.selection.candidates import CANDIDATES
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import resolve_call
-from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model, candidates
+from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO, select
 
 
@@ -135,11 +134,11 @@ def test_auto_compiles_a_handful_of_kernels() -> None:
 
 
 def test_every_candidate_is_a_kernel() -> None:
-    for candidate in CANDIDATES:
-        assert candidate.tile in find_variant(candidate.variant).tiles
-        assert all(0 < part <= 1 for part in candidate.rate_by_resident_blocks)
+    for row in H100.rates.rows:
+        assert row.tile in find_variant(row.variant).tiles
+        assert all(0 < part <= 1 for part in row.residents)
     types = {"float32", "tf32", "float64", "complex64", "complex128", "float16", "int8", "int32", "int64"}
-    assert types == {name for candidate in CANDIDATES for name in candidate.peak}
+    assert types == {row.type for row in H100.rates.rows}
 
 
 @pytest.mark.parametrize("size", [64, 513, 2048])
@@ -194,20 +193,19 @@ def _expected(part: Choice) -> float:
 
 @pytest.mark.parametrize("gpu", REFERENCE_GPUS.values(), ids=lambda gpu: gpu.name)
 def test_every_gpu_has_a_model(gpu: Gpu) -> None:
-    of_cuda_cores = candidates(decomposes=False)
-    model = Model(gpu, of_cuda_cores)
+    model = Model(gpu, decomposes=False)
     for sizes in ((64, 64, 64), (4096, 4096, 4096), (1, 8192, 8192)):
         expected, on_h100 = (each.best(product(*sizes)).microseconds or 0.0 for each in (model, H100_IEEE))
         slowest = max(H100.gpu.peak_flops("float32") / gpu.peak_flops("float32"), H100.gpu.bandwidth / gpu.bandwidth)
         assert 0 < expected < 1.5 * max(slowest, 1.0) * on_h100
     large = product(4096, 4096, 4096)
-    wider = Model(replace(gpu, sms=2 * gpu.sms), of_cuda_cores).best(large)
+    wider = Model(replace(gpu, sms=2 * gpu.sms), decomposes=False).best(large)
     assert (wider.microseconds or 0.0) < (model.best(large).microseconds or 0.0)
 
 
 def test_c_is_cut_for_the_sms_that_there_are() -> None:
     wanted = product(3072, 3072, 3072)
-    fewer = Model(replace(H100.gpu, sms=72), candidates(decomposes=False))
+    fewer = Model(replace(H100.gpu, sms=72), decomposes=False)
     assert fewer.best(wanted).cut != H100_IEEE.best(wanted).cut
 
 
@@ -326,11 +324,39 @@ def test_config_needs_a_variant() -> None:
 
 def test_explain_names_the_kernel_and_the_others() -> None:
     text = str(tiledmm.explain(np.empty((64, 65536), "f4"), np.empty((65536, 64), "f4")))
-    first, second, *others = text.splitlines()
+    first, second, *others, last = text.splitlines()
     assert first == "(64 x 65536) @ (65536 x 64), float32, layout NN"
     assert second.startswith("tiledmm_warp_tiled_f32_64x64x8_nn, split-K ")
     assert second.endswith(" us expected on H100 SXM 80 GB")
     assert len(others) == 4
+    assert last.startswith("roofline 10 us; rates measured on NVIDIA H100 80GB HBM3, 20")
+
+
+def test_explain_tells_what_auto_takes_elsewhere() -> None:
+    a = np.empty((4096, 4096), "f2")
+    found = {name: tiledmm.explain(a, a, target=name) for name in ("sm_75", "sm_80", "A10", "sm_90", "sm_120")}
+    assert {name: each.variant for name, each in found.items()} == {
+        name: "wgmma" if name == "sm_90" else "tensor_core" for name in found
+    }
+    assert found["A10"].gpu == "A10" and found["sm_80"].expected_us > found["sm_90"].expected_us
+    for each in found.values():
+        assert each.expected_us >= each.bound_us > 0
+        assert each.tile in find_variant(each.variant).tiles
+        assert each.config.bm == each.best.specialization.config.bm
+    assert "scaled to the data sheet of A10, where no kernel was ever measured" in str(found["A10"])
+    assert "scaled" not in str(found["sm_90"])
+    with pytest.raises(ConfigError, match=r"no data sheet of 'A11'; there are those of sm_75, .*, A10,"):
+        tiledmm.explain(a, a, target="A11")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "c16", "i1"])
+def test_explain_names_the_tile(dtype: str) -> None:
+    for n in (16, 300, 2048):
+        a = np.empty((n, n), dtype)
+        each = tiledmm.explain(a, a)
+        spec = each.best.specialization
+        own = spec.variant.config(each.tile, spec.compute)
+        assert (own.bm, own.bn, own.bk) == (spec.config.bm, spec.config.bn, spec.config.bk)
 
 
 def test_explain_takes_what_matmul_takes() -> None:

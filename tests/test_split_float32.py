@@ -304,7 +304,7 @@ def test_pieces_are_as_fast_as_a_gpus_tensor_cores() -> None:
         return min(each.microseconds or 0.0 for each in ranked if "split_tensor_core" in str(each) and not each.cut)
 
     for gpu in ("sm_80", "sm_86"):
-        rates = [REFERENCE_GPUS[name].tensor_flops(2) for name in ("sm_90", gpu)]
+        rates = [REFERENCE_GPUS[name].tensor_flops(2, by_mma=True) for name in ("sm_90", gpu)]
         assert expected(gpu) / expected("sm_90") == pytest.approx(rates[0] / rates[1], rel=0.2)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import ConfigError
+from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
 from tiledmm.problem.operands import begin_together, describe
@@ -15,7 +16,7 @@ from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Call, choose, resolve_call
-from tiledmm.selection.model import H100, H100_IEEE
+from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, may_decompose
 from tiledmm.selection.tuned import table_of
 
@@ -133,18 +134,27 @@ def _frozen(config: Any) -> Any:
     return frozenset(config.items()) if isinstance(config, Mapping) else config
 
 
-def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", **keywords: Any) -> Explanation:
+def explain(
+    x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", target: str | None = None, **keywords: Any
+) -> Explanation:
     """The kernels that ``matmul(x1, x2)`` takes, and their rivals. Print it. Needs no GPU.
 
-    CuPy arrays are explained for the current device, others for an H100.
+    CuPy arrays are explained for the current device, others for an H100, or for the target.
 
     Args:
         x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``. No data is read.
         precision: As for ``matmul``.
+        target: A compute capability such as ``"sm_86"``, or a GPU's name such as ``"A10"``
+            (``tiledmm.hardware.data_sheets.DATA_SHEETS``): what ``auto`` takes there. None for the device.
         **keywords: Those of ``matmul``, except those that name a kernel.
+
+    Returns:
+        The explanation: ``.variant``, ``.tile``, ``.config``, ``.expected_us`` and ``.bound_us`` (the roofline) of what
+        ``auto`` takes, and ``.choices``.
 
     Raises:
         TiledmmError: As ``matmul``, for the same mistakes.
+        ConfigError: If there is no such target.
 
     Example:
         >>> print(tiledmm.explain(a, b))
@@ -160,8 +170,8 @@ def explain(x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32",
     ufunc = UfuncKeywords.of("explain", keywords)
     arrays = describe(x1), describe(x2), None if out is None else describe(out)
     product = resolve_call(*arrays, ufunc, precision, begin_together(x1, x2)).multiplied
-    if not type(x1).__module__.startswith("cupy"):
-        return explanation(product, H100 if decomposes else H100_IEEE, {})
+    if target is not None or not type(x1).__module__.startswith("cupy"):
+        return explanation(product, Model(find_gpu(target or "sm_90"), decomposes=decomposes), {})
     model = device_module("devices").device_model(decomposes)
     return explanation(product, model, table_of(model.gpu.name))
 

@@ -9,7 +9,8 @@ import cupy
 
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.device_properties import gpu_of
-from tiledmm.selection.model import Model, candidates
+from tiledmm.selection.model import Model
+from tiledmm.selection.rates import own_rates
 
 #: The class of CuPy's arrays.
 ndarray = cupy.ndarray
@@ -58,4 +59,4 @@ def device_model(decomposes: bool = True) -> Model:
 @functools.lru_cache
 def _model_of(device: int, decomposes: bool) -> Model:
     gpu = gpu_of(cupy.cuda.runtime.getDeviceProperties(device), cupy.cuda.Device(device).attributes)
-    return Model(gpu, candidates(decomposes))
+    return Model(gpu, own_rates(gpu), decomposes=decomposes)

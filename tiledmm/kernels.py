@@ -12,7 +12,6 @@ from tiledmm.elements import compute_element
 from tiledmm.lazy import device_module
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import required_kernels
-from tiledmm.selection.candidates import AUTO_KERNELS
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO
 
@@ -141,5 +140,5 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
 def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
     """The kernels of ``auto`` for a type, on the current device."""
     model: Model = device_module("devices").device_model()
-    names = {each.name for each in model.kernels_for(compute_element("float32" if dtype is None else dtype))}
-    return [(name, tile) for name, tile in AUTO_KERNELS if (name, tile) in names and (tiles is None or tile in tiles)]
+    rows = model.kernels_for(compute_element("float32" if dtype is None else dtype))
+    return [(name, tile) for name, tile in dict.fromkeys(row.name for row in rows) if tiles is None or tile in tiles]

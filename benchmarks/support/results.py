@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import platform
@@ -17,21 +16,12 @@ from typing import Any
 import tiledmm
 from tiledmm.bench.report_files import to_json
 from tiledmm.bench.results import ComparisonReport, Machine
-from tiledmm.codegen.template_files import template_folder
+from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.report.documents import json_text
 
 #: The repository, and its results: a file a run.
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks" / "results"
-
-
-def digest(folder: Path) -> str:
-    """A hash of the names and contents of a folder's files."""
-    found = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name, content = path.relative_to(folder).as_posix().encode(), path.read_bytes()
-        found.update(b"%s\0%d\0%s" % (name, len(content), content))
-    return found.hexdigest()[:12]
 
 
 def commit(root: Path = ROOT) -> str:
@@ -57,7 +47,7 @@ def commit(root: Path = ROOT) -> str:
 @functools.cache
 def sources() -> dict[str, str]:
     """What is measured: the commit, if it is known, and a hash of the kernel sources."""
-    known = {"commit": commit(), "kernels": digest(template_folder())}
+    known = {"commit": commit(), "kernels": kernels_hash()}
     return {name: text for name, text in known.items() if text}
 
 

@@ -101,7 +101,7 @@ def test_launches_that_were_not_expected(expected: list[list[Specialization]], n
 @pytest.mark.parametrize(("letter", "strides"), [("N", (20, 4)), ("T", (4, 12)), ("G", (40, 8))])
 def test_operands_without_data(letter: str, strides: tuple[int, int]) -> None:
     np = pytest.importorskip("numpy")
-    assert collection._laid_out((3, 5), np.dtype("f4"), letter) == Array((3, 5), strides, np.dtype("f4"))
+    assert Array.laid_out((3, 5), np.dtype("f4"), letter) == Array((3, 5), strides, np.dtype("f4"))
 
 
 @pytest.mark.cupy

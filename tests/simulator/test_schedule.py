@@ -186,8 +186,8 @@ def test_rows_of_c_that_are_not_aligned(variant: str, tile: int, dtype: str, k: 
 
 def in_parts(product: Product) -> dict[str, Choice]:
     """What is considered for a product in parts, of kernels that can be simulated."""
-    simulated = [each for each in model.CANDIDATES if find_variant(each.variant).simulated]
-    return {str(choice): choice for choice in model.Model(candidates=simulated).rank(product) if choice.others}
+    simulated = model.Model(model.H100.gpu, model.H100.rates.only(lambda name: find_variant(name).simulated))
+    return {str(choice): choice for choice in simulated.rank(product) if choice.others}
 
 
 @pytest.mark.parametrize("tile", [4, 8, 16])

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, doctor, inspect, profile, run, source, tiles, tune, validate
+from tiledmm.cli import compare, doctor, explain, inspect, profile, run, source, tiles, tune, validate
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -52,7 +52,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run,),
     "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune),
     "Check": (validate.validate, doctor.doctor),
-    "Read": (source.source, inspect.inspect),
+    "Read": (source.source, inspect.inspect, explain.explain),
 }
 
 

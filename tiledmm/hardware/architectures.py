@@ -19,7 +19,7 @@ WARP_SIZE = 32
 
 # dtype -> (unit that multiplies and adds, instructions of it for one multiply-add). Narrow types are summed
 # in 32 bits; a 64-bit integer product takes three 32-bit ones; bool's and-or is one logic instruction, at
-# the rate of integer multiply-adds; a complex product takes four real ones. Only tensor cores multiply tf32.
+# the rate of integer multiply-adds; a complex product takes four real ones.
 _INSTRUCTIONS: dict[str, tuple[str, int]] = {
     "float16": ("float32", 1),
     "bfloat16": ("float32", 1),
@@ -31,7 +31,6 @@ _INSTRUCTIONS: dict[str, tuple[str, int]] = {
     **{f"{sign}int{bits}": ("int32", 1) for bits in (8, 16, 32) for sign in ("", "u")},
     "int64": ("int32", 3),
     "uint64": ("int32", 3),
-    "tf32": ("tf32", 1),
 }
 
 
@@ -47,8 +46,10 @@ class Architecture:
         reserved_shared_bytes: Shared memory that the driver takes from that for every resident block.
         shared_unit: A block's shared memory is allocated in multiples of this.
         float32_lanes, float64_lanes, int32_lanes: Multiply-adds on CUDA cores (no tensor cores).
-        half_lanes, byte_lanes, double_lanes: On tensor cores, of 16-bit floats, summed in float32, of 8-bit integers
-            and of float64.
+        half_lanes, byte_lanes, double_lanes: On tensor cores, of 16-bit floats, of 8-bit integers and of float64, by
+            the fastest instructions.
+        mma_part: Part of the tensor cores' rate that ``mma.sync`` reaches. Where ``wgmma`` or ``tcgen05`` reach more,
+            an SM's ``mma.sync`` counts as an A100's. It was never measured on 10.0. (float64 has ``mma.sync`` alone.)
         load_bytes: Most that shared memory and L1 together deliver.
         max_threads_per_block: Threads of a block.
         max_registers: 32-bit registers of a thread.
@@ -68,6 +69,7 @@ class Architecture:
     half_lanes: int
     byte_lanes: int
     double_lanes: int = 2
+    mma_part: float = 1.0
     int32_lanes: int = 64
     reserved_shared_bytes: int = 1024
     shared_unit: int = 128
@@ -89,13 +91,18 @@ class Architecture:
         """Multiply-adds of tf32 on tensor cores: half of what 16-bit floats have, on every one that has them."""
         return self.half_lanes // 2 if self.capability >= (8, 0) else 0
 
+    def tensor_lanes(self, itemsize: int) -> float:
+        """Multiply-adds on tensor cores, by bytes of an element: see ``Gpu.tensor_flops``."""
+        lanes = {1: self.byte_lanes, 2: self.half_lanes, 4: self.tf32_lanes, 8: self.double_lanes}
+        return lanes[itemsize] if itemsize in lanes else self.double_lanes / 4
+
     @property
     def max_shared_bytes(self) -> int:
         """Bytes of shared memory a block may ask for; above ``static_shared_bytes`` only by opt-in."""
         return self.shared_bytes - self.reserved_shared_bytes
 
     def multiply_adds(self, dtype: str) -> float:
-        """Multiply-adds of a type (NumPy's name) that CUDA cores finish, per cycle and SM; of tf32, tensor cores.
+        """Multiply-adds of a type (NumPy's name) that CUDA cores finish, per cycle and SM.
 
         Raises:
             UnsupportedTypeError: If the type is not one the package multiplies.
@@ -104,10 +111,7 @@ class Architecture:
             known = ", ".join(_INSTRUCTIONS)
             raise UnsupportedTypeError(f"no throughput is known for {dtype!r}; the types are {known}")
         unit, instructions = _INSTRUCTIONS[dtype]
-        lanes = {
-            "float32": self.float32_lanes, "float64": self.float64_lanes, "int32": self.int32_lanes,
-            "tf32": self.tf32_lanes,
-        }  # fmt: skip
+        lanes = {"float32": self.float32_lanes, "float64": self.float64_lanes, "int32": self.int32_lanes}
         return lanes[unit] / instructions
 
 
@@ -147,10 +151,10 @@ TARGETS: dict[str, Architecture] = {
             double_lanes=64,
         ),
         Architecture(
-            "sm_86", (8, 6), 48, 16, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
+            "sm_86", (8, 6), 48, 16, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=512, byte_lanes=1024
         ),
         Architecture(
-            "sm_89", (8, 9), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
+            "sm_89", (8, 9), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=512, byte_lanes=1024
         ),
         Architecture(
             "sm_90",
@@ -163,6 +167,7 @@ TARGETS: dict[str, Architecture] = {
             half_lanes=2048,
             byte_lanes=4096,
             double_lanes=128,
+            mma_part=0.5,
         ),
         Architecture(
             "sm_100",
@@ -175,9 +180,10 @@ TARGETS: dict[str, Architecture] = {
             half_lanes=4096,
             byte_lanes=8192,
             double_lanes=64,
+            mma_part=0.25,
         ),
         Architecture(
-            "sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=256, byte_lanes=1024
+            "sm_120", (12, 0), 48, 24, _kib(100), float32_lanes=128, float64_lanes=2, half_lanes=512, byte_lanes=1024
         ),
     )
 }

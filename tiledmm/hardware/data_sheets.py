@@ -1,15 +1,16 @@
-"""Reference GPUs by their data sheets, one for each architecture: SMs, clock, bandwidth, and the peaks they give."""
+"""GPUs by their data sheets, one or more for each architecture: SMs, clock, bandwidth, and the peaks they give."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import TARGETS, Architecture
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A reference machine for rooflines, by its data sheet.
+    """A GPU by its data sheet.
 
     Attributes:
         name: As NVIDIA sells it.
@@ -18,6 +19,8 @@ class Gpu:
         clock: Boost clock of the SMs in Hz.
         bandwidth: Peak bandwidth of its memory in bytes per second.
         source: The documents that these figures come from.
+        halves_float32_sums: Whether its tensor cores multiply 16-bit floats and tf32 at half the architecture's rate
+            where they are summed in float32, as GeForce cards do.
     """
 
     name: str
@@ -26,6 +29,7 @@ class Gpu:
     clock: float
     bandwidth: float
     source: str
+    halves_float32_sums: bool = False
 
     def peak_flops(self, dtype: str) -> float:
         """Peak of the CUDA cores at the boost clock in FLOP/s, for a type: two operations for each multiply-add.
@@ -34,17 +38,18 @@ class Gpu:
         """
         return 2 * self.arch.multiply_adds(dtype) * self.sms * self.clock
 
-    def tensor_flops(self, itemsize: int) -> float:
+    def tensor_flops(self, itemsize: int, *, by_mma: bool = False) -> float:
         """Peak of the tensor cores in FLOP/s, without sparsity, by bytes of an element.
 
-        1 is 8-bit integers, 2 16-bit floats, 4 tf32, 8 float64 and 16 complex128. 16-bit floats and tf32 are summed in
-        float32.
+        Args:
+            itemsize: 1 is 8-bit integers, 2 16-bit floats, 4 tf32, 8 float64 and 16 complex128. 16-bit floats and tf32
+                are summed in float32.
+            by_mma: Whether by ``mma.sync``, not by the fastest instructions.
         """
-        arch = self.arch
-        lanes = {
-            1: arch.byte_lanes, 2: arch.half_lanes, 4: arch.tf32_lanes, 8: arch.double_lanes, 16: arch.double_lanes / 4,
-        }  # fmt: skip
-        return 2 * lanes[itemsize] * self.sms * self.clock
+        part = 0.5 if self.halves_float32_sums and itemsize in (2, 4) else 1.0
+        if by_mma and itemsize < 8:
+            part *= self.arch.mma_part
+        return 2 * part * self.arch.tensor_lanes(itemsize) * self.sms * self.clock
 
     @property
     def load_bandwidth(self) -> float:
@@ -52,16 +57,42 @@ class Gpu:
         return self.arch.load_bytes * self.sms * self.clock
 
 
-#: One reference machine for each target, by the target's name.
-REFERENCE_GPUS: dict[str, Gpu] = {
-    gpu.arch.name: gpu
+#: GPUs by name.
+DATA_SHEETS: dict[str, Gpu] = {
+    gpu.name: gpu
     for gpu in (
         Gpu("T4", TARGETS["sm_75"], 40, 1.59e9, 320e9, "NVIDIA T4 data sheet, Turing whitepaper"),
+        Gpu("RTX 2080 Ti", TARGETS["sm_75"], 68, 1.545e9, 616e9, "NVIDIA Turing whitepaper", True),
         Gpu("A100 SXM4 80 GB", TARGETS["sm_80"], 108, 1.41e9, 2.039e12, "NVIDIA A100 data sheet, whitepaper"),
-        Gpu("RTX 3090", TARGETS["sm_86"], 82, 1.695e9, 936e9, "NVIDIA Ampere GA102 whitepaper"),
-        Gpu("RTX 4090", TARGETS["sm_89"], 128, 2.52e9, 1.008e12, "NVIDIA Ada whitepaper"),
+        Gpu("A30", TARGETS["sm_80"], 56, 1.44e9, 933e9, "NVIDIA A30 data sheet"),
+        Gpu("RTX 3090", TARGETS["sm_86"], 82, 1.695e9, 936e9, "NVIDIA Ampere GA102 whitepaper", True),
+        Gpu("A10", TARGETS["sm_86"], 72, 1.695e9, 600e9, "NVIDIA A10 data sheet"),
+        Gpu("RTX A6000", TARGETS["sm_86"], 84, 1.8e9, 768e9, "NVIDIA Ampere GA102 whitepaper"),
+        Gpu("RTX 4090", TARGETS["sm_89"], 128, 2.52e9, 1.008e12, "NVIDIA Ada whitepaper", True),
+        Gpu("L4", TARGETS["sm_89"], 58, 2.04e9, 300e9, "NVIDIA L4 data sheet"),
+        Gpu("L40S", TARGETS["sm_89"], 142, 2.52e9, 864e9, "NVIDIA L40S data sheet"),
         Gpu("H100 SXM 80 GB", TARGETS["sm_90"], 132, 1.98e9, 3.35e12, "NVIDIA H100 data sheet, whitepaper"),
+        Gpu("H200 SXM", TARGETS["sm_90"], 132, 1.98e9, 4.8e12, "NVIDIA H200 data sheet"),
         Gpu("B200", TARGETS["sm_100"], 148, 1.965e9, 8e12, "DGX B200 data sheet; clock: TechPowerUp"),
-        Gpu("RTX 5090", TARGETS["sm_120"], 170, 2.407e9, 1.792e12, "NVIDIA RTX Blackwell whitepaper"),
+        Gpu("RTX 5090", TARGETS["sm_120"], 170, 2.407e9, 1.792e12, "NVIDIA RTX Blackwell whitepaper", True),
+        Gpu("RTX PRO 6000", TARGETS["sm_120"], 188, 2.617e9, 1.792e12, "NVIDIA RTX Blackwell PRO whitepaper"),
     )
 }
+
+#: One reference GPU for each target, the first above, by the target's name.
+REFERENCE_GPUS: dict[str, Gpu] = {gpu.arch.name: gpu for gpu in reversed(DATA_SHEETS.values())}
+REFERENCE_GPUS = {name: REFERENCE_GPUS[name] for name in TARGETS}
+
+
+def find_gpu(name: str) -> Gpu:
+    """A GPU by its name, or a target's reference GPU.
+
+    Raises:
+        ConfigError: If there is no such GPU; the message lists those there are.
+    """
+    if name in REFERENCE_GPUS:
+        return REFERENCE_GPUS[name]
+    if name in DATA_SHEETS:
+        return DATA_SHEETS[name]
+    known = ", ".join((*REFERENCE_GPUS, *DATA_SHEETS))
+    raise ConfigError(f"there is no data sheet of {name!r}; there are those of {known}")

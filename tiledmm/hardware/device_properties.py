@@ -23,11 +23,13 @@ def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
     reference = REFERENCE_GPUS[architecture_of((properties["major"], properties["minor"])).name]
     # Kilohertz and bits, and two transfers a cycle.
     bandwidth = 2e3 * attributes.get("MemoryClockRate", 0) * attributes.get("GlobalMemoryBusWidth", 0) / 8
+    name = properties["name"].decode()
     return Gpu(
-        properties["name"].decode(),
+        name,
         reference.arch,
         properties["multiProcessorCount"],
         1e3 * attributes.get("ClockRate", 0) or reference.clock,
         bandwidth or reference.bandwidth,
         "CUDA's device attributes",
+        "GeForce" in name,
     )

@@ -43,6 +43,13 @@ class Array:
         return Array(self.shape, tuple(strides), kind)
 
     @classmethod
+    def laid_out(cls, shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
+        """The description of a matrix of a layout: N rows contiguous, T columns, G neither."""
+        (rows, cols), step = shape, dtype.itemsize
+        strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
+        return cls(shape, strides[letter], dtype)
+
+    @classmethod
     def allocated(cls, shape: tuple[int, ...], dtype: np.dtype[Any], order: str = "C") -> Array:
         """The description of a new array."""
         strides = []

@@ -8,9 +8,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
@@ -108,7 +105,7 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
 
     kind = compute_element(dtype)
     shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)
-    a, b, c = (_laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
+    a, b, c = (Array.laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
     kernel = KernelKeywords(variant_tile.variant, variant_tile.tile, None, precision_of(kind))
     choice = choose(resolve_call(a, b, c, UfuncKeywords(), kernel.precision), kernel, device_model)
     kernels = [
@@ -118,13 +115,6 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
     ]
     raw_kernels(kernels)
     return kernels
-
-
-def _laid_out(shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
-    """The description of an array of ``operand_sets``, without data."""
-    (rows, cols), step = shape, dtype.itemsize
-    strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
-    return Array(shape, strides[letter], dtype)
 
 
 def _profile(

@@ -1,16 +1,15 @@
-"""How long a kernel takes for a product: a model of a GPU, from measurements on an H100.
+"""How long a kernel takes for a product: a model of a GPU, by what was measured on it or on another.
 
-Launch costs and memory rates are the constants below. ``candidates`` holds each kernel's rate with every SM full, the
-fraction of it with fewer resident blocks, and the cost of a block's prologue and epilogue. For another GPU, rates are
-scaled by its data sheet.
+Rates come from a table (``rates``). For a GPU that is not the table's, each is scaled by both data sheets: a kernel's
+by the unit that multiplies.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledmm.elements import PACKED_ELEMENTS, Element
-from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
+from tiledmm.elements import PACKED_ELEMENTS, SCHEMES, Element, compute_element
+from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 from tiledmm.registry.config import Config
@@ -18,41 +17,7 @@ from tiledmm.registry.tensor_cores import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import partition_step, split_k_partitions, tiles, tiles_of_c
-from tiledmm.selection.candidates import CANDIDATES, Candidate
-
-#: The GPU of the measurements.
-MEASURED_ON = REFERENCE_GPUS["sm_90"]
-
-# Terabytes a second of an H100's memory, of its L2 cache, and of that for TMA loads.
-_MEMORY, _L2, _L2_TMA = 2.75, 5.5, 11.0
-
-# Microseconds of a launch, and of the split-K reduction besides its reads and writes.
-LAUNCH, _REDUCTION_LAUNCH = 2.2, 3.3
-
-# Terabytes a second, read and written, of packing; and the fraction of its rate of a kernel that loads B one element at
-# a time.
-_PACKING, _NARROW = 2.4, 0.93
-
-# Terabytes a second, read, of packing narrow elements; and the least microseconds for an operand whose elements become
-# bits, K-major (N), MN-major (T) or neither (G): a thread reads 32 elements, one after the other.
-_PACKING_ELEMENTS, _PACKING_BITS = 0.7, {"N": 8.0, "T": 12.0, "G": 12.0}
-
-# Microseconds of the other launches of a product of decomposed operands, two that decompose and one that returns at
-# once; and the host time of all of them, the least that a loop of such calls takes.
-_DECOMPOSING, _DECOMPOSING_CALL = 10.0, 30.0
-
-# Terabytes a second, read and written, of decomposing an operand, by its layout. MN-major, a block decomposes rows from
-# end to end: few blocks reach at most twice their SMs' share of the rate, and there is a prologue and epilogue.
-_DECOMPOSING_RATE, _DECOMPOSING_MN_MAJOR = {"N": 2.6, "T": 1.95, "G": 2.0}, 4.0
-
-# The same of decomposing into bytes.
-_DECOMPOSING_BYTES = 2.0
-
-# Terabytes a second of writes to a C whose rows are not contiguous.
-_SCATTERED = 0.4
-
-# Terabytes a second of the split-K reduction's reads, and microseconds for 32 partial sums of an element.
-_REDUCTION, _PARTITIONS_IN_TURN = 4.0, 0.6
+from tiledmm.selection.rates import KernelRates, Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +42,25 @@ class Cost:
 
     Args:
         gpu: Its data sheet.
+        rates: A table, its own or another GPU's.
     """
 
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
-        # Ratios to the H100: of memory and L2 bandwidth, of an SM's multiply-adds by type, and of tensor cores.
-        self._memory = gpu.bandwidth / MEASURED_ON.bandwidth
-        self._l2 = gpu.sms * gpu.clock / (MEASURED_ON.sms * MEASURED_ON.clock)
-        self._speed = {
-            kind: gpu.arch.multiply_adds(kind) * gpu.clock / (MEASURED_ON.arch.multiply_adds(kind) * MEASURED_ON.clock)
-            for kind in {name for candidate in CANDIDATES for name in candidate.peak}
-        }
-        self._tensor_speed = gpu.arch.half_lanes * gpu.clock / (MEASURED_ON.arch.half_lanes * MEASURED_ON.clock)
+    def __init__(self, gpu: Gpu, rates: Rates) -> None:
+        self.gpu, self.device = gpu, rates.device
+        measured = rates.gpu
+        # Ratios to the measured GPU: of memory and L2 bandwidth; and FLOP/s of kernels here.
+        self._memory = gpu.bandwidth / measured.bandwidth
+        self._l2 = gpu.sms * gpu.clock / (measured.sms * measured.clock)
+        self._flops: dict[KernelRates, float] = {}
+        for row in rates.rows:
+            here, there = (unit_flops(find_variant(row.variant), row.type, each) for each in (gpu, measured))
+            flops = row.tflops * 1e12
+            self._flops[row] = flops if here == there else min(flops * here / there, here)
+
+    @property
+    def launch(self) -> float:
+        """Microseconds of a launch."""
+        return self.device.launch
 
     def _operands(self, variant: Variant, config: Config, product: Product, packs: tuple[str, ...]) -> _Operands:
         """The operands of a kernel, packed or decomposed."""
@@ -98,20 +70,30 @@ class Cost:
         if "pack_elements" in packs:
             packed_k, packing = tiles(problem.k, PACKED_ELEMENTS[compute.dtype_name].per_packed), 0.0
             for size, letter in zip((a, b), layout, strict=True):
-                least = _PACKING_BITS[letter] if compute.dtype_name == "bool" else 0.0
-                packing += LAUNCH + max(self._moving(size, _PACKING_ELEMENTS), least)
+                least = self.device.packing_bits[letter] if compute.dtype_name == "bool" else 0.0
+                packing += self.device.launch + max(self._moving(size, self.device.packing_elements), least)
             part = 4 * packed_k / max(problem.k * compute.itemsize, 1)
             return _Operands((a * part, b * part), "TT", packed_k, packing)
         if packs:
             packed = a * ("pack_a" in packs) + b * ("pack_b" in packs)
             packed_b = variant.packed_b(compute).translate(TRANSPOSED)
             layout = ("N" if "pack_a" in packs else layout[0]) + (packed_b if "pack_b" in packs else layout[1])
-            return _Operands((a, b), layout, problem.k, len(packs) * LAUNCH + self._moving(2 * packed, _PACKING))
+            return _Operands(
+                (a, b),
+                layout,
+                problem.k,
+                len(packs) * self.device.launch + self._moving(2 * packed, self.device.packing),
+            )
         if variant.decomposes_to_bytes:
-            return _Operands((a, b), layout, problem.k, 2 * LAUNCH + self._moving(2 * (a + b), _DECOMPOSING_BYTES))
+            return _Operands(
+                (a, b),
+                layout,
+                problem.k,
+                2 * self.device.launch + self._moving(2 * (a + b), self.device.decomposing_bytes),
+            )
         if variant.decomposes:
             decomposing = sum(self._decomposing(product, operand, layout[operand], config.scheme) for operand in (0, 1))
-            return _Operands((a, b * compute.parts), layout, problem.k, _DECOMPOSING + decomposing)
+            return _Operands((a, b * compute.parts), layout, problem.k, self.device.decomposing_launches + decomposing)
         return _Operands((a, b), layout, problem.k, 0.0)
 
     def _decomposing(self, product: Product, operand: int, letter: str, scheme: str) -> float:
@@ -119,66 +101,92 @@ class Cost:
         problem, compute = product.problem, product.compute
         size = footprint(problem, operand) * (product.a, product.b)[operand].itemsize
         parts = compute.parts if operand else 1
-        time = self._moving((1 + parts) * size, _DECOMPOSING_RATE[letter])
+        time = self._moving((1 + parts) * size, self.device.decomposing[letter])
         if letter != "T":
             return time
         rows = max(footprint(problem, operand) // problem.k, 1)
         blocks = tiles(rows, decompose_mn_major(compute, scheme, parts).bm)
-        return _DECOMPOSING_MN_MAJOR + time / min(1.0, 2 * blocks / self.gpu.sms)
+        return self.device.decomposing_mn_major + time / min(1.0, 2 * blocks / self.gpu.sms)
 
     def _moving(self, size: float, rate: float) -> float:
-        """Microseconds of moving ``size`` bytes, at an H100's rate in terabytes a second."""
+        """Microseconds of moving ``size`` bytes, at a rate in terabytes a second of the GPU that was measured."""
         return size / rate / self._memory / 1e6
 
     def microseconds(
-        self, candidate: Candidate, config: Config, product: Product, packs: tuple[str, ...], split: int
+        self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
         """The time of a product: of the busiest SM, memory or L2, whichever is longest, and of the launches.
 
         Args:
-            candidate, config: The kernel.
+            row, config: The kernel.
             product: The product.
             packs: The fields of ``LaunchConfig`` that pack operands.
             split: Most split-K partitions.
         """
-        problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
+        problem, compute, variant = product.problem, product.compute, find_variant(row.variant)
+        device = self.device
         operands = self._operands(variant, config, product, packs)
-        like = "int32" if "pack_elements" in packs else rate_type(compute)
-        rate = candidate.peak[like] * (self._tensor_speed if variant.decomposes else self._speed[like])
+        rate = self._flops[row]
         if variant.global_reads == "vectors" and not packs and not has_wide_rows(problem, compute):
-            rate *= _NARROW
+            rate *= device.single_elements
         if operands.layout[1] == "N":
-            rate *= candidate.transposed_b_rate
+            rate *= row.transposed_b
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.itemsize
         partitions, steps = split_k_partitions(split, operands.k, partition_step(variant, config))
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
-        resident = candidate.rate_by_resident_blocks
+        resident = row.residents
         full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(resident) + 1)
         rounds = full * (len(resident) + 1) + (rest / resident[rest - 1] if rest else 0)
-        flops = 2 * config.bm * config.bn * (steps + candidate.overhead_k) * config.tiles_per_block
-        working = rounds * flops / config.cluster * MEASURED_ON.sms / rate
+        flops = 2 * config.bm * config.bn * (steps + row.overhead_k) * config.tiles_per_block
+        working = rounds * flops / config.cluster * self.gpu.sms / rate
         speed = {
-            "N": candidate.bandwidth_k_major,
-            "T": candidate.bandwidth_mn_major,
-            "G": min(candidate.bandwidth_mn_major, candidate.bandwidth_k_major),
+            "N": row.k_major,
+            "T": row.mn_major,
+            "G": min(row.mn_major, row.k_major),
         }
         # wgmma's epilogue writes a transposed C of tf32 as fast.
         contiguous = problem.strides[5] == 1 or (variant.warpgroup and problem.strides[4] == 1)
-        writing = _MEMORY if contiguous else _SCATTERED
+        writing = device.memory if contiguous else device.scattered
         moving = a_bytes / speed[operands.layout[0]] + b_bytes / speed[operands.layout[1]] + c_bytes / writing
-        moving += c_bytes * (partitions - 1) / _MEMORY
+        moving += c_bytes * (partitions - 1) / device.memory
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
         half = 0.5 if config.triangle else 1.0
-        cache = _L2_TMA if variant.tma else _L2
-        time = operands.microseconds + LAUNCH
-        time += max(working, moving / self._memory, half * asked / cache / self._l2) / 1e6
+        cache = device.l2_tma if variant.tma else device.l2
+        time = operands.microseconds + self.device.launch
+        time += max(working * 1e6, moving / self._memory / 1e6, half * asked / cache / self._l2 / 1e6)
         if variant.decomposes:
             # Kernels that wait for the host keep their order.
-            time = max(time, _DECOMPOSING_CALL + time / 100)
+            time = max(time, self.device.decomposing_call + time / 100)
         if partitions > 1:
-            time += _REDUCTION_LAUNCH + partitions / 32 * _PARTITIONS_IN_TURN
-            time += self._moving(c_bytes * (partitions + 1), _REDUCTION)
+            time += self.device.reduction_launch + partitions / 32 * self.device.reduction_partitions
+            time += self._moving(c_bytes * (partitions + 1), self.device.reduction)
         return time
+
+
+def unscaled(measured: Gpu, gpu: Gpu) -> bool:
+    """Whether rates that were measured on a GPU are another's: of the same name, or the same data sheet."""
+    sheets = ((each.arch, each.sms, round(each.clock / 1e7), round(each.bandwidth / 1e11)) for each in (measured, gpu))
+    return measured.name == gpu.name or len({*sheets}) == 1
+
+
+def unit_flops(variant: Variant, type_name: str, gpu: Gpu) -> float:
+    """Peak of the unit with which a kernel multiplies, in FLOP/s of the product: 0 if the GPU has none.
+
+    Args:
+        variant: The kernel's variant.
+        type_name: A table's name of a computation type.
+        gpu: The GPU.
+    """
+    compute, by_mma = compute_element(type_name), not variant.warpgroup
+    if variant.decomposes:
+        scheme = SCHEMES[variant.schemes[0][0]]
+        return gpu.tensor_flops(scheme.limb.itemsize, by_mma=by_mma) / scheme.products / compute.multiplies
+    if variant.decomposes_to_bytes:
+        pairs = compute.itemsize * (compute.itemsize + 1) // 2  # products of bytes, modulo the type's range
+        return gpu.tensor_flops(1, by_mma=by_mma) / pairs
+    if variant.tensor_cores:
+        return gpu.tensor_flops(compute.itemsize, by_mma=by_mma)
+    return gpu.peak_flops(type_name)
 
 
 def footprint(problem: Problem, operand: int) -> int:
@@ -191,7 +199,7 @@ def footprint(problem: Problem, operand: int) -> int:
 
 
 def rate_type(compute: Element) -> str:
-    """The type in ``CANDIDATES`` whose kernels take as long."""
+    """The type of a table's rows whose kernels take as long."""
     if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
         return compute.dtype_name
     return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]

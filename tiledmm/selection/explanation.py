@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.problem.operands import Product
+from tiledmm.registry.config import Config
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.cost import unscaled
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import measured
 from tiledmm.selection.tuned import TunedTable
 
 # Other kernels that are shown.
 _RUNNERS_UP = 4
+
+# Fields that are chosen by product, whatever the tile.
+_CHOSEN_APART = {"split_k", "pack_a", "pack_b", "pack_elements", "triangle"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +29,47 @@ class Explanation:
         choices: Kernels with their expected microseconds.
         tuned: The measured kernel of the device's tuned table, which comes before these; None if it has none.
         gpu: Name of the device.
+        bound_us: Microseconds of the roofline: the fastest unit that may multiply, or the memory.
+        rates: The rates that expectations rest on: where and when they were measured, and whether they are scaled.
     """
 
     product: Product
     choices: tuple[Choice, ...]
     tuned: Choice | None
     gpu: str
+    bound_us: float = 0.0
+    rates: str = ""
+
+    @property
+    def best(self) -> Choice:
+        """What ``auto`` takes."""
+        return self.tuned or self.choices[0]
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant that ``auto`` takes, of the first part where C is cut into parts."""
+        return self.best.specialization.variant.name
+
+    @property
+    def tile(self) -> int | None:
+        """Its tile; None for a tuned kernel that is none of the variant's tiles."""
+        spec = self.best.specialization
+        fields = {name: value for name, value in spec.config.as_dict().items() if name not in _CHOSEN_APART}
+        for tile in spec.variant.tiles:
+            own = spec.variant.config(tile, spec.compute).as_dict()
+            if all(own[name] == value for name, value in fields.items()):
+                return tile
+        return None
+
+    @property
+    def config(self) -> Config:
+        """Its config."""
+        return self.best.specialization.config
+
+    @property
+    def expected_us(self) -> float:
+        """The microseconds that it is expected to take, or took when it was tuned."""
+        return self.best.microseconds or 0.0
 
     def __str__(self) -> str:
         problem = self.product.problem
@@ -40,14 +81,33 @@ class Explanation:
         head = f"{shapes}, {types}, layout {problem.layout}{transposed}{symmetric}"
         if problem.is_empty:
             return f"{head}\nnothing to compute"
-        best = self.tuned or self.choices[0]
         how = "measured" if self.tuned else "expected"
         others = self.choices if self.tuned else self.choices[1:]
-        lines = [head, f"{best}: {best.microseconds:.3g} us {how} on {self.gpu}"]
-        return "\n".join(lines + [f"  {each}: {each.microseconds:.3g} us expected" for each in others[:_RUNNERS_UP]])
+        return "\n".join(
+            [
+                head,
+                f"{self.best}: {self.expected_us:.3g} us {how} on {self.gpu}",
+                *(f"  {each}: {each.microseconds:.3g} us expected" for each in others[:_RUNNERS_UP]),
+                f"roofline {self.bound_us:.3g} us; rates {self.rates}",
+            ]
+        )
 
 
 def explanation(product: Product, model: Model, table: TunedTable) -> Explanation:
     """The explanation of a product on a device."""
     choices = sorted(model.rank(product), key=lambda choice: choice.microseconds or 0.0)
-    return Explanation(product, tuple(choices), measured(product, table, model), model.gpu.name)
+    return Explanation(
+        product, tuple(choices), measured(product, table, model), model.gpu.name, model.bound(product), origin(model)
+    )
+
+
+def origin(model: Model) -> str:
+    """Where a model's rates come from."""
+    rates = model.rates
+    text = f"measured on {rates.gpu.name}, {rates.date}"
+    if rates.kernels != kernels_hash():
+        text += ", with other kernel sources"
+    if unscaled(rates.gpu, model.gpu):
+        return text
+    never = ", where no kernel was ever measured" if model.gpu.arch is not rates.gpu.arch else ""
+    return f"{text}, scaled to the data sheet of {model.gpu.name}{never}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
-from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import Config
@@ -16,15 +16,18 @@ from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
-from tiledmm.selection.candidates import CANDIDATES, Candidate
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.cost import LAUNCH, MEASURED_ON, Cost, footprint, has_wide_rows, rate_type
+from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, unit_flops
+from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
 
 # Most rows of C for which skinny variants are considered.
 _SKINNY_ROWS = 64
 
 # Most rows and columns of small products, and fewest elements of a batch of them.
 _SMALL, _MANY = 32, 1 << 14
+
+# The type of rows for elements that are packed: several, as bytes or bits, are an int32.
+_PACKED_TYPE = "int32"
 
 #: The split-K factors that are considered.
 SPLIT_K_FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -45,26 +48,48 @@ class Model:
 
     Args:
         gpu: Its data sheet.
-        candidates: The kernels.
+        rates: What it, or another GPU, reaches with the kernels; None for the nearest of the package's tables.
+        decomposes: Whether float32 and complex64 operands may be decomposed into limbs.
     """
 
-    def __init__(self, gpu: Gpu = MEASURED_ON, candidates: Sequence[Candidate] = CANDIDATES) -> None:
+    def __init__(self, gpu: Gpu, rates: Rates | None = None, *, decomposes: bool = True) -> None:
+        rates = nearest_rates(gpu) if rates is None else rates
         self.gpu = gpu
-        self.candidates = candidates
-        self._cost = Cost(gpu)
+        self.rates = rates if decomposes else rates.only(lambda variant: not find_variant(variant).decomposes)
+        self._cost = Cost(gpu, rates)
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
     def takes(self, variant: str) -> bool:
         """Whether it chooses from kernels of a variant."""
-        return any(each.variant == variant for each in self.candidates)
+        return any(row.variant == variant for row in self.rates.rows)
 
-    def kernels_for(self, compute: Element) -> Iterator[Candidate]:
+    def kernels_for(self, compute: Element) -> Iterator[KernelRates]:
         """The kernels for a computation type."""
-        for each in self.candidates:
-            variant = find_variant(each.variant)
+        for row in self.rates.rows:
+            variant = find_variant(row.variant)
             own = variant.computes_in(compute)
-            if variant.multiplies(own) and variant.runs_on(self.gpu.arch.capability, own):
-                yield each
+            packed = variant.packs_elements and own.dtype_name in PACKED_ELEMENTS and row.type == _PACKED_TYPE
+            if (
+                (packed or row.type == rate_type(own))
+                and variant.multiplies(own)
+                and variant.runs_on(self.gpu.arch.capability, own)
+            ):
+                yield row
+
+    def bound(self, product: Product) -> float:
+        """The least microseconds that a kernel could take: of the fastest unit, or of reading A and B and writing C."""
+        problem, compute = product.problem, product.compute
+        flops = 2.0 * problem.m * problem.n * problem.k * problem.products
+        units = (self._unit_flops(row, compute) for row in self.kernels_for(compute))
+        half = 0.5 if product.symmetric else 1.0
+        sizes = footprint(problem, 0) * product.a.itemsize, footprint(problem, 1) * product.b.itemsize
+        size = sum(sizes) * half + problem.m * problem.n * problem.products * product.c.itemsize
+        return max(half * flops / max(units), size / self.gpu.bandwidth) * 1e6
+
+    def _unit_flops(self, row: KernelRates, compute: Element) -> float:
+        packed = row.type != rate_type(find_variant(row.variant).computes_in(compute))
+        in_one = PACKED_ELEMENTS[compute.dtype_name].per_packed if packed else 1
+        return in_one * unit_flops(find_variant(row.variant), row.type, self.gpu)
 
     def rank(self, product: Product) -> Iterator[Choice]:
         """Every kernel for a product, each with its best packing and split-K factor.
@@ -77,8 +102,8 @@ class Model:
         problem = product.problem
         if not problem.outer and not problem.is_empty and _time(ranked[0][1]) > _WORTH_CUTTING:
             limit = _LEFT_AFTER_CUTTING * _time(ranked[0][1])
-            for candidate, choice in ranked[:_CUT_KERNELS]:
-                cuts = (self._in_several(candidate, choice.product, *cut, limit) for cut in self._cuts(choice))
+            for row, choice in ranked[:_CUT_KERNELS]:
+                cuts = (self._in_several(row, choice.product, *cut, limit) for cut in self._cuts(choice))
                 if found := [each for each in cuts if each]:
                     yield min(found, key=_time)
 
@@ -91,7 +116,7 @@ class Model:
         first, *others = _parts(product, *cut)
         return first, tuple(map(self._fastest, others))
 
-    def _in_one(self, product: Product) -> Iterator[tuple[Candidate, Choice]]:
+    def _in_one(self, product: Product) -> Iterator[tuple[KernelRates, Choice]]:
         """Every kernel for all of C."""
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
@@ -106,19 +131,19 @@ class Model:
             if choice:
                 yield each, choice
 
-    def _at_best(self, candidate: Candidate, wanted: Product) -> Choice | None:
+    def _at_best(self, row: KernelRates, wanted: Product) -> Choice | None:
         """A kernel with its best packing and split-K factor; None if it is not for such products."""
-        product = wanted.computed_in(find_variant(candidate.variant).computes_in(wanted.compute))
-        config = _config(candidate.variant, candidate.tile, product.compute)
-        if product.symmetric and find_variant(candidate.variant).has_triangle(config):
+        product = wanted.computed_in(find_variant(row.variant).computes_in(wanted.compute))
+        config = _config(row.variant, row.tile, product.compute)
+        if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
-        ways = ((packs, split) for packs in _packings(candidate, product) for split in self._splits(config, product))
-        times = {way: self._cost.microseconds(candidate, config, product, *way) for way in ways}
+        ways = ((packs, split) for packs in _packings(row, product) for split in self._splits(config, product))
+        times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
         if not times:
             return None
         packs, split = best = min(times, key=times.__getitem__)
         chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
-        return Choice(wanted, specialization_of(candidate.variant, chosen, product), times[best])
+        return Choice(wanted, specialization_of(row.variant, chosen, product), times[best])
 
     def _fastest_in_one(self, product: Product) -> Choice:
         return min((choice for _, choice in self._in_one(product)), key=_time)
@@ -134,11 +159,11 @@ class Model:
             if 0 < cut[0] <= problem.m and 0 < cut[1] <= problem.n and cut != (problem.m, problem.n):
                 yield cut
 
-    def _in_several(self, candidate: Candidate, product: Product, m: int, n: int, limit: float) -> Choice | None:
+    def _in_several(self, row: KernelRates, product: Product, m: int, n: int, limit: float) -> Choice | None:
         """A kernel for m rows and n columns of C, the fastest for the rest; None if that takes more than ``limit``."""
         first, *others = _parts(product, m, n)
-        choice = self._at_best(candidate, first)
-        if choice is None or _time(choice) + len(others) * LAUNCH >= limit:
+        choice = self._at_best(row, first)
+        if choice is None or _time(choice) + len(others) * self._cost.launch >= limit:
             return None
         rest = tuple(map(self._fastest, others))
         time = _time(choice) + sum(map(_time, rest))
@@ -160,14 +185,9 @@ class Model:
         yield from itertools.takewhile(lambda split: split <= most, SPLIT_K_FACTORS[1:])
 
 
-def candidates(decomposes: bool) -> list[Candidate]:
-    """The kernels of ``auto``, with or without variants that decompose operands."""
-    return [each for each in CANDIDATES if decomposes or not find_variant(each.variant).decomposes]
-
-
 #: The model of an H100; and without variants that decompose operands.
-H100 = Model()
-H100_IEEE = Model(candidates=candidates(decomposes=False))
+H100 = Model(REFERENCE_GPUS["sm_90"])
+H100_IEEE = Model(H100.gpu, decomposes=False)
 
 
 def _time(choice: Choice) -> float:
@@ -195,18 +215,17 @@ def _config(variant: str, tile: int, compute: Element) -> Config:
     return find_variant(variant).config(tile, compute)
 
 
-def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...]]:
+def _packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
     """What may be packed for a kernel: fields of ``LaunchConfig``; no choice if it is not for the product."""
-    problem, compute, variant = product.problem, product.compute, find_variant(candidate.variant)
-    if variant.packs_elements and "int32" in candidate.peak and compute.dtype_name in PACKED_ELEMENTS:
+    problem, compute, variant = product.problem, product.compute, find_variant(row.variant)
+    if row.type != rate_type(compute):
         yield ("pack_elements",)
-    if rate_type(compute) not in candidate.peak:
         return
     if variant.global_reads == "K-major":
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
     elif variant.global_reads == "rows of B":
-        if problem.m <= candidate.tile and has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
+        if problem.m <= row.tile and has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
             yield ()
     elif variant.decomposes_to_bytes:
         if (footprint(problem, 0) + footprint(problem, 1)) * compute.itemsize <= _MOST_LIMBS:
@@ -225,7 +244,7 @@ def _packings(candidate: Candidate, product: Product) -> Iterator[tuple[str, ...
         yield tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
     elif variant.global_reads == "vectors" and not has_wide_rows(problem, compute):
         yield ("pack_b",)
-        if candidate.tile < 256:  # which is too slow with loads of single elements
+        if row.tile < 256:  # which is too slow with loads of single elements
             yield ()
     else:
         yield ()

@@ -12,7 +12,6 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import tempfile
 import warnings
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +26,7 @@ from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import VECTOR_BYTES
 from tiledmm.registry.variants import find_variant
+from tiledmm.selection.user_files import user_file
 
 _FORMAT = 2
 
@@ -83,15 +83,7 @@ def describe_product(product: Product) -> str:
 
 def path_of(gpu: str) -> Path:
     """The file of a device's table, in ``$TILEDMM_CACHE_DIR`` or the system's folder for caches."""
-    named = os.environ.get("TILEDMM_CACHE_DIR")
-    if named:
-        folder = Path(named)
-    else:
-        import platformdirs
-
-        folder = platformdirs.user_cache_path("tiledmm")
-    name = re.sub(r"[^A-Za-z0-9]+", "-", gpu).strip("-").lower()
-    return folder / "tuned" / f"{name}.json"
+    return user_file("tuned", gpu)
 
 
 def read(path: Path) -> TunedTable:

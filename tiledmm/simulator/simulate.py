@@ -18,7 +18,7 @@ from tiledmm.schedule.launches import Scratch
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
-from tiledmm.selection.model import Model, candidates
+from tiledmm.selection.model import H100, Model
 from tiledmm.simulator import execution
 from tiledmm.simulator.findings import NOT_WRITTEN, Finding
 from tiledmm.simulator.placed import Placed
@@ -76,7 +76,8 @@ def simulate(
 @functools.lru_cache
 def _model(decomposes: bool) -> Model:
     """The model by which ``auto`` selects here: an H100's kernels that can be simulated."""
-    return Model(candidates=[each for each in candidates(decomposes) if find_variant(each.variant).simulated])
+    rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
+    return Model(H100.gpu, rates, decomposes=decomposes)
 
 
 class _Run:

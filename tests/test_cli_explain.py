@@ -1,0 +1,44 @@
+"""``tiledmm explain``, on machines without a GPU."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner
+
+from tiledmm import cli
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["explain", *arguments], env={"COLUMNS": "200"})
+
+
+def test_a_row_a_product_and_gpu() -> None:
+    result = invoke(
+        "4096", "8x9x10", "--dtypes", "float16,tf32", "--layouts", "NN,TN", "--target", "sm_80, A10,sm_90", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    rows = [row for table in json.loads(result.output)["tables"] for row in table["rows"]]
+    assert len(rows) == 2 * 2 * 2 * 3
+    assert {row["GPU"] for row in rows} == {"A100 SXM4 80 GB", "A10", "H100 SXM 80 GB"}
+    assert all(float(row["expected (us)"]) >= float(row["roofline (us)"]) for row in rows)
+
+
+def test_without_a_gpu_it_is_an_h100s_and_says_what_that_rests_on() -> None:
+    result = invoke("300")
+    assert result.exit_code == 0, result.output
+    assert "300 x 300 x 300" in result.output and "H100 SXM 80 GB: rates measured on" in result.output
+
+
+def test_mistakes() -> None:
+    for arguments, says in (
+        (("300", "--target", "sm_42"), "no data sheet of 'sm_42'"),
+        (("300", "--dtypes", "float8"), "float8"),
+        (("300", "--layouts", "XY"), "layout"),
+        (("300", "--precision", "half"), "precision"),
+        (("3x",), "3x"),
+        (("0x5x6",), "0x5x6"),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 2 and says in result.output, arguments

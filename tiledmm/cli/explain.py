@@ -1,0 +1,100 @@
+"""``tiledmm explain``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiledmm.cli.arguments import Dtypes, Layouts, Sizes, layouts_of, sizes_of, types_of
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+
+if TYPE_CHECKING:
+    from tiledmm.report.tables import Table
+    from tiledmm.selection.explanation import Explanation
+
+
+def explain(
+    sizes: Sizes,
+    dtypes: Dtypes = "float32",
+    layouts: Layouts = "NN",
+    precision: Annotated[str, typer.Option(help="What float32 products may use, see matmul.")] = "float32",
+    target: Annotated[
+        str,
+        typer.Option(
+            help="A target such as sm_86, or a GPU such as A10, with commas.", show_default="this GPU, or sm_90"
+        ),
+    ] = "",
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Show which kernel `auto` takes for products, how long it is expected to take, and the roofline. Needs no GPU.
+
+    The expected time is of the kernel alone, by a cost model whose rates were measured: on this GPU by tiledmm
+    calibrate, or on another GPU and scaled by data sheets. The last lines say which.
+
+        tiledmm explain 4096 64x64x65536
+        tiledmm explain 4096 --dtypes float16,float32 --target sm_80,A10,sm_120
+    """
+    import itertools
+
+    from tiledmm.cli.device import missing_gpu
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    names = [name.strip() for name in target.split(",") if name.strip()] or ["" if missing_gpu() is None else "sm_90"]
+    jobs = itertools.product(sizes_of(sizes), types_of(dtypes), layouts_of(layouts), names)
+    found = [explained(*job, precision) for job in jobs]
+    out.table(_table(found))
+    if not out.for_programs:
+        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for each in found):
+            out.say(line)
+    out.end(ok=True)
+
+
+def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, precision: str) -> Explanation:
+    """The explanation of a product of arrays that are not there; an empty target is the current device."""
+    from tiledmm.elements import TF32, compute_element
+    from tiledmm.hardware.data_sheets import find_gpu
+    from tiledmm.lazy import device_module
+    from tiledmm.problem.keywords import UfuncKeywords
+    from tiledmm.problem.operands import Array
+    from tiledmm.selection.explanation import explanation
+    from tiledmm.selection.front_end import resolve_call
+    from tiledmm.selection.model import Model
+    from tiledmm.selection.select import may_decompose
+    from tiledmm.selection.tuned import table_of
+
+    m, n, k = size
+    kind = compute_element(dtype)
+    a, b = (Array.laid_out(shape, kind.dtype, letter) for shape, letter in zip(((m, k), (k, n)), layout, strict=True))
+    asked = "tf32" if kind == TF32 else precision
+    product = resolve_call(a, b, None, UfuncKeywords(), asked).multiplied
+    if target:
+        return explanation(product, Model(find_gpu(target), decomposes=may_decompose(asked)), {})
+    model = device_module("devices").device_model(may_decompose(asked))
+    return explanation(product, model, table_of(model.gpu.name))
+
+
+def _table(found: list[Explanation]) -> Table:
+    """A row a product and GPU."""
+    from tiledmm.report.cells import significant
+    from tiledmm.report.tables import Table
+
+    rows = []
+    for each in found:
+        problem = each.product.problem
+        size = f"{problem.m} x {problem.n} x {problem.k}"
+        head = (size, each.product.compute.dtype_name, problem.layout, each.gpu)
+        flops = 2.0 * problem.m * problem.n * problem.k
+        rows.append(
+            (
+                *head,
+                str(each.best).replace("tiledmm_", ""),
+                significant(each.expected_us),
+                significant(each.bound_us),
+                significant(flops / each.expected_us / 1e6),
+            )
+        )
+    columns = "<shape", "<type", "<layout", "<GPU", "<auto takes", "expected (us)", "roofline (us)", "TFLOP/s"
+    return Table("What auto takes", columns, tuple(rows))

@@ -1,0 +1,194 @@
+"""What a GPU reaches with the kernels that ``auto`` chooses from: tables that ``tiledmm calibrate`` measures.
+
+Tables of some GPUs are in the package (``measured/``), those of the user's devices in the user's cache. A device
+without one takes the nearest GPU's, and the cost model scales it by both data sheets.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from tiledmm.errors import TiledmmError
+from tiledmm.hardware.architectures import architecture_of
+from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.selection.user_files import user_file
+
+_FORMAT = 1
+_SHIPPED = Path(__file__).parent / "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRates:
+    """What a kernel reaches with a computation type.
+
+    Attributes:
+        variant, tile: The kernel.
+        type: The computation type; types that take as long share a name, see ``cost.rate_type``.
+        tflops: TFLOP/s with every SM full.
+        residents: Fraction of this with 1, 2, ... resident blocks; with one more it is 1.
+        overhead_k: Cost of a block's prologue and epilogue, in steps of k.
+        mn_major, k_major: TB/s at which it reads an MN-major and a K-major operand.
+        transposed_b: Fraction of the rate where B is K-major.
+    """
+
+    variant: str
+    tile: int
+    type: str
+    tflops: float
+    residents: tuple[float, ...]
+    overhead_k: float
+    mn_major: float
+    k_major: float
+    transposed_b: float = 1.0
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Variant and tile."""
+        return self.variant, self.tile
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRates:
+    """What a device reaches, whatever the kernel. Rates in TB/s, times in microseconds.
+
+    Attributes:
+        memory, l2, l2_tma: Rates of the memory, of L2, and of L2 for TMA loads.
+        launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
+        reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
+        packing: Rate, read and written, of packing operands.
+        single_elements: Fraction of its rate of a kernel that loads B one element at a time.
+        packing_elements, packing_bits: Rate, read, of packing narrow elements; least time for an operand whose elements
+            become bits, by its layout: K-major (N), MN-major (T), neither (G).
+        decomposing_launches, decomposing_call: Time of a decomposed product's other launches, two that decompose and
+            one that returns at once; and the host time of all, the least that a loop of such calls takes.
+        decomposing, decomposing_mn_major: Rate, read and written, of decomposing, by the operand's layout. MN-major, a
+            block decomposes rows from end to end: few blocks reach at most twice their SMs' share of the rate, and
+            there is a time for prologue and epilogue.
+        decomposing_bytes: Rate, read and written, of decomposing into bytes.
+        scattered: Rate of writes to a C whose rows are not contiguous.
+    """
+
+    memory: float
+    l2: float
+    l2_tma: float
+    launch: float
+    reduction_launch: float
+    reduction: float
+    reduction_partitions: float
+    packing: float
+    single_elements: float
+    packing_elements: float
+    packing_bits: Mapping[str, float]
+    decomposing_launches: float
+    decomposing_call: float
+    decomposing: Mapping[str, float]
+    decomposing_mn_major: float
+    decomposing_bytes: float
+    scattered: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """A table.
+
+    Attributes:
+        gpu: The GPU that was measured.
+        device: What it reaches, whatever the kernel.
+        rows: What it reaches with each kernel and type.
+        date, tiledmm, kernels, software: When, by which version, with which kernel sources (a hash), driver and CuPy.
+    """
+
+    gpu: Gpu
+    device: DeviceRates
+    rows: tuple[KernelRates, ...]
+    date: str = ""
+    tiledmm: str = ""
+    kernels: str = ""
+    software: str = ""
+
+    def __str__(self) -> str:
+        return f"measured on {self.gpu.name}, {self.date}"
+
+    def only(self, takes: Callable[[str], bool]) -> Rates:
+        """The rows of some variants."""
+        return replace(self, rows=tuple(row for row in self.rows if takes(row.variant)))
+
+
+def read(path: Path) -> Rates:
+    """The table of a file.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError, KeyError, TypeError: If it is no table of this format.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if data["format"] != _FORMAT:
+        raise ValueError(f"format {data['format']!r}, not {_FORMAT}")
+    gpu = data["gpu"]
+    arch = architecture_of((int(gpu["capability"][0]), int(gpu["capability"][1])))
+    measured = Gpu(gpu["name"], arch, gpu["sms"], gpu["clock"], gpu["bandwidth"], str(path), "GeForce" in gpu["name"])
+    rows = (KernelRates(**{**row, "residents": tuple(row["residents"])}) for row in data["rows"])
+    about = {name: str(data[name]) for name in ("date", "tiledmm", "kernels", "software")}
+    return Rates(measured, DeviceRates(**data["device"]), tuple(rows), **about)
+
+
+def write(path: Path, rates: Rates) -> None:
+    """Writes a table, a row a line, in one step."""
+    gpu = rates.gpu
+    head = {
+        "format": _FORMAT,
+        "gpu": {
+            "name": gpu.name, "capability": gpu.arch.capability, "sms": gpu.sms, "clock": gpu.clock,
+            "bandwidth": gpu.bandwidth,
+        },
+        "date": rates.date, "tiledmm": rates.tiledmm, "kernels": rates.kernels, "software": rates.software,
+        "device": asdict(rates.device),
+    }  # fmt: skip
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
+    rows = ",\n".join(f"  {json.dumps(asdict(row))}" for row in rates.rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(["{", *lines, ' "rows": [', rows, " ]", "}", ""])
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+@functools.cache
+def shipped() -> dict[str, Rates]:
+    """The package's tables, by the GPU's name."""
+    return {table.gpu.name: table for table in map(read, sorted(_SHIPPED.glob("*.json")))}
+
+
+def own_path(gpu: str) -> Path:
+    """The file of the user's table for a GPU."""
+    return user_file("rates", gpu)
+
+
+def own_rates(gpu: Gpu) -> Rates | None:
+    """The user's table for a GPU; None if there is none, or one that is not valid, which is reported."""
+    path = own_path(gpu.name)
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, TiledmmError) as error:
+        warnings.warn(f"{path} is ignored, for it is no table of rates: {error}; run tiledmm calibrate", stacklevel=2)
+        return None
+
+
+def nearest_rates(gpu: Gpu) -> Rates:
+    """The package's table for a GPU, or for the nearest: its rates are to be scaled."""
+    tables = shipped()
+    return tables.get(gpu.name) or min(tables.values(), key=lambda each: _distance(each.gpu, gpu))
+
+
+def _distance(measured: Gpu, gpu: Gpu) -> tuple[bool, float]:
+    """How far a measured GPU is from another: of another architecture, then in bytes of memory for an operation."""
+    ratio = (measured.bandwidth / measured.peak_flops("float32")) / (gpu.bandwidth / gpu.peak_flops("float32"))
+    return measured.arch is not gpu.arch, max(ratio, 1 / ratio)
