@@ -6,6 +6,7 @@ by the unit that multiplies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiledmm.elements import PACKED_ELEMENTS, SCHEMES, Element, compute_element
@@ -35,6 +36,40 @@ class _Operands:
     layout: str
     k: int
     microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a kernel does for a product, whatever its rates. Times in microseconds on this GPU.
+
+    Attributes:
+        blocks: Blocks of the busiest SM.
+        flops: FLOP of a step of k by a block on every SM.
+        steps: Steps of k.
+        single_elements: Whether B is loaded one element at a time.
+        sizes, layout: Bytes of A and B, and their layouts: N K-major, T MN-major, G neither.
+        writing: Time of writing C, or partial sums of it.
+        cache: Time of reading A and B as often as blocks do, from L2.
+        before, after: Times of the launch and of those before it, and of the split-K reduction.
+        host: Host time of launches, the least that a loop of calls takes; such kernels keep their order.
+    """
+
+    blocks: int
+    flops: float
+    steps: int
+    single_elements: bool
+    sizes: tuple[float, float]
+    layout: str
+    writing: float
+    cache: float
+    before: float
+    after: float
+    host: float
+
+    def rounds(self, residents: Sequence[float]) -> float:
+        """Turns of one block that the busiest SM takes, at the full rate of an SM."""
+        full, rest = divmod(self.blocks, len(residents) + 1)
+        return full * (len(residents) + 1) + (rest / residents[rest - 1] if rest else 0)
 
 
 class Cost:
@@ -123,44 +158,47 @@ class Cost:
             packs: The fields of ``LaunchConfig`` that pack operands.
             split: Most split-K partitions.
         """
-        problem, compute, variant = product.problem, product.compute, find_variant(row.variant)
+        work, rate = self.work(row.variant, config, product, packs, split), self._flops[row]
+        if work.single_elements:
+            rate *= self.device.single_elements
+        if work.layout[1] == "N":
+            rate *= row.transposed_b
+        multiplying = work.rounds(row.residents) * work.flops * (work.steps + row.overhead_k) / rate * 1e6
+        speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
+        reading = (self._moving(size, speed[letter]) for size, letter in zip(work.sizes, work.layout, strict=True))
+        time = work.before + max(multiplying, sum(reading) + work.writing, work.cache)
+        return max(time, work.host + time / 100) + work.after
+
+    def work(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Work:
+        """What a kernel does for a product. Arguments are those of ``microseconds``."""
+        problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device = self.device
         operands = self._operands(variant, config, product, packs)
-        rate = self._flops[row]
-        if variant.global_reads == "vectors" and not packs and not has_wide_rows(problem, compute):
-            rate *= device.single_elements
-        if operands.layout[1] == "N":
-            rate *= row.transposed_b
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.itemsize
         partitions, steps = split_k_partitions(split, operands.k, partition_step(variant, config))
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
-        resident = row.residents
-        full, rest = divmod(tiles(blocks, self.gpu.sms // config.cluster), len(resident) + 1)
-        rounds = full * (len(resident) + 1) + (rest / resident[rest - 1] if rest else 0)
-        flops = 2 * config.bm * config.bn * (steps + row.overhead_k) * config.tiles_per_block
-        working = rounds * flops / config.cluster * self.gpu.sms / rate
-        speed = {
-            "N": row.k_major,
-            "T": row.mn_major,
-            "G": min(row.mn_major, row.k_major),
-        }
         # wgmma's epilogue writes a transposed C of tf32 as fast.
         contiguous = problem.strides[5] == 1 or (variant.warpgroup and problem.strides[4] == 1)
-        writing = device.memory if contiguous else device.scattered
-        moving = a_bytes / speed[operands.layout[0]] + b_bytes / speed[operands.layout[1]] + c_bytes / writing
-        moving += c_bytes * (partitions - 1) / device.memory
+        writing = self._moving(c_bytes, device.memory if contiguous else device.scattered)
         asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
         half = 0.5 if config.triangle else 1.0
-        cache = device.l2_tma if variant.tma else device.l2
-        time = operands.microseconds + self.device.launch
-        time += max(working * 1e6, moving / self._memory / 1e6, half * asked / cache / self._l2 / 1e6)
-        if variant.decomposes:
-            # Kernels that wait for the host keep their order.
-            time = max(time, self.device.decomposing_call + time / 100)
+        after = 0.0
         if partitions > 1:
-            time += self.device.reduction_launch + partitions / 32 * self.device.reduction_partitions
-            time += self._moving(c_bytes * (partitions + 1), self.device.reduction)
-        return time
+            after = device.reduction_launch + partitions / 32 * device.reduction_partitions
+            after += self._moving(c_bytes * (partitions + 1), device.reduction)
+        return Work(
+            blocks=tiles(blocks, self.gpu.sms // config.cluster),
+            flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms,
+            steps=steps,
+            single_elements=variant.global_reads == "vectors" and not packs and not has_wide_rows(problem, compute),
+            sizes=operands.sizes,
+            layout=operands.layout,
+            writing=writing + self._moving(c_bytes * (partitions - 1), device.memory),
+            cache=half * asked / (device.l2_tma if variant.tma else device.l2) / self._l2 / 1e6,
+            before=operands.microseconds + device.launch,
+            host=device.decomposing_call if variant.decomposes else 0.0,
+            after=after,
+        )
 
 
 def unscaled(measured: Gpu, gpu: Gpu) -> bool:

@@ -137,7 +137,7 @@ class Model:
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
-        ways = ((packs, split) for packs in _packings(row, product) for split in self._splits(config, product))
+        ways = ((packs, split) for packs in packings(row, product) for split in self._splits(config, product))
         times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
         if not times:
             return None
@@ -215,7 +215,7 @@ def _config(variant: str, tile: int, compute: Element) -> Config:
     return find_variant(variant).config(tile, compute)
 
 
-def _packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
+def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
     """What may be packed for a kernel: fields of ``LaunchConfig``; no choice if it is not for the product."""
     problem, compute, variant = product.problem, product.compute, find_variant(row.variant)
     if row.type != rate_type(compute):

@@ -1,0 +1,519 @@
+"""Measures what the cost model of ``auto`` needs to know of a GPU, and writes it as a table of rates.
+
+Every kernel that ``auto`` may take is timed for products that fill the SMs once, twice and many times, with long and
+short K, in several layouts, from memory and from L2, and for random ones; and packing, decomposing and the split-K
+reduction by themselves. ``fit`` finds the rates that explain these timings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import os
+import random
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiledmm._version import __version__
+from tiledmm.codegen.template_files import kernels_hash
+from tiledmm.elements import compute_element
+from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.lazy import device_module
+from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.model import packings
+from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
+from tiledmm.tuning.fit import KNOTS, Timing, fit_kernel
+
+if TYPE_CHECKING:
+    from tiledmm.bench.timing import TimedCall
+
+# Readings of a timing, seconds of each, and calls in each at most.
+_READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
+
+# A product that takes longer is not timed.
+_LONGEST = 0.02
+
+# Bytes of memory from which operands are taken; random products, and the longest of them in steps of k.
+_POOL = 1 << 28
+_RANDOM_PRODUCTS, _SEED = 8, 31
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A product to be timed: a batch of (m, k) @ (k, n), its layout, and split-K partitions."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    layout: str = "NN"
+    split: int = 1
+
+
+def calibrate(
+    *, types: Iterable[str] | None = None, add: Iterable[KernelRates] = (), again: bool = False, progress: bool = True
+) -> Path:
+    """Measures the current device, for ``auto`` to choose by from then on.
+
+    An interrupted calibration can be resumed: what was measured with the same kernel sources is kept.
+
+    Args:
+        types: Computation types as rates name them; None for all.
+        add: Kernels besides those that ``auto`` chooses from already.
+        again: Whether to measure all of them anew.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The file of the table.
+
+    Raises:
+        DeviceError, MissingDependencyError: If there is no GPU.
+    """
+    model = device_module("devices").device_model()
+    gpu: Gpu = model.gpu
+    path = own_path(gpu.name)
+    partial = path.with_suffix(".partial")
+    known = {} if again else _read_partial(partial)
+    rows = [row for row in (*nearest_rates(gpu).rows, *add) if _runs(row, gpu)]
+    if types is not None:
+        wanted = set(types)
+        rows = [row for row in rows if row.type in wanted]
+    bench = _Bench(gpu)
+    if "device" not in known:
+        known["device"] = bench.device_rates()
+        _write_partial(partial, known)
+    missing = [row for row in rows if _name(row) not in known]
+    for row, jobs in _shown(bench.compiled(missing), progress):
+        known[_name(row)] = bench.timings(row, jobs)
+        _write_partial(partial, known)
+    write(path, table(gpu, DeviceRates(**known["device"]), rows, known))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """A kernel's cases with its plans' choices, and the most blocks of it that are resident on an SM."""
+
+    residents: int
+    cases: tuple[tuple[Case, Choice], ...]
+
+
+def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:
+    """The rates of all kernels, from their timings.
+
+    Args:
+        gpu, device: The GPU, and its own rates.
+        rows: The kernels.
+        known: Timings by the kernel's name: most resident blocks, and for each case the microseconds.
+    """
+    device = _with_l2(gpu, device, rows, known)
+    fitted = []
+    for row, timings in _timings(gpu, device, rows, known):
+        if timings:
+            fitted.append(fit_kernel(row, timings, known[_name(row)]["residents"], device)[0])
+    return Rates(gpu, device, tuple(fitted), date.today().isoformat(), __version__, kernels_hash(), _software())
+
+
+def _timings(
+    gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]
+) -> Iterator[tuple[KernelRates, list[Timing]]]:
+    """The timings of each kernel, beside the fastest kernel's of the same case."""
+    cost = Cost(gpu, Rates(gpu, device, ()))
+    fastest: dict[str, float] = {}
+    for row in rows:
+        for case, microseconds in known[_name(row)]["cases"]:
+            key = f"{row.type} {case[:5]}"
+            fastest[key] = min(microseconds, fastest.get(key, math.inf))
+    for row in rows:
+        timings = []
+        for case, microseconds in known[_name(row)]["cases"]:
+            choice, packs = _choice(row, Case(*case))
+            config, split = choice.specialization.config, case[5]
+            work = cost.work(row.variant, config, choice.product, packs, split)
+            timings.append(Timing(work, microseconds, fastest[f"{row.type} {case[:5]}"]))
+        yield row, timings
+
+
+def _with_l2(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> DeviceRates:
+    """The device's rates with the highest ones at which any kernel's blocks have read from L2."""
+    free = replace(device, l2=1.0, l2_tma=1.0)
+    seen = {True: 1.0, False: 1.0}
+    for row, timings in _timings(gpu, free, rows, known):
+        tma = find_variant(row.variant).tma
+        for each in timings:
+            seen[tma] = max(
+                seen[tma], each.work.cache / max(each.microseconds - each.work.before - each.work.after, 1.0)
+            )
+    return replace(device, l2=float(f"{seen[False]:.4g}"), l2_tma=float(f"{seen[True]:.4g}"))
+
+
+def _name(row: KernelRates) -> str:
+    return f"{row.variant} {row.tile} {row.type}"
+
+
+def _dtype(row: KernelRates) -> str:
+    """A type that a row stands for, and its variant multiplies."""
+    variant = find_variant(row.variant)
+    return row.type if variant.multiplies(compute_element(row.type)) else {"float16": "int16"}[row.type]
+
+
+def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
+    """The products to time a kernel with: of shapes that show each of its rates, then random ones for all kernels."""
+    variant, compute = find_variant(row.variant), compute_element(_dtype(row))
+    config = variant.config(row.tile, compute)
+    cases: list[Case] = []
+    if variant.small_products:
+        for size, count in itertools.product((row.tile // 2, row.tile, 2 * row.tile), (4096, 65536)):
+            cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
+        cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
+        return cases
+    if variant.skinny:
+        layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
+        for (n, k), layout in itertools.product(
+            ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000)), layouts
+        ):
+            for m in {row.tile, max(row.tile * 3 // 4, 1)}:
+                cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+        return cases
+    fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"
+    sms = gpu.sms // config.cluster
+    down = max(divisor for divisor in range(1, math.isqrt(sms) + 1) if sms % divisor == 0)
+    for blocks in sorted({*(knot for knot in KNOTS if knot <= residents), residents, residents + 1, 4 * residents}):
+        m, n = down * config.bm, sms // down * blocks * config.bn
+        cases += [Case(1, m, n, k, fastest) for k in (64, 512, 2048)]
+        if blocks in (residents, 4 * residents):
+            cases += [Case(1, m, n, 1024, layout) for layout in ("NN", "NT") if layout != fastest]
+    cases += [Case(1, min(config.bm, 64), 8192, 4096, layout) for layout in ("NN", "NT")]
+    cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
+    generator = random.Random(_SEED)
+    for _ in range(_RANDOM_PRODUCTS):
+        m, n = (int(2 ** generator.uniform(5, 11.5)) for _ in range(2))
+        k = int(2 ** generator.uniform(5, 13))
+        layout = generator.choice(("NN", "NT"))
+        k += -k % 16
+        cases += [Case(1, m, n + -n % 16, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+    return list(dict.fromkeys(cases))
+
+
+def _splits(config: Any, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
+    """No split-K, and as many partitions as fill all SMs once."""
+    yield 1
+    blocks = -(-m // config.bm) * -(-n // config.bn)
+    split = min(gpu.sms * residents // blocks, k // 64, 256)
+    if split > 1:
+        yield split
+
+
+def _runs(row: KernelRates, gpu: Gpu) -> bool:
+    variant, compute = find_variant(row.variant), compute_element(_dtype(row))
+    return variant.runs_on(gpu.arch.capability, compute)
+
+
+def _product(case: Case, dtype: str) -> Product:
+    """The product of a case, of arrays that are not there."""
+    kind = compute_element(dtype).dtype
+    a, b = _described(case, kind)
+    return resolve(a, b).computed_in(compute_element(dtype))
+
+
+def _described(case: Case, kind: Any) -> tuple[Any, Any]:
+    from tiledmm.problem.operands import Array
+
+    found = []
+    for (rows, cols), letter in zip(((case.m, case.k), (case.k, case.n)), case.layout, strict=True):
+        array = Array.laid_out((rows, cols), kind, letter)
+        if case.batch > 1:
+            array = Array((case.batch, rows, cols), (rows * cols * kind.itemsize, *array.strides), kind)
+        found.append(array)
+    return found[0], found[1]
+
+
+def _choice(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
+    """A kernel for a case, packed as it must be.
+
+    Raises:
+        ConfigError: If it does not take such products.
+    """
+    variant = find_variant(row.variant)
+    product = transposed_if_preferred(variant, _product(case, _dtype(row)))
+    product = product.computed_in(variant.computes_in(product.compute))
+    config = variant.config(row.tile, product.compute)
+    ways = [packs for packs in packings(row, product) if "pack_elements" not in packs]
+    if not ways:
+        raise ConfigError(f"{row.variant} takes no such product")
+    packs = ways[-1]  # in place, where it can be
+    chosen = config.changed({"split_k": case.split, **dict.fromkeys(packs, 1)})
+    return Choice(product, specialization_of(row.variant, chosen, product)), packs
+
+
+class _Bench:
+    """Times kernels on the current device."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        import cupy
+
+        from tiledmm.bench.timing import DeviceClock
+
+        self.gpu, self._cupy, self._clock = gpu, cupy, DeviceClock()
+        self._pools: dict[str, Any] = {}
+        self._cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+
+    def compiled(self, rows: Sequence[KernelRates]) -> list[tuple[KernelRates, Jobs]]:
+        """What is to be timed, with all kernels compiled, several at the same time."""
+        from tiledmm.compile.compilation import compiled, raw_kernels
+        from tiledmm.schedule.schedule import schedule
+
+        plain = {}
+        for row in rows:
+            variant, compute = find_variant(row.variant), compute_element(_dtype(row))
+            product = _product(Case(1, 64, 64, 512), _dtype(row))
+            plain[row] = specialization_of(row.variant, variant.config(row.tile, compute), product).kernel
+        raw_kernels([*plain.values()])
+        jobs = []
+        for row, kernel in plain.items():
+            # A persistent kernel's block begins its next tile while it writes the last.
+            residents = 2 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
+            choices = []
+            for case in cases_of(row, self.gpu, residents):
+                if 2e-6 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST * 1e6:
+                    continue
+                with contextlib.suppress(TiledmmError):  # not for such products
+                    choices.append((case, _choice(row, case)[0]))
+            jobs.append((row, Jobs(residents, tuple(choices))))
+        raw_kernels(
+            [
+                launch.specialization
+                for _, each in jobs
+                for _, choice in each.cases
+                for launch in schedule(choice.specialization, choice.product.problem).launches
+            ]
+        )
+        return jobs
+
+    def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
+        """Most resident blocks of a kernel; and the microseconds of each case."""
+        from tiledmm.launch import Plan
+
+        found = []
+        for case, choice in jobs.cases:
+            with contextlib.suppress(TiledmmError, self._cupy.cuda.memory.OutOfMemoryError):
+                operands = self.operands(case, _dtype(row))
+                plan = Plan(choice)
+                seconds = self.seconds(functools.partial(_run, plan, operands))
+                if seconds < _LONGEST:
+                    found.append(((case.batch, case.m, case.n, case.k, case.layout, case.split), seconds * 1e6))
+        return {"residents": jobs.residents, "cases": found}
+
+    def operands(self, case: Case, dtype: str) -> list[tuple[Any, Any, Any]]:
+        """Operands in several places, as many as fill L2 twice."""
+        cupy, kind = self._cupy, compute_element(dtype).dtype
+        size = case.batch * (case.m * case.k + case.k * case.n + case.m * case.n)
+        count = max(1, min(16, -(-2 * self._cache // (size * kind.itemsize))))
+        pool, begin, sets = self._pool(kind), 0, []
+
+        def matrices(rows: int, cols: int, letter: str) -> Any:
+            nonlocal begin
+            elements = case.batch * rows * cols
+            if elements > pool.size:
+                return cupy.zeros((case.batch, rows, cols), kind)
+            if begin + elements > pool.size:
+                begin = 0
+            flat = pool[begin : begin + elements]
+            begin += elements + -elements % 128
+            if letter == "T":
+                stack = flat.reshape(case.batch, cols, rows).swapaxes(1, 2)
+            else:
+                stack = flat.reshape(case.batch, rows, cols)
+            return stack if case.batch > 1 else stack[0]
+
+        shape = (case.batch, case.m, case.n) if case.batch > 1 else (case.m, case.n)
+        for _ in range(count):
+            a, b = matrices(case.m, case.k, case.layout[0]), matrices(case.k, case.n, case.layout[1])
+            sets.append((a, b, cupy.empty(shape, kind)))
+        return sets
+
+    def _pool(self, kind: Any) -> Any:
+        """Random elements."""
+        if kind.str not in self._pools or self._pools[kind.str].dtype != kind:
+            cupy = self._cupy
+            self._pools.clear()
+            rng, count = cupy.random.RandomState(_SEED), _POOL // kind.itemsize
+            if kind.kind in "biu":
+                values = rng.randint(0, 2 if kind.kind == "b" else 100, count)
+            elif kind.kind == "c":
+                values = rng.standard_normal(count, "f4") + 1j * rng.standard_normal(count, "f4")
+            else:
+                values = rng.standard_normal(count, "f4")
+            self._pools[kind.str] = values.astype(kind)
+        return self._pools[kind.str]
+
+    def seconds(self, call: TimedCall) -> float:
+        """Device time of a call: the median of a few readings."""
+        self._clock.time(call, 1)
+        first = self._clock.time(call, 2).seconds
+        if first > _LONGEST:
+            return first
+        calls = max(2, min(_MOST_CALLS, int(_SECONDS / first)))
+        return statistics.median(self._clock.time(call, calls).seconds for _ in range(_READINGS))
+
+    def device_rates(self) -> dict[str, Any]:
+        """What the device reaches, whatever the kernel."""
+        cupy = self._cupy
+        size = 1 << 28
+        pair = cupy.ones((2, size), "i1")
+        memory = 2 * size / self.seconds(lambda i: cupy.copyto(pair[0], pair[1])) / 1e12
+        launch = 1e6 * self.seconds(self._launches("double_buffered", 16, "float32", Case(1, 16, 16, 1))[0])
+        return {
+            "memory": memory, "launch": launch,
+            **self._reduction(launch), **self._packing(launch), **self._decomposing(launch), **self._others(memory),
+        }  # fmt: skip
+
+    def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
+        """Each launch of a product by itself."""
+        from tiledmm.launch import Plan
+
+        row = KernelRates(variant, tile, dtype, 1.0, (), 1, 1.0, 1.0)
+        choice, _ = _choice(row, case)
+        config = choice.specialization.config.changed(launch)
+        choice = replace(choice, specialization=replace(choice.specialization, config=config))
+        plan, sets = Plan(choice), self.operands(case, dtype)
+        every = [plan.calls(*operands) for operands in sets]
+
+        def nth(n: int) -> TimedCall:
+            return lambda i: every[i % len(every)][n]()
+
+        return [nth(n) for n in range(len(every[0]))]
+
+    def _reduction(self, launch: float) -> dict[str, float]:
+        """The split-K reduction: its time for little, for many partitions of little, and for much."""
+        times = {
+            (m, split): 1e6
+            * self.seconds(self._launches("warp_tiled", 64, "float32", Case(1, m, m, 8192, "NN", split))[-1])
+            for m, split in ((64, 4), (64, 96), (2048, 2), (2048, 8))
+        }
+        turns = max((times[64, 96] - times[64, 4]) / (96 - 4) * 32, 0.0)
+        moved = 4 * 2048**2 * (8 - 2) / (times[2048, 8] - times[2048, 2]) / 1e6
+        return {"reduction_launch": times[64, 4], "reduction": moved, "reduction_partitions": turns}
+
+    def _packing(self, launch: float) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        case = Case(1, 64, 8192, 4096, "NT")
+        first = self._launches("warp_tiled", 64, "float32", case, pack_b=1)[0]
+        found["packing"] = 2 * 4 * 8192 * 4096 / (self.seconds(first) * 1e6 - launch) / 1e6
+        found["packing_bits"] = {}
+        for letter, layout in (("N", "NN"), ("T", "TN"), ("G", "TN")):
+            first = self._launches("warp_tiled", 64, "bool", Case(1, 512, 64, 4096, layout), pack_elements=1)[0]
+            found["packing_bits"][letter] = max(1e6 * self.seconds(first) - launch, 0.1)
+        large = self._launches("warp_tiled", 64, "int8", Case(1, 8192, 64, 8192, "TN"), pack_elements=1)[0]
+        found["packing_elements"] = 8192 * 8192 / (1e6 * self.seconds(large) - launch) / 1e6
+        return found
+
+    def _decomposing(self, launch: float) -> dict[str, Any]:
+        name = (
+            "split_float32"
+            if find_variant("split_float32").runs_on(self.gpu.arch.capability, compute_element("float16"))
+            else "split_tensor_core"
+        )
+        if not find_variant(name).runs_on(self.gpu.arch.capability, compute_element("float16")):
+            return {
+                "decomposing_launches": 1.0, "decomposing_call": 1.0, "decomposing": dict.fromkeys("NTG", 1.0),
+                "decomposing_mn_major": 1.0, "decomposing_bytes": 1.0,
+            }  # fmt: skip
+
+        def all_but_one(case: Case) -> float:
+            """Microseconds of the launches that decompose A, alone and with the other launches."""
+            return 1e6 * self.seconds(self._launches(name, 128, "float32", case)[0])
+
+        small = self._launches(name, 128, "float32", Case(1, 128, 128, 256))
+        few = sum(1e6 * self.seconds(each) for i, each in enumerate(small) if i != 2)
+        rates = {}
+        for letter in "NT":
+            layout = f"{letter}N"
+            times = [all_but_one(Case(1, m, 128, 4096, layout)) for m in (2048, 8192)]
+            rates[letter] = 2 * 4 * (8192 - 2048) * 4096 / (times[1] - times[0]) / 1e6
+        rates["G"] = min(rates.values())
+        mn_major = all_but_one(Case(1, 128, 128, 4096, "TN")) - all_but_one(Case(1, 128, 128, 4096, "NN"))
+        return {
+            "decomposing_launches": few, "decomposing_call": self._host(name), "decomposing": rates,
+            "decomposing_mn_major": max(mn_major, 0.0), "decomposing_bytes": self._bytes(launch),
+        }  # fmt: skip
+
+    def _host(self, variant: str) -> float:
+        """Host microseconds of a call with the launches of a decomposed product."""
+        from tiledmm.bench.timing import HostClock
+        from tiledmm.launch import Plan
+
+        case = Case(1, 128, 128, 256)
+        plan = Plan(_choice(KernelRates(variant, 128, "float32", 1.0, (), 1, 1.0, 1.0), case)[0])
+        (a, b, c), *_ = self.operands(case, "float32")
+        clock = HostClock()
+        clock.time(lambda i: plan.run(a, b, c), 20)
+        return 1e6 * statistics.median(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
+
+    def _bytes(self, launch: float) -> float:
+        if not find_variant("split_integer").runs_on(self.gpu.arch.capability, compute_element("int32")):
+            return 1.0
+        first = self._launches("split_integer", 128, "int32", Case(1, 8192, 128, 4096))[0]
+        return 2 * 4 * 8192 * 4096 / (1e6 * self.seconds(first) - launch) / 1e6
+
+    def _others(self, memory: float) -> dict[str, float]:
+        return {"l2": 1e3, "l2_tma": 1e3, "single_elements": 0.93, "scattered": self._scattered(memory)}
+
+    def _scattered(self, memory: float) -> float:
+        """The rate of writes to a C whose columns are contiguous."""
+        from tiledmm.launch import Plan
+
+        cupy = self._cupy
+        a, b, out = cupy.ones((8192, 8), "f4"), cupy.ones((8, 8192), "f4"), cupy.empty((8192, 8192), "f4", order="F")
+        product = resolve(*map(describe, (a, b, out)))
+        config = find_variant("warp_tiled").config(64, product.compute)
+        plan = Plan(Choice(product, specialization_of("warp_tiled", config, product)))
+        return min(out.nbytes / self.seconds(lambda i: plan.run(a, b, out)) / 1e12, memory)
+
+
+def _run(plan: Any, sets: list[Any], i: int) -> None:
+    plan.run(*sets[i % len(sets)])
+
+
+def _software() -> str:
+    from tiledmm.bench.environment import this_machine
+
+    machine = this_machine()
+    return f"driver {machine.driver}, CuPy {machine.cupy}, NVRTC {machine.nvrtc}"
+
+
+def _read_partial(path: Path) -> dict[str, Any]:
+    """What an interrupted calibration has measured, with the same kernels."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["kernels"] == kernels_hash() and data["tiledmm"] == __version__:
+            return dict(data["known"])
+    return {}
+
+
+def _write_partial(path: Path, known: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"kernels": kernels_hash(), "tiledmm": __version__, "known": known})
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    own.write_text(text, encoding="utf-8")
+    os.replace(own, path)
+
+
+def _shown(rows: Sequence[tuple[KernelRates, Jobs]], progress: bool) -> Iterable[tuple[KernelRates, Jobs]]:
+    """The kernels, with a progress bar on stderr."""
+    if not progress:
+        return rows
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(rows, description="calibrating", transient=True, console=Console(stderr=True))
