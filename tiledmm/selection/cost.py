@@ -117,7 +117,7 @@ class Cost:
                 (a, b),
                 layout,
                 problem.k,
-                len(packs) * self.device.launch + self._moving(2 * packed, self.device.packing),
+                len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing),
             )
         if variant.decomposes_to_bytes:
             return _Operands(
@@ -158,7 +158,20 @@ class Cost:
             packs: The fields of ``LaunchConfig`` that pack operands.
             split: Most split-K partitions.
         """
-        work, rate = self.work(row.variant, config, product, packs, split), self._flops[row]
+        work = self.work(row.variant, config, product, packs, split)
+        time = self._on_device(row, work)
+        return max(time, work.host + time / 100) + work.after
+
+    def on_device(
+        self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
+    ) -> float:
+        """The time on the device alone. Arguments are those of ``microseconds``."""
+        work = self.work(row.variant, config, product, packs, split)
+        return self._on_device(row, work) + work.after
+
+    def _on_device(self, row: KernelRates, work: Work) -> float:
+        """Of the launches up to the kernel's end, without a split-K reduction."""
+        rate = self._flops[row]
         if work.single_elements:
             rate *= self.device.single_elements
         if work.layout[1] == "N":
@@ -166,8 +179,7 @@ class Cost:
         multiplying = work.rounds(row.residents) * work.flops * (work.steps + row.overhead_k) / rate * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (self._moving(size, speed[letter]) for size, letter in zip(work.sizes, work.layout, strict=True))
-        time = work.before + max(multiplying, sum(reading) + work.writing, work.cache)
-        return max(time, work.host + time / 100) + work.after
+        return work.before + max(multiplying, sum(reading) + work.writing, work.cache)
 
     def work(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Work:
         """What a kernel does for a product. Arguments are those of ``microseconds``."""

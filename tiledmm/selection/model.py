@@ -107,6 +107,10 @@ class Model:
                 if found := [each for each in cuts if each]:
                     yield min(found, key=_time)
 
+    def alone(self, product: Product) -> Iterator[Choice]:
+        """Every kernel for all of C, each with its best packing and split-K factor."""
+        return (choice for _, choice in self._in_one(product))
+
     def best(self, product: Product) -> Choice:
         """The kernel, or the kernels, with the least expected time."""
         return min(self.rank(product), key=_time)

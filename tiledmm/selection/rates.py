@@ -61,7 +61,7 @@ class DeviceRates:
         memory, l2, l2_tma: Rates of the memory, of L2, and of L2 for TMA loads.
         launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
         reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
-        packing: Rate, read and written, of packing operands.
+        packing, packing_launch: Rate, read and written, of packing an operand, and time besides.
         single_elements: Fraction of its rate of a kernel that loads B one element at a time.
         packing_elements, packing_bits: Rate, read, of packing narrow elements; least time for an operand whose elements
             become bits, by its layout: K-major (N), MN-major (T), neither (G).
@@ -82,6 +82,7 @@ class DeviceRates:
     reduction: float
     reduction_partitions: float
     packing: float
+    packing_launch: float
     single_elements: float
     packing_elements: float
     packing_bits: Mapping[str, float]

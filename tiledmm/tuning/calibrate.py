@@ -8,6 +8,7 @@ reduction by themselves. ``fit`` finds the rates that explain these timings.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import math
@@ -29,10 +30,9 @@ from tiledmm.lazy import device_module
 from tiledmm.problem.operands import Product, describe, resolve
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import packings
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.tuning.fit import KNOTS, Timing, fit_kernel
+from tiledmm.tuning.fit import KNOTS, TimedKernel, Timing, fit
 
 if TYPE_CHECKING:
     from tiledmm.bench.timing import TimedCall
@@ -45,7 +45,13 @@ _LONGEST = 0.02
 
 # Bytes of memory from which operands are taken; random products, and the longest of them in steps of k.
 _POOL = 1 << 28
-_RANDOM_PRODUCTS, _SEED = 8, 31
+_RANDOM_PRODUCTS, _SEED = 12, 31
+
+# Skinny products that kernels with tiles are timed with.
+_SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
+
+# The place of the kernel that multiplies among the launches of a decomposed product: after both decompositions.
+_MULTIPLYING = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,45 +122,23 @@ def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dic
         rows: The kernels.
         known: Timings by the kernel's name: most resident blocks, and for each case the microseconds.
     """
-    device = _with_l2(gpu, device, rows, known)
-    fitted = []
-    for row, timings in _timings(gpu, device, rows, known):
+    rates = fit(gpu, device, timed(rows, known))
+    return replace(
+        rates, date=date.today().isoformat(), tiledmm=__version__, kernels=kernels_hash(), software=_software()
+    )
+
+
+def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKernel]:
+    """The kernels that were timed, with their timings."""
+    kernels = []
+    for row in rows:
+        found, timings = known[_name(row)], []
+        for numbers, microseconds in found["cases"]:
+            choice, packs = _choice(row, case := Case(*numbers))
+            timings.append(Timing(choice.specialization.config, choice.product, packs, case.split, microseconds))
         if timings:
-            fitted.append(fit_kernel(row, timings, known[_name(row)]["residents"], device)[0])
-    return Rates(gpu, device, tuple(fitted), date.today().isoformat(), __version__, kernels_hash(), _software())
-
-
-def _timings(
-    gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]
-) -> Iterator[tuple[KernelRates, list[Timing]]]:
-    """The timings of each kernel, beside the fastest kernel's of the same case."""
-    cost = Cost(gpu, Rates(gpu, device, ()))
-    fastest: dict[str, float] = {}
-    for row in rows:
-        for case, microseconds in known[_name(row)]["cases"]:
-            key = f"{row.type} {case[:5]}"
-            fastest[key] = min(microseconds, fastest.get(key, math.inf))
-    for row in rows:
-        timings = []
-        for case, microseconds in known[_name(row)]["cases"]:
-            choice, packs = _choice(row, Case(*case))
-            config, split = choice.specialization.config, case[5]
-            work = cost.work(row.variant, config, choice.product, packs, split)
-            timings.append(Timing(work, microseconds, fastest[f"{row.type} {case[:5]}"]))
-        yield row, timings
-
-
-def _with_l2(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> DeviceRates:
-    """The device's rates with the highest ones at which any kernel's blocks have read from L2."""
-    free = replace(device, l2=1.0, l2_tma=1.0)
-    seen = {True: 1.0, False: 1.0}
-    for row, timings in _timings(gpu, free, rows, known):
-        tma = find_variant(row.variant).tma
-        for each in timings:
-            seen[tma] = max(
-                seen[tma], each.work.cache / max(each.microseconds - each.work.before - each.work.after, 1.0)
-            )
-    return replace(device, l2=float(f"{seen[False]:.4g}"), l2_tma=float(f"{seen[True]:.4g}"))
+            kernels.append(TimedKernel(row, found["residents"], tuple(timings)))
+    return kernels
 
 
 def _name(row: KernelRates) -> str:
@@ -182,7 +166,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         for (n, k), layout in itertools.product(
             ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000)), layouts
         ):
-            for m in {row.tile, max(row.tile * 3 // 4, 1)}:
+            for m in {row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64)}:
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         return cases
     fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"
@@ -193,25 +177,25 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         cases += [Case(1, m, n, k, fastest) for k in (64, 512, 2048)]
         if blocks in (residents, 4 * residents):
             cases += [Case(1, m, n, 1024, layout) for layout in ("NN", "NT") if layout != fastest]
-    cases += [Case(1, min(config.bm, 64), 8192, 4096, layout) for layout in ("NN", "NT")]
+    for (m, n, k), layout in itertools.product(_SKINNY, ("NN", "NT")):
+        cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
     generator = random.Random(_SEED)
-    for _ in range(_RANDOM_PRODUCTS):
+    for number in range(_RANDOM_PRODUCTS):
         m, n = (int(2 ** generator.uniform(5, 11.5)) for _ in range(2))
         k = int(2 ** generator.uniform(5, 13))
         layout = generator.choice(("NN", "NT"))
-        k += -k % 16
-        cases += [Case(1, m, n + -n % 16, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+        if number % 2:  # rows that are aligned
+            n, k = n + -n % 16, k + -k % 16
+        cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
     return list(dict.fromkeys(cases))
 
 
 def _splits(config: Any, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
-    """No split-K, and as many partitions as fill all SMs once."""
-    yield 1
+    """No split-K, as many partitions as fill all SMs once, and half and three times as many."""
     blocks = -(-m // config.bm) * -(-n // config.bn)
-    split = min(gpu.sms * residents // blocks, k // 64, 256)
-    if split > 1:
-        yield split
+    fill = gpu.sms * residents / blocks
+    yield from sorted({1, *(int(min(part * fill, k // 64, 256)) for part in (0.5, 1, 3) if part * fill >= 2)})
 
 
 def _runs(row: KernelRates, gpu: Gpu) -> bool:
@@ -256,6 +240,13 @@ def _choice(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
     return Choice(product, specialization_of(row.variant, chosen, product)), packs
 
 
+def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
+    """A kernel for a case, with fields of ``LaunchConfig``."""
+    product = _product(case, dtype)
+    config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
+    return Choice(product, specialization_of(variant_name, config, product))
+
+
 class _Bench:
     """Times kernels on the current device."""
 
@@ -281,8 +272,7 @@ class _Bench:
         raw_kernels([*plain.values()])
         jobs = []
         for row, kernel in plain.items():
-            # A persistent kernel's block begins its next tile while it writes the last.
-            residents = 2 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
+            residents = 1 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
             choices = []
             for case in cases_of(row, self.gpu, residents):
                 if 2e-6 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST * 1e6:
@@ -382,11 +372,7 @@ class _Bench:
         """Each launch of a product by itself."""
         from tiledmm.launch import Plan
 
-        row = KernelRates(variant, tile, dtype, 1.0, (), 1, 1.0, 1.0)
-        choice, _ = _choice(row, case)
-        config = choice.specialization.config.changed(launch)
-        choice = replace(choice, specialization=replace(choice.specialization, config=config))
-        plan, sets = Plan(choice), self.operands(case, dtype)
+        plan, sets = Plan(named(variant, tile, dtype, case, **launch)), self.operands(case, dtype)
         every = [plan.calls(*operands) for operands in sets]
 
         def nth(n: int) -> TimedCall:
@@ -410,42 +396,39 @@ class _Bench:
         case = Case(1, 64, 8192, 4096, "NT")
         first = self._launches("warp_tiled", 64, "float32", case, pack_b=1)[0]
         found["packing"] = 2 * 4 * 8192 * 4096 / (self.seconds(first) * 1e6 - launch) / 1e6
+        found["packing_launch"] = launch
         found["packing_bits"] = {}
         for letter, layout in (("N", "NN"), ("T", "TN"), ("G", "TN")):
-            first = self._launches("warp_tiled", 64, "bool", Case(1, 512, 64, 4096, layout), pack_elements=1)[0]
+            first = self._launches("warp_tiled", 64, "bool", Case(1, 512, 64, 512, layout), pack_elements=1)[0]
             found["packing_bits"][letter] = max(1e6 * self.seconds(first) - launch, 0.1)
         large = self._launches("warp_tiled", 64, "int8", Case(1, 8192, 64, 8192, "TN"), pack_elements=1)[0]
         found["packing_elements"] = 8192 * 8192 / (1e6 * self.seconds(large) - launch) / 1e6
         return found
 
     def _decomposing(self, launch: float) -> dict[str, Any]:
-        name = (
-            "split_float32"
-            if find_variant("split_float32").runs_on(self.gpu.arch.capability, compute_element("float16"))
-            else "split_tensor_core"
-        )
-        if not find_variant(name).runs_on(self.gpu.arch.capability, compute_element("float16")):
+        """Decomposing operands into limbs, where a kernel that does so runs."""
+        capability = self.gpu.arch.capability
+        limb = compute_element("float16")
+        runs = [name for name in ("split_float32", "split_tensor_core") if find_variant(name).runs_on(capability, limb)]
+        if not runs:
             return {
                 "decomposing_launches": 1.0, "decomposing_call": 1.0, "decomposing": dict.fromkeys("NTG", 1.0),
                 "decomposing_mn_major": 1.0, "decomposing_bytes": 1.0,
             }  # fmt: skip
 
-        def all_but_one(case: Case) -> float:
-            """Microseconds of the launches that decompose A, alone and with the other launches."""
-            return 1e6 * self.seconds(self._launches(name, 128, "float32", case)[0])
+        def of_a(m: int, layout: str) -> float:
+            """Microseconds of the launch that decomposes A."""
+            return 1e6 * self.seconds(self._launches(runs[0], 128, "float32", Case(1, m, 128, 4096, layout))[0])
 
-        small = self._launches(name, 128, "float32", Case(1, 128, 128, 256))
-        few = sum(1e6 * self.seconds(each) for i, each in enumerate(small) if i != 2)
-        rates = {}
-        for letter in "NT":
-            layout = f"{letter}N"
-            times = [all_but_one(Case(1, m, 128, 4096, layout)) for m in (2048, 8192)]
-            rates[letter] = 2 * 4 * (8192 - 2048) * 4096 / (times[1] - times[0]) / 1e6
-        rates["G"] = min(rates.values())
-        mn_major = all_but_one(Case(1, 128, 128, 4096, "TN")) - all_but_one(Case(1, 128, 128, 4096, "NN"))
+        small = self._launches(runs[0], 128, "float32", Case(1, 128, 128, 256))
+        others = sum(1e6 * self.seconds(each) for i, each in enumerate(small) if i != _MULTIPLYING)
+        moved = 2 * 4 * (8192 - 2048) * 4096 / 1e6
+        rates = {letter: moved / (of_a(8192, f"{letter}N") - of_a(2048, f"{letter}N")) for letter in "NT"}
         return {
-            "decomposing_launches": few, "decomposing_call": self._host(name), "decomposing": rates,
-            "decomposing_mn_major": max(mn_major, 0.0), "decomposing_bytes": self._bytes(launch),
+            "decomposing_launches": others, "decomposing_call": self._host(runs[0]),
+            "decomposing": {**rates, "G": min(rates.values())},
+            "decomposing_mn_major": max(of_a(128, "TN") - of_a(128, "NN"), 0.0),
+            "decomposing_bytes": self._bytes(launch),
         }  # fmt: skip
 
     def _host(self, variant: str) -> float:
@@ -454,7 +437,7 @@ class _Bench:
         from tiledmm.launch import Plan
 
         case = Case(1, 128, 128, 256)
-        plan = Plan(_choice(KernelRates(variant, 128, "float32", 1.0, (), 1, 1.0, 1.0), case)[0])
+        plan = Plan(named(variant, 128, "float32", case))
         (a, b, c), *_ = self.operands(case, "float32")
         clock = HostClock()
         clock.time(lambda i: plan.run(a, b, c), 20)
@@ -467,7 +450,7 @@ class _Bench:
         return 2 * 4 * 8192 * 4096 / (1e6 * self.seconds(first) - launch) / 1e6
 
     def _others(self, memory: float) -> dict[str, float]:
-        return {"l2": 1e3, "l2_tma": 1e3, "single_elements": 0.93, "scattered": self._scattered(memory)}
+        return {"l2": 10.0, "l2_tma": 20.0, "single_elements": 0.93, "scattered": self._scattered(memory)}
 
     def _scattered(self, memory: float) -> float:
         """The rate of writes to a C whose columns are contiguous."""
@@ -478,7 +461,7 @@ class _Bench:
         product = resolve(*map(describe, (a, b, out)))
         config = find_variant("warp_tiled").config(64, product.compute)
         plan = Plan(Choice(product, specialization_of("warp_tiled", config, product)))
-        return min(out.nbytes / self.seconds(lambda i: plan.run(a, b, out)) / 1e12, memory)
+        return min(float(out.nbytes) / self.seconds(lambda i: plan.run(a, b, out)) / 1e12, memory)
 
 
 def _run(plan: Any, sets: list[Any], i: int) -> None:

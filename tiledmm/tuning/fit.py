@@ -1,14 +1,24 @@
-"""From timings of kernels to the rates by which the cost model would have expected them. Needs no GPU."""
+"""From timings of kernels to the rates by which the cost model would have expected them. Needs no GPU.
+
+Rates of kernels and of the device are found in turn. A timing counts the more, the nearer the kernel comes to the one
+that is expected to be fastest: how long a kernel takes that nobody would take matters little.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tiledmm.selection.cost import Work
-from tiledmm.selection.rates import DeviceRates, KernelRates
+from tiledmm.elements import compute_element
+from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.problem.operands import Product
+from tiledmm.registry.config import Config
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.model import Model
+from tiledmm.selection.rates import DeviceRates, KernelRates, Rates
 
 #: Numbers of resident blocks whose rates are fitted; those between are interpolated.
 KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -16,66 +26,110 @@ KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 # The search: factors by which a parameter is changed, the smallest last, and most rounds with each.
 _STEPS, _ROUNDS = (2.0, 1.4, 1.15, 1.05, 1.015), 12
 
+# How often kernels and device are fitted in turn; and most timings that the device is fitted to at a time.
+_PASSES, _MOST_TIMINGS = 3, 300
+
+# The least that a timing counts.
+_LEAST_WEIGHT = 0.02
+
+
+@dataclass(slots=True)
+class Timing:
+    """A product that a kernel was timed with.
+
+    Attributes:
+        config, packs, split: Its config, the fields of ``LaunchConfig`` that pack operands, and split-K partitions.
+        product: The product as the kernel computes it.
+        microseconds: What it took.
+        weight: How much that counts.
+    """
+
+    config: Config
+    product: Product
+    packs: tuple[str, ...]
+    split: int
+    microseconds: float
+    weight: float = 1.0
+
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """One product that was timed: what a kernel had to do, and its microseconds; and those of the fastest kernel."""
+class TimedKernel:
+    """A kernel, the most blocks of it that are resident on an SM, and its timings."""
 
-    work: Work
-    microseconds: float
-    fastest: float
+    row: KernelRates
+    residents: int
+    timings: tuple[Timing, ...]
 
 
-def fit_kernel(
-    start: KernelRates, timings: Sequence[Timing], residents: int, device: DeviceRates
-) -> tuple[KernelRates, float]:
-    """The rates of a kernel that explain its timings best.
+def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
+    """The rates that explain timings best.
 
     Args:
-        start: The kernel, with rates to begin with.
-        timings: Its timings, on the GPU whose rates are wanted.
-        residents: Most blocks that are resident on an SM.
-        device: The device's own rates.
-
-    Returns:
-        The kernel's rates; and the median error of a timing, as a fraction.
+        gpu: The GPU that they are of.
+        device: Its own rates as they were measured by themselves, which are refined.
+        kernels: The kernels. Their rows' rates are where the search begins.
     """
-    knots = [knot for knot in KNOTS if knot < residents]
-    expect = _Expected(timings, knots, residents, device)
-    # The more a timing is worth, the nearer the kernel came to the fastest one.
-    weights = np.array([max(min(each.fastest / each.microseconds, 1.0), 0.02) for each in timings])
-    measured = np.log([each.microseconds for each in timings])
+    rates = Rates(gpu, device, tuple(each.row for each in kernels))
+    rates = replace(rates, device=_with_l2(gpu, rates, kernels))
+    for _ in range(_PASSES):
+        cost = Cost(gpu, rates)
+        rows = tuple(fit_kernel(row, each, cost, rates.device) for row, each in zip(rates.rows, kernels, strict=True))
+        rates = replace(rates, rows=rows)
+        _weigh(gpu, rates, kernels)
+        rates = replace(rates, device=_fit_device(gpu, rates, kernels))
+    cost = Cost(gpu, rates)
+    return replace(
+        rates,
+        rows=tuple(fit_kernel(row, each, cost, rates.device) for row, each in zip(rates.rows, kernels, strict=True)),
+    )
+
+
+def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
+    """For each kernel the mean error of what is expected of it, as a fraction, by the timings' weights."""
+    cost, found = Cost(rates.gpu, rates), []
+    for row, kernel in zip(rates.rows, kernels, strict=True):
+        ratios = [_expected(cost, row, each) / each.microseconds for each in kernel.timings]
+        weights = [each.weight for each in kernel.timings]
+        found.append(float(np.average(np.abs(np.log(ratios)), weights=weights)))
+    return found
+
+
+def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
+    """The rates of a kernel that explain its timings best."""
+    knots = [knot for knot in KNOTS if knot < kernel.residents]
+    expect = _Expected(start.variant, kernel, knots, cost, device)
+    weights = np.array([each.weight for each in kernel.timings])
+    measured = np.log([each.microseconds for each in kernel.timings])
 
     def loss(values: np.ndarray) -> float:
         return float(weights @ np.abs(np.log(expect(values)) - measured))
 
     first = [start.tflops, max(float(start.overhead_k), 1.0), device.memory, device.memory, 1.0]
-    first += [min(0.3 + 0.7 * knot / residents, 1.0) for knot in knots]
-    limits = [(1e-3, 1e5), (1.0, 5000.0), (0.02, 1.1 * device.memory), (0.02, 1.1 * device.memory), (0.3, 1.3)]
-    limits += [(0.02, 1.0)] * len(knots)
-    found = _least(loss, np.array(first), limits)
-    errors = np.abs(np.expm1(np.log(expect(found)) - measured))
-    tflops, overhead, mn_major, k_major, transposed, *fractions = map(float, found)
-    rates = replace(
+    first += [min(0.3 + 0.7 * knot / kernel.residents, 1.0) for knot in knots]
+    most = 1.1 * device.memory
+    limits = [(1e-3, 1e5), (1.0, 5000.0), (0.02, most), (0.02, most), (0.3, 1.3), *[(0.02, 1.0)] * len(knots)]
+    tflops, overhead, mn_major, k_major, transposed, *fractions = map(float, _least(loss, np.array(first), limits))
+    return replace(
         start,
         tflops=_rounded(tflops),
-        residents=tuple(_rounded(each) for each in _between(np.array(fractions), knots, residents)),
+        residents=tuple(_rounded(each) for each in _between(np.array(fractions), knots, kernel.residents)),
         overhead_k=round(overhead),
         mn_major=_rounded(mn_major),
         k_major=_rounded(k_major),
         transposed_b=_rounded(transposed),
     )
-    return rates, float(np.median(errors))
 
 
 class _Expected:
     """The cost model of one kernel, for all its timings at a time; ``Cost.microseconds`` says the same of one."""
 
-    def __init__(self, timings: Sequence[Timing], knots: Sequence[int], residents: int, device: DeviceRates) -> None:
-        works = [each.work for each in timings]
-        self.knots, self.residents = knots, residents
+    def __init__(
+        self, variant: str, kernel: TimedKernel, knots: Sequence[int], cost: Cost, device: DeviceRates
+    ) -> None:
+        works = [cost.work(variant, each.config, each.product, each.packs, each.split) for each in kernel.timings]
+        self.knots, self.residents = knots, kernel.residents
         blocks = np.array([work.blocks for work in works])
-        self.full, self.rest = blocks // residents * residents, blocks % residents
+        self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
         self.flops = np.array([work.flops for work in works])
         self.steps = np.array([work.steps for work in works], float)
         self.single = np.where([work.single_elements for work in works], device.single_elements, 1.0)
@@ -97,7 +151,101 @@ class _Expected:
         multiplying = rounds * self.flops * (self.steps + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
-        return self.before + np.maximum(np.maximum(multiplying, reading + self.writing), self.cache) + self.after
+        longest = np.maximum(np.maximum(multiplying, reading + self.writing), self.cache)
+        return np.asarray(self.before + longest + self.after)
+
+
+def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
+    """Sets the weights: how near each timing comes to the fastest kernel that is expected for its product."""
+    model = Model(gpu, rates)
+    fastest: dict[tuple[object, ...], float] = {}
+    for row, kernel in zip(rates.rows, kernels, strict=True):
+        compute = compute_element(row.type) if find_variant(row.variant).multiplies(compute_element(row.type)) else None
+        for each in kernel.timings:
+            problem = each.product.problem
+            key = row.type, compute is None, problem.m, problem.n, problem.k, problem.products, problem.layout
+            if key not in fastest:
+                fastest[key] = min(choice.microseconds or 0.0 for choice in model.alone(each.product))
+            each.weight = min(max(fastest[key] / each.microseconds, _LEAST_WEIGHT), 1.0)
+
+
+def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
+    """The device's rates with those of L2: the highest at which blocks of any kernel were seen to read operands."""
+    cost = Cost(gpu, replace(rates, device=replace(rates.device, l2=1.0, l2_tma=1.0)))
+    seen: dict[bool, list[float]] = {True: [], False: []}
+    for kernel in kernels:
+        variant = kernel.row.variant
+        for each in kernel.timings:
+            work = cost.work(variant, each.config, each.product, each.packs, each.split)
+            reading = each.microseconds - work.before - work.after
+            if reading > 0.5 * each.microseconds:
+                seen[find_variant(variant).tma].append(work.cache / reading)
+    l2, l2_tma = (_rounded(max(seen[tma], default=rates.device.memory)) for tma in (False, True))
+    return replace(rates.device, l2=l2, l2_tma=l2_tma)
+
+
+#: What the device's rates are refined by: the timings that depend on each, and where it stands.
+_Chosen = Callable[[KernelRates, Timing], bool]
+
+
+def _decomposes(row: KernelRates, timing: Timing) -> bool:
+    return find_variant(row.variant).decomposes
+
+
+_DEVICE: tuple[tuple[tuple[str, ...], _Chosen], ...] = (
+    (("decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"), _decomposes),
+    (("decomposing_bytes",), lambda row, timing: find_variant(row.variant).decomposes_to_bytes),
+    (("packing", "packing_launch"), lambda row, timing: bool(timing.packs)),
+)
+
+
+def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
+    """The device's rates, refined a few at a time by the timings that depend on them."""
+    device = rates.device
+    for names, depends in _DEVICE:
+        pairs = [
+            (row, each)
+            for row, kernel in zip(rates.rows, kernels, strict=True)
+            for each in kernel.timings
+            if depends(row, each) and each.weight > _LEAST_WEIGHT
+        ]
+        pairs = sorted(pairs, key=lambda pair: -pair[1].weight)[:_MOST_TIMINGS]
+        if not pairs:
+            continue
+
+        def loss(
+            values: np.ndarray, names: tuple[str, ...] = names, pairs: list[tuple[KernelRates, Timing]] = pairs
+        ) -> float:
+            cost = Cost(gpu, replace(rates, device=_with(device, names, values)))
+            return sum(
+                each.weight * abs(float(np.log(_expected(cost, row, each) / each.microseconds))) for row, each in pairs
+            )
+
+        first = np.array([max(_get(device, name), 0.1) for name in names])
+        found = _least(loss, first, [(0.05, 1e3)] * len(names), steps=_STEPS[1:], rounds=3)
+        device = _with(device, names, found)
+    return device
+
+
+def _get(device: DeviceRates, name: str) -> float:
+    field, _, letter = name.partition(".")
+    value = getattr(device, field)
+    return float(value[letter] if letter else value)
+
+
+def _with(device: DeviceRates, names: Iterable[str], values: np.ndarray) -> DeviceRates:
+    for name, value in zip(names, values, strict=True):
+        field, _, letter = name.partition(".")
+        rounded: object = _rounded(float(value))
+        if letter:
+            rounded = {**getattr(device, field), letter: rounded}
+        device = replace(device, **{field: rounded})
+    return device
+
+
+def _expected(cost: Cost, row: KernelRates, timing: Timing) -> float:
+    """Device microseconds: the host's, which the model knows too, are not in a timing."""
+    return cost.on_device(row, timing.config, timing.product, timing.packs, timing.split)
 
 
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
@@ -108,11 +256,17 @@ def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> lis
     return list(np.interp(np.arange(1, residents), [*knots, residents], [*rising, 1.0]))
 
 
-def _least(loss: Callable[[np.ndarray], float], first: np.ndarray, limits: Sequence[tuple[float, float]]) -> np.ndarray:
+def _least(
+    loss: Callable[[np.ndarray], float],
+    first: np.ndarray,
+    limits: Sequence[tuple[float, float]],
+    steps: Sequence[float] = _STEPS,
+    rounds: int = _ROUNDS,
+) -> np.ndarray:
     """The parameters of the least loss that changing one at a time finds."""
-    values, least = first.copy(), loss(first)
-    for step in _STEPS:
-        for _ in range(_ROUNDS):
+    values, least = np.array(first), loss(first)
+    for step in steps:
+        for _ in range(rounds):
             before = least
             for i, (low, high) in enumerate(limits):
                 for factor in (step, 1 / step):
