@@ -19,7 +19,7 @@ from tiledmm.compile.compilation import raw_kernels
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.schedule.launches import Launch
-from tiledmm.schedule.schedule import SCAN, SCAN_INIT, schedule
+from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Within
@@ -161,8 +161,7 @@ class Plan:
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
-        for part in choice.parts:
-            planned = schedule(part.specialization, part.product.problem)
+        for part, planned in zip(choice.parts, choice.schedules, strict=True):
             arrays = {"A": _X1, "B": _X2, "C": _OUT}
             if part.product.is_transposed:
                 arrays |= {"A": _X2, "B": _X1}
