@@ -21,6 +21,7 @@ from tiledmm.cli import device
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, ShapeError, UnsupportedTypeError
+from tiledmm.problem.operands import describe
 from tiledmm.selection.model import H100, H100_IEEE
 
 
@@ -111,6 +112,13 @@ def test_what_a_product_launches_is_what_is_compiled(
     found = kernels.kernels_of_products([size], ["auto"], None, [dtype], [layout], precision)
     assert set(found) == set(gpu.launched)
     assert {tuple(each) for each in found.values()} == {(f"{m} x {n} x {k}  {dtype}  {layout}",)}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
+def test_operands_lie_as_arrays_do(dtype: str) -> None:
+    arrays = {"N": np.zeros((3, 5), dtype), "T": np.zeros((5, 3), dtype).T, "G": np.zeros((3, 10), dtype)[:, ::2]}
+    for letter, array in arrays.items():
+        assert kernels._matrix(3, 5, np.dtype(dtype), letter) == describe(array)
 
 
 def test_products_that_share_a_kernel_compile_it_once(compiler: Compiler) -> None:
