@@ -11,6 +11,7 @@ import numpy as np
 
 from tiledmm import devices, launch
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.front_end import Within
 from tiledmm.selection.model import H100
 
 
@@ -40,7 +41,7 @@ def numbers(*shape: int, dtype: str = "f4") -> Any:
 class HostPlan:
     """What stands for ``launch.Plan``."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.choice = choice
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:

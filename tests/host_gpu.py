@@ -135,6 +135,12 @@ class HostArray(cupy.ndarray):
         return self.owner.array(converted, replace(plain(self.ndim), memory=tuple(order)))
 
 
+class OutOfDeviceMemory(RuntimeError):
+    """What stands for the ``CUDARuntimeError`` of a call that finds no memory; CuPy's asks the driver for its text."""
+
+    status = 2
+
+
 class HostGpu:
     """A device with memory, a stream and a data sheet.
 
@@ -142,6 +148,8 @@ class HostGpu:
         gpu: The data sheet.
         memory: What is allocated.
         launched: Every kernel that ran, in order.
+        most: Most bytes of an allocation, as if no more were free; None if any number is.
+        failed: How many allocations did not succeed.
         capturing: Whether the stream is being captured in a graph.
         captured: How many allocations were asked of the stream itself, as a graph needs them.
         copies: How many conversions CuPy was asked for.
@@ -152,7 +160,8 @@ class HostGpu:
         self.memory = Memory()
         self.launched: list[Specialization] = []
         self.capturing = False
-        self.captured = self.copies = 0
+        self.most: int | None = None
+        self.captured = self.copies = self.failed = 0
         self._run = run
         self._models: dict[tuple[str, bool], Model] = {}
 
@@ -189,6 +198,9 @@ class HostGpu:
         return self._made(shape, kind, memory, strides=strides, order=order)
 
     def _alloc(self, size: int) -> Any:
+        if self.most is not None and size > self.most:
+            self.failed += 1
+            raise cupy.cuda.memory.OutOfMemoryError(size, 0, self.most)
         address = self.memory.allocate(size)
         return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, size, self, 0), 0)
 
@@ -207,7 +219,8 @@ class HostGpu:
         """Is that target's reference machine from now on."""
         self.gpu = REFERENCE_GPUS[target]
         self.memory, self.launched = Memory(), []
-        self.captured = self.copies = 0
+        self.most = None
+        self.captured = self.copies = self.failed = 0
         tiledmm.api.forget_plans()
 
     def install(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -236,6 +249,9 @@ class HostGpu:
 
     def _malloc_async(self, size: int, stream: int) -> int:
         self.captured += 1
+        if self.most is not None and size > self.most:
+            self.failed += 1
+            raise OutOfDeviceMemory
         return self.memory.allocate(size)
 
     def _copyto(self, target: HostArray, source: HostArray, casting: str) -> None:

@@ -494,7 +494,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for each in kernels:
             symbols.append(each.symbol)
             if progress is not None:
-                progress(each.symbol)
+                progress(SimpleNamespace(symbol=each.symbol))
 
     fake = SimpleNamespace(raw_kernels=raw_kernels)
     monkeypatch.setitem(sys.modules, "tiledmm.compile.compilation", fake)
@@ -530,7 +530,7 @@ def test_precompile_for_auto_compiles_what_the_device_runs(
     tiledmm.precompile(dtypes="float16", layouts=["NN"])
     assert any("_wgmma_f16_" in symbol for symbol in compiled)
     compiled.clear()
-    ampere = SimpleNamespace(device_model=lambda: Model(REFERENCE_GPUS["sm_80"]))
+    ampere = SimpleNamespace(device_model=lambda decomposes=True: Model(REFERENCE_GPUS["sm_80"]))
     monkeypatch.setitem(sys.modules, "tiledmm.devices", ampere)
     tiledmm.precompile(dtypes="float16", layouts=["NN"])
     assert compiled

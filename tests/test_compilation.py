@@ -178,12 +178,15 @@ def test_several_are_compiled_at_the_same_time_on_the_current_device(
 
     monkeypatch.setattr(machine.cupy, "RawKernel", waiting)
     monkeypatch.setattr(compilation.os, "cpu_count", lambda: 3)
-    names: list[str] = []
-    kernels = compilation.raw_kernels(specs, names.append)
-    assert names == [specs[i].symbol for i in (0, 1, 3)]
+    ready: list[compilation.Ready] = []
+    kernels = compilation.raw_kernels(specs, ready.append)
+    assert [each.symbol for each in ready] == [specs[i].symbol for i in (0, 1, 3)]
+    assert all(each.seconds is not None and each.seconds >= 0.01 for each in ready)
     assert kernels[0] is kernels[2] and len({*map(id, kernels)}) == 3
     assert sorted(machine.done) == sorted(("compiled", each.symbol, ("-std=c++17",), 1) for each in {*specs})
-    assert compilation.raw_kernels(specs) == kernels, "and once"
+    ready.clear()
+    assert compilation.raw_kernels(specs, ready.append) == kernels, "and once"
+    assert [each.seconds for each in ready] == [None] * 3
     assert [compilation.raw_kernel(each) for each in specs] == kernels
     assert compilation.raw_kernels([]) == []
 

@@ -43,6 +43,7 @@ from tiledmm.problem.casting import can_cast
 from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS
 from tiledmm.selection.choice import Choice
+from tiledmm.selection.front_end import Within
 from tiledmm.selection.model import H100
 
 MATRIX = (-2, -1)
@@ -125,7 +126,7 @@ def lay_like(array: Any) -> Any:
 class _ReferencePlan:
     """Stands for ``tiledmm.launch.Plan``."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.product = choice.product
         assert choice.specialization.layout == choice.product.problem.layout
 

@@ -358,6 +358,17 @@ def test_each_operand_is_mapped_by_the_bytes_of_its_own_elements(h100: HostGpu, 
     assert [each.variant.name for each in h100.launched] == ["pack", "pack", "wgmma"]
 
 
+def test_an_operand_that_begins_at_an_odd_byte_is_packed(h100: HostGpu) -> None:
+    rng = np.random.default_rng(18)
+    a, b = any_bits(rng, (64, 64), "int8"), any_bits(rng, (64, 64), "int8")
+    memory = h100.array(np.zeros(64 * 64 + 1, "i1")).held
+    odd = memory[1:].reshape(64, 64)
+    odd[...] = a
+    result = tiledmm.matmul(h100.over(odd), h100.array(b, tight("T")), variant="wgmma")
+    check(result.held, a, b, np.dtype("i1"))
+    assert [each.variant.name for each in h100.launched] == ["pack", "pack", "wgmma"]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_slices_of_narrow_floats_are_rounded_once(h100: HostGpu, dtype: str) -> None:
     rng = np.random.default_rng(11)

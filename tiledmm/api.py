@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from tiledmm.problem.operands import begin_together, describe
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import Call, choose, resolve_call
+from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, may_decompose
 from tiledmm.selection.tuned import table_of
@@ -84,6 +85,8 @@ def matmul(
         ShapeError, AxisError, KeywordError, OperandTypeError, UnsupportedTypeError, AlignmentError: see
             ``tiledmm.errors``. Each is also the builtin error that NumPy raises.
         UnknownVariantError, ConfigError: No such variant, or no such tile.
+        cupy.cuda.memory.OutOfMemoryError: No memory for the result, or for the workspace of a named kernel. ``"auto"``
+            takes kernels that need less.
 
     Example:
         >>> c = tiledmm.matmul(a, b, variant="tiled_padded", tile=16)
@@ -237,7 +240,9 @@ def _make_plan(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelK
     described = None if out is None else describe(out)
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
     choice = choose(call, kernel, devices.device_model)
-    return _Converted(call, choice, ufunc, kernel) if call.product.converts else device_module("launch").Plan(choice)
+    if call.product.converts:
+        return _Converted(call, choice, ufunc, kernel)
+    return device_module("launch").Plan(choice, functools.partial(choose_within, call, kernel, devices.device_model))
 
 
 def _keep(key: Any, plan: Any) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.elements import compute_element
+from tiledmm.elements import SCHEMES, TF32, compute_element
+from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import Array
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import required_kernels
+from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
-from tiledmm.selection.select import AUTO
+from tiledmm.selection.select import AUTO, may_decompose
 
 if TYPE_CHECKING:
     from tiledmm.compile.compilation import Kernel
@@ -85,18 +92,23 @@ def kernel(
 def precompile(
     variants: str | Iterable[str] = AUTO,
     *,
+    sizes: Iterable[tuple[int, int, int]] | None = None,
     tiles: Iterable[int] | None = None,
     dtypes: Any = None,
     layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
+    precision: str = "float32",
     progress: Callable[[str], None] | None = None,
 ) -> int:
     """Compiles kernels now, on the current device, so that no call has to later.
 
     Args:
         variants: A name or several; ``"auto"`` stands for all kernels of ``auto``, with and without split-K.
-        tiles: Tile sizes; None for all that each variant has.
+        sizes: (m, n, k) of products, each of all ``dtypes`` and ``layouts``: what ``matmul`` launches for these alone,
+            few kernels instead of hundreds. None: all that any product may need.
+        tiles: Tile sizes; None for all that each variant has, or, with ``sizes``, for the one that ``matmul`` takes.
         dtypes: A type or several; None for float32, or the first of a variant's own.
         layouts: Layouts of A and B, see ``source``.
+        precision: As for ``matmul``. One that names a kernel needs ``sizes``.
         progress: Called with each kernel's name once it is compiled.
 
     Returns:
@@ -104,24 +116,76 @@ def precompile(
 
     Raises:
         TiledmmError: As ``kernel``.
+
+    Example:
+        >>> tiledmm.precompile(sizes=[(4096, 4096, 4096), (1, 4096, 4096)], dtypes="float16", layouts=["NN"])
     """
     names = [variants] if isinstance(variants, str) else list(variants)
     types = [dtypes] if isinstance(dtypes, str) or not isinstance(dtypes, Iterable) else list(dtypes)
-    sizes = None if tiles is None else list(tiles)
-    pairs = list(layouts)
+    chosen, pairs = None if tiles is None else list(tiles), list(layouts)
+    if sizes is None:
+        specializations = kernels_of_any_product(names, chosen, types, pairs, precision)
+    else:
+        specializations = list(kernels_of_products(list(sizes), names, chosen, types, pairs, precision))
+    told = None if progress is None else lambda ready: progress(ready.symbol)
+    device_module("compile.compilation").raw_kernels(specializations, told)
+    return len(specializations)
+
+
+def kernels_of_any_product(
+    variants: list[str], tiles: list[int] | None, dtypes: list[Any], layouts: list[str], precision: str
+) -> list[Specialization]:
+    """The kernels that products of any sizes may launch, by name. Arguments as for ``precompile``."""
+    if precision in SCHEMES:
+        raise ConfigError(f"precision {precision!r} names a kernel for each product: give sizes")
+    types = ["tf32" if precision == "tf32" and dtype in (None, "float32") else dtype for dtype in dtypes]
+    decomposes = may_decompose(precision)
     named = {
         (chosen, specialize(name, tile=tile, dtype=_own_type(name, dtype), layout=layout))
-        for chosen in names
+        for chosen in variants
         for dtype in types
-        for name, tile in (_kernels_of_auto(sizes, dtype) if chosen == AUTO else _kernels_of(chosen, sizes))
-        for layout in pairs
+        for name, tile in (_kernels_of_auto(tiles, dtype, decomposes) if chosen == AUTO else _kernels_of(chosen, tiles))
+        for layout in layouts
     }
     specializations: set[Specialization] = set()
     for chosen, spec in named:
         by_auto = chosen == AUTO
         specializations |= required_kernels(spec, SPLIT_K_FACTORS[1:] if by_auto else (), by_auto)
-    device_module("compile.compilation").raw_kernels(sorted(specializations, key=lambda each: each.symbol), progress)
-    return len(specializations)
+    return sorted(specializations, key=lambda each: each.symbol)
+
+
+def kernels_of_products(
+    sizes: Sequence[tuple[int, int, int]],
+    variants: list[str],
+    tiles: list[int] | None,
+    dtypes: list[Any],
+    layouts: list[str],
+    precision: str,
+) -> dict[Specialization, list[str]]:
+    """The kernels that given products launch, by name, and the products of each. Arguments as for ``precompile``."""
+    found: dict[Specialization, list[str]] = {}
+    model, own_or_given = device_module("devices").device_model, tiles or (None,)
+    for size, dtype, layout, variant, tile in itertools.product(sizes, dtypes, layouts, variants, own_or_given):
+        if len(size) != 3 or min(size) < 1:
+            raise ConfigError(f"sizes are (m, n, k), each at least 1; got {size!r}")
+        specialize("naive" if variant == AUTO else variant, layout=layout)  # raises if it is none, or has no kernel
+        m, n, k = map(int, size)
+        compute = compute_element("float32" if dtype is None else dtype)
+        operands = _matrix(m, k, compute.dtype, layout[0]), _matrix(k, n, compute.dtype, layout[1])
+        kernel = KernelKeywords(variant, tile, None, "tf32" if compute == TF32 else precision)
+        choice = choose(resolve_call(*operands, None, UfuncKeywords(), kernel.precision), kernel, model)
+        for launch in itertools.chain.from_iterable(each.launches for each in choice.schedules):
+            products = found.setdefault(launch.specialization, [])
+            if (name := f"{m} x {n} x {k}  {compute.dtype_name}  {layout}") not in products:
+                products.append(name)
+    return {each: found[each] for each in sorted(found, key=lambda each: each.symbol)}
+
+
+def _matrix(rows: int, cols: int, dtype: np.dtype[Any], letter: str) -> Array:
+    """The description of a new matrix: rows contiguous (N), columns contiguous (T), every second element (G)."""
+    if letter == "G":
+        return Array((rows, cols), (2 * cols * dtype.itemsize, 2 * dtype.itemsize), dtype)
+    return Array.allocated((rows, cols), dtype, "F" if letter == "T" else "C")
 
 
 def _own_type(name: str, dtype: Any) -> Any:
@@ -137,8 +201,8 @@ def _kernels_of(name: str, tiles: list[int] | None) -> list[tuple[str, int | Non
     return [(name, tile) for tile in (has if tiles is None else tiles)]
 
 
-def _kernels_of_auto(tiles: list[int] | None, dtype: Any) -> list[tuple[str, int]]:
+def _kernels_of_auto(tiles: list[int] | None, dtype: Any, decomposes: bool) -> list[tuple[str, int]]:
     """The kernels of ``auto`` for a type, on the current device."""
-    model: Model = device_module("devices").device_model()
+    model: Model = device_module("devices").device_model(decomposes)
     rows = model.kernels_for(compute_element("float32" if dtype is None else dtype))
     return [(name, tile) for name, tile in dict.fromkeys(row.name for row in rows) if tiles is None or tile in tiles]

@@ -1,4 +1,10 @@
-"""A plan: the launches of a product, prepared once for all arrays of the same description, and run."""
+"""A plan: the launches of a product, prepared once for all arrays of the same description, and run.
+
+Kernels may need workspace: scratch memory for limbs, packed operands or partial sums. Where it cannot be had, a plan of
+``auto`` hands the call to another plan, of the fastest kernels that need at most half as much, and so on down to none.
+Later calls try the fastest again, because memory may be free by then, and after that what worked before: one allocation
+fails per call. That takes milliseconds, in which CuPy also returns its free blocks to the driver.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +19,16 @@ from tiledmm.compile.compilation import raw_kernels
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.schedule.launches import Launch
-from tiledmm.schedule.schedule import SCAN, SCAN_INIT, schedule
+from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
 from tiledmm.selection.choice import Choice
-
-# Bytes: arrays in scratch memory begin at multiples of this.
-_ALIGNMENT = 512
+from tiledmm.selection.front_end import Within
 
 # Addresses for which a plan keeps its kernels' arguments.
 _KEPT_ARGUMENTS = 64
+
+# The status of a CUDA call that found no memory.
+_MEMORY_ALLOCATION = 2
 
 # Indices of what a launch's pointers may point into.
 _X1, _X2, _OUT, _SCRATCH = range(4)
@@ -86,16 +93,61 @@ def _map_argument(described: TensorMap, pointer: int) -> Any:
     return _by_value(described.encode(pointer))
 
 
+class _NoWorkspaceError(Exception):
+    """A plan's scratch memory cannot be had.
+
+    Attributes:
+        error: The allocator's own.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _allocated(allocate: Callable[..., Any], *arguments: int) -> Any:
+    """Scratch memory.
+
+    Raises:
+        _NoWorkspaceError: If there is not as much. Pools say so by a ``MemoryError``, CUDA by a status.
+    """
+    try:
+        return allocate(*arguments)
+    except Exception as error:
+        if isinstance(error, MemoryError) or getattr(error, "status", None) == _MEMORY_ALLOCATION:
+            raise _NoWorkspaceError(error) from error
+        raise
+
+
+def _with_purpose(error: Exception, choice: Choice) -> Exception:
+    """An allocator's error that says what the memory was for."""
+    advice = "variant='auto', with a precision that names no kernel, takes one that needs less"
+    error.args = (f"{str(error).rstrip('.')}: workspace of {choice}; {advice}",)
+    return error
+
+
+def _packed_within(within: Within, fits: Callable[[Choice], bool]) -> Choice | None:
+    """As ``within``, for addresses that TMA cannot read from: where another kernel is to, its operands are packed."""
+    return within(lambda choice: fits(choice.packed()))
+
+
 class Plan:
-    """One product on one device, ready to run on any arrays of the same description."""
+    """One product on one device, ready to run on any arrays of the same description.
+
+    Args:
+        choice: The kernels.
+        within: Finds other kernels, should there be no memory for the workspace of these. None: it is an error.
+    """
 
     __slots__ = (
-        "_aligned", "_arguments", "_is_empty", "_packing", "_spans",
+        "_aligned", "_arguments", "_is_empty", "_packing", "_smaller", "_spans", "_within",
         "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
     )  # fmt: skip
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.choice = choice
+        self._within = within
+        self._smaller: Plan | None = None
         self.product = product = choice.product
         self.alignment = max(each.itemsize for each in (product.a, product.b, product.c)) - 1
         self.launches: list[_Prepared] = []  # none if there is nothing to multiply
@@ -109,15 +161,14 @@ class Plan:
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
-        for part in choice.parts:
-            planned = schedule(part.specialization, part.product.problem)
+        for part, planned in zip(choice.parts, choice.schedules, strict=True):
             arrays = {"A": _X1, "B": _X2, "C": _OUT}
             if part.product.is_transposed:
                 arrays |= {"A": _X2, "B": _X1}
             offsets = {}
             for memory in planned.scratch:
                 offsets[memory.name] = self.scratch_bytes
-                self.scratch_bytes += -(-memory.bytes // _ALIGNMENT) * _ALIGNMENT
+                self.scratch_bytes += memory.aligned_bytes
                 if memory.name == SCAN:
                     self.scans.append((offsets[memory.name], memory.bytes))
             for each in planned.launches:
@@ -144,6 +195,9 @@ class Plan:
 
         Returns:
             ``out``, or the new array.
+
+        Raises:
+            MemoryError: CuPy's error, if there is no memory for the result, or none for workspace and no other kernel.
         """
         product, first, second = self.product, x1.data.ptr, x2.data.ptr
         if first & self._aligned[_X1] or second & self._aligned[_X2]:
@@ -159,19 +213,25 @@ class Plan:
         third = result.data.ptr
         if (first | second | third) & self.alignment:
             self._check_alignment(x1, x2, result)
-        if not self.launches:
-            result.fill(0)  # sums of nothing
-        elif product.problem.outer:
-            for a, b, c in product.problem.outer_offsets():
-                if product.is_transposed:
-                    a, b = b, a
-                self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize)
-        elif len(self.launches) > 1 or self.launches[0].maps:
-            self._launch(first, second, third)
-        else:
-            left, right = (x2, x1) if product.is_transposed else (x1, x2)
-            only = self.launches[0]
-            only.function(only.grid, only.block, (left, right, result, only.problem), only.shared)
+        try:
+            if not self.launches:
+                result.fill(0)  # sums of nothing
+            elif product.problem.outer:
+                for a, b, c in product.problem.outer_offsets():
+                    if product.is_transposed:
+                        a, b = b, a
+                    self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize)
+            elif len(self.launches) > 1 or self.launches[0].maps:
+                self._launch(first, second, third)
+            else:
+                left, right = (x2, x1) if product.is_transposed else (x1, x2)
+                only = self.launches[0]
+                only.function(only.grid, only.block, (left, right, result, only.problem), only.shared)
+        except _NoWorkspaceError as failed:
+            if (smaller := self._with_less_workspace()) is None:
+                raise _with_purpose(failed.error, self.choice) from None
+            smaller.run(x1, x2, result)
+            self._smaller = smaller._smaller or smaller  # the next call leaves out what has failed in between
         if out is not None and result is not out:
             out[...] = result
             return out
@@ -189,10 +249,18 @@ class Plan:
 
         return [call(*pair) for pair in zip(self.launches, self._arguments_at(addresses), strict=True)]
 
+    def _with_less_workspace(self) -> Plan | None:
+        """The plan of the fastest kernels that need at most half as much: few attempts until none is needed."""
+        if self._smaller is None and self._within is not None:
+            most = self.scratch_bytes // 2
+            choice = self._within(lambda choice: choice.workspace <= most)
+            self._smaller = Plan(choice, self._within) if choice else None
+        return self._smaller
+
     def _packed(self) -> Plan:
         """The same plan with operands packed first, for operands whose address TMA cannot read from."""
         if self._packing is None:
-            self._packing = Plan(self.choice.packed())
+            self._packing = Plan(self.choice.packed(), self._within and functools.partial(_packed_within, self._within))
         return self._packing
 
     def _launch(self, x1: int, x2: int, out: int) -> None:
@@ -206,10 +274,10 @@ class Plan:
             return
         stream = cupy.cuda.get_current_stream()
         if not stream.is_capturing():
-            memory = cupy.cuda.alloc(self.scratch_bytes)  # held until all kernels are launched
+            memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # held until all kernels are launched
             self._send((x1, x2, out, memory.ptr))
             return
-        scratch: int = cupy.cuda.runtime.mallocAsync(self.scratch_bytes, stream.ptr)
+        scratch: int = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr)
         self._send((x1, x2, out, scratch))
         cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,24 @@ class Kernel:
         return self.specialization.symbol
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A kernel that has been compiled and loaded, as ``raw_kernels`` reports it.
+
+    Attributes:
+        specialization: The kernel.
+        seconds: Time to compile and load it; None if this process had it, or its text was on disk.
+    """
+
+    specialization: Specialization
+    seconds: float | None
+
+    @property
+    def symbol(self) -> str:
+        """Its name, as a profiler lists it."""
+        return self.specialization.symbol
+
+
 #: Most kernels that are kept loaded; the oldest goes first. A plan holds on to its own.
 MAX_KERNELS = 4096
 
@@ -86,13 +105,13 @@ def raw_kernel(specialization: Specialization) -> Any:
 
 
 def raw_kernels(
-    specializations: Collection[Specialization], progress: Callable[[str], None] | None = None
+    specializations: Collection[Specialization], progress: Callable[[Ready], None] | None = None
 ) -> list[Any]:
     """``raw_kernel`` of each; those that were never compiled are, at the same time, by a thread each.
 
     Args:
         specializations: The kernels.
-        progress: Called with each kernel's name once it is there.
+        progress: Called with each kernel once it is there.
 
     Raises:
         As ``raw_kernel``.
@@ -103,24 +122,29 @@ def raw_kernels(
     with _errors_of(wanted[0]):
         device = cupy.cuda.runtime.getDevice()
         target = _target()
-    missing = sum((each, device) not in _raw_kernels and find_text(each, target) is None for each in wanted)
+    missing = {each for each in wanted if (each, device) not in _raw_kernels and find_text(each, target) is None}
 
-    def on_device(specialization: Specialization) -> Any:
+    def timed(specialization: Specialization) -> tuple[Any, Ready]:
+        begin = time.perf_counter()
+        raw = raw_kernel(specialization)
+        return raw, Ready(specialization, time.perf_counter() - begin if specialization in missing else None)
+
+    def on_device(specialization: Specialization) -> tuple[Any, Ready]:
         with cupy.cuda.Device(device):
-            return raw_kernel(specialization)
+            return timed(specialization)
 
     with contextlib.ExitStack() as stack:
-        compiled: Iterator[Any] = map(raw_kernel, wanted)
-        if missing > 1:
+        compiled: Iterator[tuple[Any, Ready]] = map(timed, wanted)
+        if len(missing) > 1:
             from concurrent.futures import ThreadPoolExecutor
 
-            pool = stack.enter_context(ThreadPoolExecutor(min(missing, os.cpu_count() or 1)))
+            pool = stack.enter_context(ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)))
             compiled = pool.map(on_device, wanted)
         kernels = {}
-        for specialization, raw in zip(wanted, compiled, strict=True):
-            kernels[specialization] = raw
+        for raw, ready in compiled:
+            kernels[ready.specialization] = raw
             if progress is not None:
-                progress(specialization.symbol)
+                progress(ready)
     return [kernels[each] for each in specializations]
 
 

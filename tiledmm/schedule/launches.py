@@ -30,6 +30,9 @@ LONGEST_PARTITION = 1 << 29
 #: steps along K are cut.
 PARTITION_STEP = 8
 
+#: Arrays in scratch memory begin at multiples of so many bytes.
+SCRATCH_ALIGNMENT = 512
+
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
 
 
@@ -80,6 +83,11 @@ class Scratch:
         """Bytes that it occupies."""
         return math.prod(self.shape[:-1]) * self.pitch * self.element.itemsize
 
+    @property
+    def aligned_bytes(self) -> int:
+        """Bytes to where the next array may begin."""
+        return tiles(self.bytes, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -87,6 +95,11 @@ class Schedule:
 
     launches: tuple[Launch, ...]
     scratch: tuple[Scratch, ...] = ()
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of scratch memory in all, each array aligned."""
+        return sum(memory.aligned_bytes for memory in self.scratch)
 
     @property
     def multiplying(self) -> Launch:

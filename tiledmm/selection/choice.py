@@ -10,6 +10,8 @@ from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import Config
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
+from tiledmm.schedule.launches import Schedule
+from tiledmm.schedule.schedule import schedule
 from tiledmm.schedule.tensor_maps import can_be_mapped
 
 
@@ -46,6 +48,16 @@ class Choice:
         launches = [spec.config.launch for spec in specs]
         packs = any(each.pack_a or each.pack_b or each.pack_elements for each in launches)
         return packs or any(spec.variant.tma for spec in specs)
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """The schedule of each part."""
+        return [schedule(part.specialization, part.product.problem) for part in self.parts]
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of scratch memory that all parts need: limbs, packed operands, partial sums."""
+        return sum(each.workspace for each in self.schedules)
 
     def packed(self) -> Choice:
         """The same kernels with operands packed first where TMA would read them in place."""

@@ -12,6 +12,9 @@ from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select, with_precision
 from tiledmm.selection.tuned import TunedTable, table_of
 
+#: From whether kernels fit to the fastest that do; None if none does.
+Within = Callable[[Callable[[Choice], bool]], Choice | None]
+
 #: The model of a device, with or without variants that decompose operands.
 Models = Callable[[bool], Model]
 
@@ -64,3 +67,20 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
     model = models(may_decompose(kernel.precision))
     table: TunedTable | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
     return select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
+
+
+def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Callable[[Choice], bool]) -> Choice | None:
+    """The fastest kernel that fits, of the same precision, for a call whose choice needs more memory than there is.
+
+    Args:
+        call, kernel, models: As for ``choose``.
+        fits: Whether a kernel's workspace is small enough.
+
+    Returns:
+        None if no kernel fits, or if the call names its kernel.
+    """
+    model = models(may_decompose(kernel.precision))
+    found = kernel_of(call.multiplied, *kernel, model=model)
+    if found["name"] != AUTO or kernel.tile is not None:
+        return None
+    return model.best_within(found["product"], fits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
@@ -115,13 +115,19 @@ class Model:
         """The kernel, or the kernels, with the least expected time."""
         return min(self.rank(product), key=_time)
 
+    def best_within(self, product: Product, fits: Callable[[Choice], bool]) -> Choice | None:
+        """The fastest kernel for all of C that fits, with its best packing and split-K factor; None if none does."""
+        return min((choice for _, choice in self._in_one(product, fits)), key=_time, default=None)
+
     def with_others(self, product: Product, cut: tuple[int, int]) -> tuple[Product, tuple[Choice, ...]]:
         """The first rows and columns of C, and the fastest kernels for the other parts."""
         first, *others = _parts(product, *cut)
         return first, tuple(map(self._fastest, others))
 
-    def _in_one(self, product: Product) -> Iterator[tuple[KernelRates, Choice]]:
-        """Every kernel for all of C."""
+    def _in_one(
+        self, product: Product, fits: Callable[[Choice], bool] | None = None
+    ) -> Iterator[tuple[KernelRates, Choice]]:
+        """Every kernel for all of C, or every one that fits."""
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
             transposed = transposed_if_preferred(variant, product)
@@ -131,23 +137,26 @@ class Model:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
                 continue
-            choice = self._at_best(each, transposed)
+            choice = self._at_best(each, transposed, fits)
             if choice:
                 yield each, choice
 
-    def _at_best(self, row: KernelRates, wanted: Product) -> Choice | None:
-        """A kernel with its best packing and split-K factor; None if it is not for such products."""
+    def _at_best(
+        self, row: KernelRates, wanted: Product, fits: Callable[[Choice], bool] | None = None
+    ) -> Choice | None:
+        """A kernel with its best packing and split-K factor that fits; None if it is not for such products."""
         product = wanted.computed_in(find_variant(row.variant).computes_in(wanted.compute))
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
         ways = ((packs, split) for packs in packings(row, product) for split in self._splits(config, product))
         times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
-        if not times:
-            return None
-        packs, split = best = min(times, key=times.__getitem__)
-        chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
-        return Choice(wanted, specialization_of(row.variant, chosen, product), times[best])
+        for packs, split in sorted(times, key=times.__getitem__):
+            chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
+            choice = Choice(wanted, specialization_of(row.variant, chosen, product), times[packs, split])
+            if fits is None or fits(choice):
+                return choice
+        return None
 
     def _fastest_in_one(self, product: Product) -> Choice:
         return min((choice for _, choice in self._in_one(product)), key=_time)

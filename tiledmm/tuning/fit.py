@@ -6,8 +6,10 @@ that is expected to be fastest: how long a kernel takes that nobody would take m
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -72,16 +74,16 @@ def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
     rates = Rates(gpu, device, tuple(each.row for each in kernels))
     rates = replace(rates, device=_with_l2(gpu, rates, kernels))
     for _ in range(_PASSES):
-        cost = Cost(gpu, rates)
-        rows = tuple(fit_kernel(row, each, cost, rates.device) for row, each in zip(rates.rows, kernels, strict=True))
-        rates = replace(rates, rows=rows)
+        rates = _with_kernels(gpu, rates, kernels)
         _weigh(gpu, rates, kernels)
         rates = replace(rates, device=_fit_device(gpu, rates, kernels))
-    cost = Cost(gpu, rates)
-    return replace(
-        rates,
-        rows=tuple(fit_kernel(row, each, cost, rates.device) for row, each in zip(rates.rows, kernels, strict=True)),
-    )
+    return _with_kernels(gpu, rates, kernels)
+
+
+def _with_kernels(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> Rates:
+    """The same rates of the device, and of each kernel those that explain its timings best."""
+    cost, pairs = Cost(gpu, rates), zip(rates.rows, kernels, strict=True)
+    return replace(rates, rows=tuple(fit_kernel(row, each, cost, rates.device) for row, each in pairs))
 
 
 def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
@@ -210,21 +212,20 @@ def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> Devic
             if depends(row, each) and each.weight > _LEAST_WEIGHT
         ]
         pairs = sorted(pairs, key=lambda pair: -pair[1].weight)[:_MOST_TIMINGS]
-        if not pairs:
-            continue
-
-        def loss(
-            values: np.ndarray, names: tuple[str, ...] = names, pairs: list[tuple[KernelRates, Timing]] = pairs
-        ) -> float:
-            cost = Cost(gpu, replace(rates, device=_with(device, names, values)))
-            return sum(
-                each.weight * abs(float(np.log(_expected(cost, row, each) / each.microseconds))) for row, each in pairs
-            )
-
-        first = np.array([max(_get(device, name), 0.1) for name in names])
-        found = _least(loss, first, [(0.05, 1e3)] * len(names), steps=_STEPS[1:], rounds=3)
-        device = _with(device, names, found)
+        if pairs:
+            loss = functools.partial(_device_loss, gpu, replace(rates, device=device), names, pairs)
+            first = np.array([max(_get(device, name), 0.1) for name in names])
+            found = _least(loss, first, [(0.05, 1e3)] * len(names), steps=_STEPS[1:], rounds=3)
+            device = _with(device, names, found)
     return device
+
+
+def _device_loss(
+    gpu: Gpu, rates: Rates, names: Sequence[str], pairs: Sequence[tuple[KernelRates, Timing]], values: np.ndarray
+) -> float:
+    cost = Cost(gpu, replace(rates, device=_with(rates.device, names, values)))
+    ratios = [_expected(cost, row, each) / each.microseconds for row, each in pairs]
+    return float(np.array([each.weight for _, each in pairs]) @ np.abs(np.log(ratios)))
 
 
 def _get(device: DeviceRates, name: str) -> float:
@@ -234,13 +235,12 @@ def _get(device: DeviceRates, name: str) -> float:
 
 
 def _with(device: DeviceRates, names: Iterable[str], values: np.ndarray) -> DeviceRates:
-    for name, value in zip(names, values, strict=True):
+    changed: dict[str, Any] = {}
+    for name, value in zip(names, map(float, values), strict=True):
         field, _, letter = name.partition(".")
-        rounded: object = _rounded(float(value))
-        if letter:
-            rounded = {**getattr(device, field), letter: rounded}
-        device = replace(device, **{field: rounded})
-    return device
+        of_letters = changed.get(field, getattr(device, field)) if letter else {}
+        changed[field] = {**of_letters, letter: _rounded(value)} if letter else _rounded(value)
+    return replace(device, **changed)
 
 
 def _expected(cost: Cost, row: KernelRates, timing: Timing) -> float:

@@ -1,0 +1,105 @@
+"""``tiledmm precompile``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiledmm.cli import device
+from tiledmm.cli.arguments import Dtypes, Layouts, layouts_of, sizes_of, types_of
+from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+
+if TYPE_CHECKING:
+    from tiledmm.codegen.specialization import Specialization
+    from tiledmm.compile.compilation import Ready
+    from tiledmm.report.cells import Figure
+
+# Products that a row names.
+_NAMED = 3
+
+
+def precompile(
+    sizes: Annotated[
+        list[str] | None,
+        typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default="any"),
+    ] = None,
+    dtypes: Dtypes = "float32",
+    layouts: Layouts = "NN",
+    precision: Annotated[str, typer.Option(help="Precision of float32 products, as for tiledmm.matmul.")] = "float32",
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Compile what 'auto' launches for given products on this GPU, so that no program has to.
+
+    Compiled kernels are kept in CuPy's cache, for later processes of the same CuPy, CUDA and GPU architecture. Without
+    sizes, all kernels are compiled that 'auto' may launch for these types and layouts: dozens for each of them.
+
+        tiledmm precompile 4096 1x4096x4096 --dtypes float16,float32
+        tiledmm precompile --dtypes float32 --layouts NN,NT
+    """
+    from tiledmm.elements import compute_element
+    from tiledmm.errors import DeviceError
+    from tiledmm.kernels import kernels_of_any_product, kernels_of_products
+    from tiledmm.report.cells import Figure, significant
+    from tiledmm.report.tables import Table
+    from tiledmm.selection.select import AUTO, may_decompose
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    products, kinds, orders = sizes_of(sizes or []), types_of(dtypes), layouts_of(layouts)
+    if not kinds or not orders:
+        raise typer.BadParameter("there is nothing to compile: name an element type and a layout")
+    may_decompose(precision)
+    for kind in kinds:
+        compute_element(kind)
+    if reason := device.missing_gpu():
+        raise DeviceError(f"kernels are compiled for a GPU, and this machine has none: {reason}")
+    arguments = [AUTO], None, kinds, orders, precision
+    if products:
+        of_products = kernels_of_products(products, *arguments)
+        ready = _compiled(list(of_products))
+    else:
+        of_products, ready = {}, _compiled(kernels_of_any_product(*arguments))
+    out.table(
+        Table(
+            "Kernels of 'auto', compiled",
+            ("<kernel", *(["<products"] if products else []), "seconds"),
+            tuple(
+                (
+                    each.symbol,
+                    *([_some(of_products[each.specialization])] if products else []),
+                    Figure("was there", None) if each.seconds is None else significant(each.seconds),
+                )
+                for each in ready
+            ),
+            ("Seconds: to compile and load a kernel, several at the same time.",),
+        )
+    )
+    out.end(ok=True)
+
+
+def _some(products: list[str]) -> Figure:
+    """The first products of a kernel, and how many there are besides; for programs all of them."""
+    from tiledmm.report.cells import Figure
+
+    rest = len(products) - _NAMED
+    shown = products[:_NAMED] + ([f"{rest} more"] if rest > 0 else [])
+    return Figure(", ".join(shown), products)
+
+
+def _compiled(kernels: list[Specialization]) -> list[Ready]:
+    """The kernels, compiled, with a progress bar."""
+    from tiledmm.compile.compilation import raw_kernels
+
+    finished = itertools.count(1)
+    ready: list[Ready] = []
+    with progress() as tell:
+
+        def done(each: Ready) -> None:
+            ready.append(each)
+            tell(f"compiling {len(kernels)} kernels", next(finished), len(kernels))
+
+        raw_kernels(kernels, done)
+    return ready
