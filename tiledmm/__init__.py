@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from tiledmm.registration import register, unregister
     from tiledmm.replacement import replacing
     from tiledmm.simulator.conflicts import explain_conflicts
+    from tiledmm.tuning.calibrate import calibrate
     from tiledmm.tuning.tune import tune
 
 __all__ = [
     "TiledmmError",
     "__version__",
+    "calibrate",
     "errors",
     "explain",
     "explain_conflicts",
@@ -49,6 +51,7 @@ _HOMES = {
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",
     "replacing": "tiledmm.replacement",
+    "calibrate": "tiledmm.tuning.calibrate",
     "tune": "tiledmm.tuning.tune",
     "explain_conflicts": "tiledmm.simulator.conflicts",
 }

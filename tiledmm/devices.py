@@ -60,3 +60,8 @@ def device_model(decomposes: bool = True) -> Model:
 def _model_of(device: int, decomposes: bool) -> Model:
     gpu = gpu_of(cupy.cuda.runtime.getDeviceProperties(device), cupy.cuda.Device(device).attributes)
     return Model(gpu, own_rates(gpu), decomposes=decomposes)
+
+
+def forget_models() -> None:
+    """Drops all models: a device may have been calibrated."""
+    _model_of.cache_clear()

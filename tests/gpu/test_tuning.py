@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import cupy
 import numpy as np
 import pytest
 
@@ -11,8 +13,11 @@ import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
 from tiledmm import api
-from tiledmm.devices import device_model
+from tiledmm.devices import device_model, forget_models
 from tiledmm.selection import tuned
+
+# Kernels that are calibrated.
+FEW = (("double_buffered", 16), ("warp_tiled", 64), ("warp_tiled", 256), ("thin", 16), ("axpy", 1))
 
 
 @pytest.mark.parametrize(("dtype", "layout"), [("float32", "NT"), ("int8", "NN")])
@@ -38,3 +43,30 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
          2 * entry.overrides.get("pack_elements", 0))
     )  # fmt: skip
     tuned.table_of.cache_clear()
+
+
+def test_calibrate_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kernels; ``auto`` chooses among these afterwards, by what was measured."""
+    from tiledmm.selection import rates as tables
+    from tiledmm.tuning import calibrate as calibration
+
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    gpu = device_model().gpu
+    shipped = tables.nearest_rates(gpu)
+    few = tuple(row for row in shipped.rows if row.type == "float32" and row.name in FEW)
+    monkeypatch.setattr(calibration, "nearest_rates", lambda gpu: replace(shipped, rows=few))
+    forget_models()
+    try:
+        rates = tiledmm.calibrate(progress=False)
+        assert {row.name for row in rates.rows} == {row.name for row in few}
+        for row, before in zip(rates.rows, few, strict=True):
+            assert 0.5 < row.tflops / before.tflops < 2, row
+            assert all(0 < part <= 1 for part in row.residents)
+        assert device_model().rates.rows == rates.rows
+        assert "measured on" in str(tiledmm.explain(cupy.empty((300, 300), "f4"), cupy.empty((300, 300), "f4")))
+        rng = np.random.default_rng(81)
+        left, right = small_integers(rng, (300, 500), "float32"), small_integers(rng, (500, 20), "float32")
+        np.testing.assert_array_equal(tiledmm.matmul(to_device(left), to_device(right)).get(), left @ right)
+    finally:
+        forget_models()
+        api.forget_plans()

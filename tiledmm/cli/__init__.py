@@ -15,7 +15,20 @@ from typing import Annotated
 import typer
 
 from tiledmm._version import __version__
-from tiledmm.cli import compare, doctor, explain, inspect, precompile, profile, run, source, tiles, tune, validate
+from tiledmm.cli import (
+    calibrate,
+    compare,
+    doctor,
+    explain,
+    inspect,
+    precompile,
+    profile,
+    run,
+    source,
+    tiles,
+    tune,
+    validate,
+)
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 
@@ -50,7 +63,7 @@ def _tiledmm(
 # By purpose, as help lists them.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run, precompile.precompile),
-    "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune),
+    "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune, calibrate.calibrate),
     "Check": (validate.validate, doctor.doctor),
     "Read": (source.source, inspect.inspect, explain.explain),
 }

@@ -9,33 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
-import math
 import os
-import random
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiledmm import api
 from tiledmm._version import __version__
 from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
-from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
-from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.model import packings
+from tiledmm.selection.choice import Choice, specialization_of
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.tuning.fit import KNOTS, TimedKernel, Timing, fit
+from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, runs_on, type_of
+from tiledmm.tuning.fit import TimedKernel, Timing, fit
 
 if TYPE_CHECKING:
     from tiledmm.bench.timing import TimedCall
+
+#: Called with a step, and how many parts it has, whenever one is done.
+Told = Callable[[str, int], None]
 
 # Readings of a timing, seconds of each, and calls in each at most.
 _READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
@@ -43,67 +44,51 @@ _READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
 # A product that takes longer is not timed.
 _LONGEST = 0.02
 
-# Bytes of memory from which operands are taken; random products, and the longest of them in steps of k.
-_POOL = 1 << 28
-_RANDOM_PRODUCTS, _SEED = 12, 31
-
-# Skinny products that kernels with tiles are timed with.
-_SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
+# Bytes of random numbers from which operands are taken, and their seed.
+_POOL, _SEED = 1 << 28, 31
 
 # The place of the kernel that multiplies among the launches of a decomposed product: after both decompositions.
 _MULTIPLYING = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A product to be timed: a batch of (m, k) @ (k, n), its layout, and split-K partitions."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
-    layout: str = "NN"
-    split: int = 1
-
-
-def calibrate(
-    *, types: Iterable[str] | None = None, add: Iterable[KernelRates] = (), again: bool = False, progress: bool = True
-) -> Path:
+def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     """Measures the current device, for ``auto`` to choose by from then on.
 
-    An interrupted calibration can be resumed: what was measured with the same kernel sources is kept.
+    The kernels are those of the nearest GPU's table that run here. What was measured with the same kernel sources is
+    kept as it comes, so an interrupted calibration can be resumed.
 
     Args:
-        types: Computation types as rates name them; None for all.
-        add: Kernels besides those that ``auto`` chooses from already.
-        again: Whether to measure all of them anew.
+        again: Whether to measure all of them again.
         progress: Whether to show a progress bar.
 
     Returns:
-        The file of the table.
+        The table, which is in ``own_path(gpu)``.
 
     Raises:
         DeviceError, MissingDependencyError: If there is no GPU.
+
+    Example:
+        >>> tiledmm.calibrate()
     """
-    model = device_module("devices").device_model()
-    gpu: Gpu = model.gpu
+    devices = device_module("devices")
+    gpu: Gpu = devices.device_model().gpu
     path = own_path(gpu.name)
-    partial = path.with_suffix(".partial")
-    known = {} if again else _read_partial(partial)
-    rows = [row for row in (*nearest_rates(gpu).rows, *add) if _runs(row, gpu)]
-    if types is not None:
-        wanted = set(types)
-        rows = [row for row in rows if row.type in wanted]
+    kept = path.with_suffix(".timings.json")
+    known = {} if again else _read_timings(kept)
+    rows = [row for row in nearest_rates(gpu).rows if runs_on(row, gpu)]
     bench = _Bench(gpu)
     if "device" not in known:
         known["device"] = bench.device_rates()
-        _write_partial(partial, known)
-    missing = [row for row in rows if _name(row) not in known]
-    for row, jobs in _shown(bench.compiled(missing), progress):
-        known[_name(row)] = bench.timings(row, jobs)
-        _write_partial(partial, known)
-    write(path, table(gpu, DeviceRates(**known["device"]), rows, known))
-    return path
+        _write_timings(kept, known)
+    with _progress(progress) as tell:
+        for row, jobs in bench.compiled([row for row in rows if name_of(row) not in known], tell):
+            known[name_of(row)] = bench.timings(row, jobs)
+            _write_timings(kept, known)
+    rates = table(gpu, DeviceRates(**known["device"]), rows, known)
+    write(path, rates)
+    devices.forget_models()
+    api.forget_plans()
+    return rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,119 +117,18 @@ def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKerne
     """The kernels that were timed, with their timings."""
     kernels = []
     for row in rows:
-        found, timings = known[_name(row)], []
+        found, timings = known[name_of(row)], []
         for numbers, microseconds in found["cases"]:
-            choice, packs = _choice(row, case := Case(*numbers))
+            choice, packs = choice_of(row, case := Case(*numbers))
             timings.append(Timing(choice.specialization.config, choice.product, packs, case.split, microseconds))
         if timings:
             kernels.append(TimedKernel(row, found["residents"], tuple(timings)))
     return kernels
 
 
-def _name(row: KernelRates) -> str:
+def name_of(row: KernelRates) -> str:
+    """The name of a row among timings."""
     return f"{row.variant} {row.tile} {row.type}"
-
-
-def _dtype(row: KernelRates) -> str:
-    """A type that a row stands for, and its variant multiplies."""
-    variant = find_variant(row.variant)
-    return row.type if variant.multiplies(compute_element(row.type)) else {"float16": "int16"}[row.type]
-
-
-def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
-    """The products to time a kernel with: of shapes that show each of its rates, then random ones for all kernels."""
-    variant, compute = find_variant(row.variant), compute_element(_dtype(row))
-    config = variant.config(row.tile, compute)
-    cases: list[Case] = []
-    if variant.small_products:
-        for size, count in itertools.product((row.tile // 2, row.tile, 2 * row.tile), (4096, 65536)):
-            cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
-        cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
-        return cases
-    if variant.skinny:
-        layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
-        for (n, k), layout in itertools.product(
-            ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000)), layouts
-        ):
-            for m in {row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64)}:
-                cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
-        return cases
-    fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"
-    sms = gpu.sms // config.cluster
-    down = max(divisor for divisor in range(1, math.isqrt(sms) + 1) if sms % divisor == 0)
-    for blocks in sorted({*(knot for knot in KNOTS if knot <= residents), residents, residents + 1, 4 * residents}):
-        m, n = down * config.bm, sms // down * blocks * config.bn
-        cases += [Case(1, m, n, k, fastest) for k in (64, 512, 2048)]
-        if blocks in (residents, 4 * residents):
-            cases += [Case(1, m, n, 1024, layout) for layout in ("NN", "NT") if layout != fastest]
-    for (m, n, k), layout in itertools.product(_SKINNY, ("NN", "NT")):
-        cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
-    cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
-    generator = random.Random(_SEED)
-    for number in range(_RANDOM_PRODUCTS):
-        m, n = (int(2 ** generator.uniform(5, 11.5)) for _ in range(2))
-        k = int(2 ** generator.uniform(5, 13))
-        layout = generator.choice(("NN", "NT"))
-        if number % 2:  # rows that are aligned
-            n, k = n + -n % 16, k + -k % 16
-        cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
-    return list(dict.fromkeys(cases))
-
-
-def _splits(config: Any, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
-    """No split-K, as many partitions as fill all SMs once, and half and three times as many."""
-    blocks = -(-m // config.bm) * -(-n // config.bn)
-    fill = gpu.sms * residents / blocks
-    yield from sorted({1, *(int(min(part * fill, k // 64, 256)) for part in (0.5, 1, 3) if part * fill >= 2)})
-
-
-def _runs(row: KernelRates, gpu: Gpu) -> bool:
-    variant, compute = find_variant(row.variant), compute_element(_dtype(row))
-    return variant.runs_on(gpu.arch.capability, compute)
-
-
-def _product(case: Case, dtype: str) -> Product:
-    """The product of a case, of arrays that are not there."""
-    kind = compute_element(dtype).dtype
-    a, b = _described(case, kind)
-    return resolve(a, b).computed_in(compute_element(dtype))
-
-
-def _described(case: Case, kind: Any) -> tuple[Any, Any]:
-    from tiledmm.problem.operands import Array
-
-    found = []
-    for (rows, cols), letter in zip(((case.m, case.k), (case.k, case.n)), case.layout, strict=True):
-        array = Array.laid_out((rows, cols), kind, letter)
-        if case.batch > 1:
-            array = Array((case.batch, rows, cols), (rows * cols * kind.itemsize, *array.strides), kind)
-        found.append(array)
-    return found[0], found[1]
-
-
-def _choice(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
-    """A kernel for a case, packed as it must be.
-
-    Raises:
-        ConfigError: If it does not take such products.
-    """
-    variant = find_variant(row.variant)
-    product = transposed_if_preferred(variant, _product(case, _dtype(row)))
-    product = product.computed_in(variant.computes_in(product.compute))
-    config = variant.config(row.tile, product.compute)
-    ways = [packs for packs in packings(row, product) if "pack_elements" not in packs]
-    if not ways:
-        raise ConfigError(f"{row.variant} takes no such product")
-    packs = ways[-1]  # in place, where it can be
-    chosen = config.changed({"split_k": case.split, **dict.fromkeys(packs, 1)})
-    return Choice(product, specialization_of(row.variant, chosen, product)), packs
-
-
-def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
-    """A kernel for a case, with fields of ``LaunchConfig``."""
-    product = _product(case, dtype)
-    config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
-    return Choice(product, specialization_of(variant_name, config, product))
 
 
 class _Bench:
@@ -259,36 +143,38 @@ class _Bench:
         self._pools: dict[str, Any] = {}
         self._cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
 
-    def compiled(self, rows: Sequence[KernelRates]) -> list[tuple[KernelRates, Jobs]]:
-        """What is to be timed, with all kernels compiled, several at the same time."""
+    def compiled(self, rows: Sequence[KernelRates], tell: Told) -> Iterator[tuple[KernelRates, Jobs]]:
+        """What is to be timed; all kernels are compiled first, several at the same time."""
         from tiledmm.compile.compilation import compiled, raw_kernels
         from tiledmm.schedule.schedule import schedule
 
         plain = {}
         for row in rows:
-            variant, compute = find_variant(row.variant), compute_element(_dtype(row))
-            product = _product(Case(1, 64, 64, 512), _dtype(row))
+            variant, compute = find_variant(row.variant), compute_element(type_of(row))
+            product = product_of(Case(1, 64, 64, 512), type_of(row))
             plain[row] = specialization_of(row.variant, variant.config(row.tile, compute), product).kernel
-        raw_kernels([*plain.values()])
+        wanted = list(dict.fromkeys(plain.values()))
+        raw_kernels(wanted, lambda ready: tell("compiling kernels", len(wanted)))
         jobs = []
         for row, kernel in plain.items():
             residents = 1 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
             choices = []
             for case in cases_of(row, self.gpu, residents):
-                if 2e-6 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST * 1e6:
+                if 2e-12 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST:
                     continue
                 with contextlib.suppress(TiledmmError):  # not for such products
-                    choices.append((case, _choice(row, case)[0]))
+                    choices.append((case, choice_of(row, case)[0]))
             jobs.append((row, Jobs(residents, tuple(choices))))
-        raw_kernels(
-            [
-                launch.specialization
-                for _, each in jobs
-                for _, choice in each.cases
-                for launch in schedule(choice.specialization, choice.product.problem).launches
-            ]
+        launched = dict.fromkeys(
+            launch.specialization
+            for _, each in jobs
+            for _, choice in each.cases
+            for launch in schedule(choice.specialization, choice.product.problem).launches
         )
-        return jobs
+        raw_kernels(list(launched), lambda ready: tell("compiling for layouts", len(launched)))
+        for row, each in jobs:
+            yield row, each
+            tell("timing kernels", len(jobs))
 
     def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
         """Most resident blocks of a kernel; and the microseconds of each case."""
@@ -297,7 +183,7 @@ class _Bench:
         found = []
         for case, choice in jobs.cases:
             with contextlib.suppress(TiledmmError, self._cupy.cuda.memory.OutOfMemoryError):
-                operands = self.operands(case, _dtype(row))
+                operands = self.operands(case, type_of(row))
                 plan = Plan(choice)
                 seconds = self.seconds(functools.partial(_run, plan, operands))
                 if seconds < _LONGEST:
@@ -475,7 +361,7 @@ def _software() -> str:
     return f"driver {machine.driver}, CuPy {machine.cupy}, NVRTC {machine.nvrtc}"
 
 
-def _read_partial(path: Path) -> dict[str, Any]:
+def _read_timings(path: Path) -> dict[str, Any]:
     """What an interrupted calibration has measured, with the same kernels."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -484,7 +370,7 @@ def _read_partial(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _write_partial(path: Path, known: dict[str, Any]) -> None:
+def _write_timings(path: Path, known: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"kernels": kernels_hash(), "tiledmm": __version__, "known": known})
     own = path.with_name(f"{path.name}.{os.getpid()}")
@@ -492,11 +378,22 @@ def _write_partial(path: Path, known: dict[str, Any]) -> None:
     os.replace(own, path)
 
 
-def _shown(rows: Sequence[tuple[KernelRates, Jobs]], progress: bool) -> Iterable[tuple[KernelRates, Jobs]]:
-    """The kernels, with a progress bar on stderr."""
-    if not progress:
-        return rows
+@contextlib.contextmanager
+def _progress(shown: bool) -> Iterator[Told]:
+    """What is told of a step and its length each time a part of it is done: a bar a step, on stderr."""
+    if not shown:
+        yield lambda step, length: None
+        return
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress, TaskID
 
-    return track(rows, description="calibrating", transient=True, console=Console(stderr=True))
+    tasks: dict[str, TaskID] = {}
+    with Progress(transient=True, console=Console(stderr=True)) as bars:
+
+        def tell(step: str, length: int) -> None:
+            task = tasks.get(step)
+            if task is None:
+                task = tasks[step] = bars.add_task(step, total=length)
+            bars.advance(task)
+
+        yield tell

@@ -31,8 +31,8 @@ _STEPS, _ROUNDS = (2.0, 1.4, 1.15, 1.05, 1.015), 12
 # How often kernels and device are fitted in turn; and most timings that the device is fitted to at a time.
 _PASSES, _MOST_TIMINGS = 3, 300
 
-# The least that a timing counts.
-_LEAST_WEIGHT = 0.02
+# The least that a timing counts; and an error that is small.
+_LEAST_WEIGHT, _SMALL_ERROR = 0.02, 0.05
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     measured = np.log([each.microseconds for each in kernel.timings])
 
     def loss(values: np.ndarray) -> float:
-        return float(weights @ np.abs(np.log(expect(values)) - measured))
+        return float(weights @ _distances(np.log(expect(values)) - measured))
 
     first = [start.tflops, max(float(start.overhead_k), 1.0), device.memory, device.memory, 1.0]
     first += [min(0.3 + 0.7 * knot / kernel.residents, 1.0) for knot in knots]
@@ -225,7 +225,7 @@ def _device_loss(
 ) -> float:
     cost = Cost(gpu, replace(rates, device=_with(rates.device, names, values)))
     ratios = [_expected(cost, row, each) / each.microseconds for row, each in pairs]
-    return float(np.array([each.weight for _, each in pairs]) @ np.abs(np.log(ratios)))
+    return float(np.array([each.weight for _, each in pairs]) @ _distances(np.log(ratios)))
 
 
 def _get(device: DeviceRates, name: str) -> float:
@@ -277,6 +277,11 @@ def _least(
             if least > before * 0.999:
                 break
     return values
+
+
+def _distances(logarithms: np.ndarray) -> np.ndarray:
+    """Errors as they count: a large one in proportion, so that no odd timing decides; a small one by its square."""
+    return np.asarray(np.sqrt(logarithms**2 + _SMALL_ERROR**2) - _SMALL_ERROR)
 
 
 def _rounded(value: float) -> float:

@@ -1,0 +1,219 @@
+"""From timings to rates, on timings that a cost model has made up; and what is kept of an interrupted calibration."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiledmm.elements import compute_element
+from tiledmm.errors import ConfigError
+from tiledmm.hardware.data_sheets import DATA_SHEETS
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection import rates as tables
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, own_rates
+from tiledmm.tuning import calibrate as calibration
+from tiledmm.tuning.cases import Case, cases_of, choice_of, runs_on, type_of
+from tiledmm.tuning.fit import errors, fit
+
+GPU = DATA_SHEETS["H100 SXM 80 GB"]
+TRUE = replace(nearest_rates(GPU), gpu=GPU)
+
+
+def made_up(rates: Rates, rows: tuple[KernelRates, ...], noise: float) -> dict[str, Any]:
+    """Timings of kernels that are as fast as rates say, but for noise."""
+    cost, generator = Cost(rates.gpu, rates), random.Random(7)
+    known: dict[str, Any] = {}
+    for row in rows:
+        residents, cases = len(row.residents) + 1, []
+        for case in cases_of(row, rates.gpu, residents):
+            try:
+                choice, packs = choice_of(row, case)
+            except ConfigError:
+                continue
+            time = cost.on_device(row, choice.specialization.config, choice.product, packs, case.split)
+            if time < 20_000:
+                numbers = [case.batch, case.m, case.n, case.k, case.layout, case.split]
+                cases.append((numbers, time * generator.uniform(1 - noise, 1 + noise)))
+        known[calibration.name_of(row)] = {"residents": residents, "cases": cases}
+    return known
+
+
+def some(*names: str) -> tuple[KernelRates, ...]:
+    return tuple(row for row in TRUE.rows if calibration.name_of(row) in names)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_rates_are_found_from_timings(noise: float) -> None:
+    rows = some("warp_tiled 64 float32", "warp_tiled 256 float32", "wgmma 128 float16", "tensor_core 64 float64")
+    start = tuple(replace(row, tflops=row.tflops / 3, overhead_k=10, residents=(), mn_major=1.0) for row in rows)
+    known = made_up(TRUE, rows, noise)
+    kernels = calibration.timed(start, known)
+    found = fit(GPU, TRUE.device, kernels)
+    assert max(errors(found, kernels)) < 0.015 + noise
+    for row, true in zip(found.rows, rows, strict=True):
+        assert row.name == true.name and len(row.residents) == len(true.residents)
+        assert row.tflops == pytest.approx(true.tflops, rel=0.12 + noise)
+        assert row.residents == pytest.approx(true.residents, abs=0.08 + noise)
+
+
+def test_what_every_kernel_depends_on_is_refined() -> None:
+    rows = some("split_float32 128 float32", "split_float32 256 float32", "wgmma 128 int8")
+    known = made_up(TRUE, rows, 0.0)
+    device = replace(TRUE.device, decomposing_launches=TRUE.device.decomposing_launches * 2, packing=1.4)
+    found = fit(GPU, device, calibration.timed(rows, known)).device
+    assert found.decomposing_launches == pytest.approx(TRUE.device.decomposing_launches, rel=0.5)
+    assert found.packing == pytest.approx(TRUE.device.packing, rel=0.5)
+    assert found.memory == device.memory and found.reduction == device.reduction
+
+
+def test_every_kernel_has_cases_that_it_takes() -> None:
+    for row in TRUE.rows:
+        cases = cases_of(row, GPU, len(row.residents) + 1)
+        taken = []
+        for case in cases:
+            try:
+                choice, _ = choice_of(row, case)
+            except ConfigError:
+                continue
+            taken.append(case)
+            assert choice.specialization.variant.name == row.variant
+            assert choice.product.problem.products == case.batch
+        assert len(taken) >= 8 and len({*cases}) == len(cases), calibration.name_of(row)
+        assert find_variant(row.variant).multiplies(compute_element(type_of(row)))
+
+
+def test_other_gpus_are_timed_with_kernels_that_they_run() -> None:
+    turing = {row.variant for row in TRUE.rows if runs_on(row, DATA_SHEETS["T4"])}
+    assert "wgmma" not in turing and {"warp_tiled", "tensor_core", "thin"} <= turing
+    assert all(runs_on(row, GPU) for row in TRUE.rows)
+    for name in ("T4", "A10", "RTX 5090"):
+        for row in TRUE.rows:
+            if runs_on(row, DATA_SHEETS[name]):
+                assert cases_of(row, DATA_SHEETS[name], 2)
+
+
+class Devices:
+    """Stands for the module that asks CuPy."""
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+
+    def device_model(self, decomposes: bool = True) -> Any:
+        return type("Model", (), {"gpu": GPU})
+
+    def forget_models(self) -> None:
+        self.forgotten += 1
+
+
+class Bench:
+    """Times kernels without a GPU; it may be interrupted."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.stop_after, self.timed = stop_after, list[str]()
+
+    def __call__(self, gpu: Any) -> Bench:
+        return self
+
+    def device_rates(self) -> dict[str, Any]:
+        self.timed.append("device")
+        return {field: getattr(TRUE.device, field) for field in TRUE.device.__slots__}
+
+    def compiled(self, rows: list[KernelRates], tell: calibration.Told) -> Any:
+        for row in rows:
+            tell("timing", len(rows))
+            yield row, None
+
+    def timings(self, row: KernelRates, jobs: None) -> dict[str, Any]:
+        if self.stop_after is not None and len(self.timed) > self.stop_after:
+            raise KeyboardInterrupt
+        self.timed.append(calibration.name_of(row))
+        return made_up(TRUE, (row,), 0.0)[calibration.name_of(row)]
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, ...]:
+    """The kernels of a calibration."""
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    chosen = some("double_buffered 16 float32", "warp_tiled 32 float32", "warp_tiled 64 float32")
+    monkeypatch.setattr(calibration, "nearest_rates", lambda gpu: replace(TRUE, rows=chosen))
+    monkeypatch.setattr(calibration, "_software", lambda: "made up")
+    devices = Devices()
+    monkeypatch.setattr(calibration, "device_module", lambda name: devices)
+    return chosen
+
+
+def run(monkeypatch: pytest.MonkeyPatch, bench: Bench, **keywords: Any) -> Rates:
+    monkeypatch.setattr(calibration, "_Bench", bench)
+    return calibration.calibrate(**keywords)
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_calibration_is_written_and_taken(
+    rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch, progress: bool
+) -> None:
+    assert own_rates(GPU) is None
+    rates = run(monkeypatch, Bench(), progress=progress)
+    assert own_rates(GPU) == replace(rates, gpu=own_rates(GPU).gpu)  # type: ignore[union-attr]
+    assert [row.name for row in rates.rows] == [row.name for row in rows]
+    assert (rates.software, rates.kernels) == ("made up", calibration.kernels_hash())
+    assert calibration.device_module("").forgotten == 1
+
+
+def test_an_interrupted_calibration_goes_on(rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["device", *map(calibration.name_of, rows)]
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, Bench(stop_after=1), progress=False)
+    assert own_rates(GPU) is None
+    second = Bench()
+    rates = run(monkeypatch, second, progress=False)
+    assert second.timed == names[2:], "what was measured is kept"
+    assert len(rates.rows) == 3
+    for keywords, timed in (({}, []), ({"again": True}, names)):
+        bench = Bench()
+        run(monkeypatch, bench, progress=False, **keywords)
+        assert bench.timed == timed
+    monkeypatch.setattr(calibration, "kernels_hash", lambda: "other")
+    bench = Bench()
+    run(monkeypatch, bench, progress=False)
+    assert bench.timed == names, "with other kernels nothing is kept"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 0}', "null"])
+def test_a_table_that_is_none_is_reported(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    path = own_path(GPU.name)
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    with pytest.warns(UserWarning, match="no table of rates.*run tiledmm calibrate"):
+        assert own_rates(GPU) is None
+
+
+def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
+    rates = replace(TRUE, date="2026-01-02", software="made up")
+    tables.write(tmp_path / "table.json", rates)
+    again = tables.read(tmp_path / "table.json")
+    assert replace(again, gpu=rates.gpu) == rates
+    assert (again.gpu.name, again.gpu.sms, again.gpu.arch) == (GPU.name, GPU.sms, GPU.arch)
+    lines = (tmp_path / "table.json").read_text(encoding="utf-8").splitlines()
+    assert len(lines) > len(rates.rows) and json.loads("\n".join(lines))
+
+
+def test_shipped_tables_are_the_nearest_for_their_gpus() -> None:
+    for name, table in tables.shipped().items():
+        assert nearest_rates(table.gpu) is table and table.gpu.name == name
+        assert tables.own_path(name).name == f"{Path(table.gpu.source).name}"
+        assert table.date
+
+
+def test_a_case_is_a_product() -> None:
+    row = some("warp_tiled 64 float32")[0]
+    choice, packs = choice_of(row, Case(3, 10, 20, 300, "NT", 4))
+    problem = choice.product.problem
+    assert (problem.products, problem.m, problem.n, problem.k, problem.layout) == (3, 10, 20, 300, "NT")
+    assert choice.specialization.config.launch.split_k == 4 and packs == ()

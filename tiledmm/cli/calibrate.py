@@ -1,0 +1,57 @@
+"""``tiledmm calibrate``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiledmm.cli import device
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+
+
+def calibrate(
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure again what an earlier calibration has measured.")
+    ] = False,
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """Measure this GPU, for 'auto' to choose by from then on. Takes a minute or two, and compilation.
+
+    Times every kernel that 'auto' may take, and writes what the cost model needs to know of them to a file for this
+    GPU. An interrupted calibration can be resumed. Without it, 'auto' goes by measurements of another GPU and both data
+    sheets; tiledmm explain says which.
+
+        tiledmm calibrate
+    """
+    from tiledmm.errors import DeviceError
+    from tiledmm.report.cells import significant
+    from tiledmm.report.tables import Table
+    from tiledmm.selection.rates import own_path
+    from tiledmm.tuning import calibrate as calibration
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    if reason := device.missing_gpu():
+        raise DeviceError(f"kernels are timed on a GPU, and this machine has none: {reason}")
+    rates = calibration.calibrate(again=again)
+    out.table(
+        Table(
+            f"Rates of {rates.gpu.name}",
+            ("<kernel", "tile", "<type", "TFLOP/s", "overhead (steps of k)", "MN-major (TB/s)", "K-major (TB/s)"),
+            tuple(
+                (
+                    row.variant,
+                    str(row.tile),
+                    row.type,
+                    *map(significant, (row.tflops, row.overhead_k, row.mn_major, row.k_major)),
+                )
+                for row in rates.rows
+            ),
+            ("Rates with every SM full. int32 stands for packed elements as well.",),
+        )
+    )
+    if not out.for_programs:
+        out.say(f"Written to {own_path(rates.gpu.name)}")
+    out.end(ok=True)

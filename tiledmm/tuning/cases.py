@@ -1,0 +1,140 @@
+"""The products that kernels are timed with to calibrate the cost model, and what each kernel does for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tiledmm.elements import compute_element
+from tiledmm.errors import ConfigError
+from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.registry.config import Config
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
+from tiledmm.selection.model import packings
+from tiledmm.selection.rates import KernelRates
+from tiledmm.tuning.fit import KNOTS
+
+# Random products, and their seed.
+_RANDOM_PRODUCTS, _SEED = 12, 31
+
+# Skinny products that kernels with tiles are timed with.
+_SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A product to be timed: a batch of (m, k) @ (k, n), its layout, and split-K partitions."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    layout: str = "NN"
+    split: int = 1
+
+
+def type_of(row: KernelRates) -> str:
+    """A type that a row stands for, and its variant multiplies."""
+    variant = find_variant(row.variant)
+    return row.type if variant.multiplies(compute_element(row.type)) else {"float16": "int16"}[row.type]
+
+
+def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
+    """The products to time a kernel with: of shapes that show each of its rates, then random ones for all kernels."""
+    variant, compute = find_variant(row.variant), compute_element(type_of(row))
+    config = variant.config(row.tile, compute)
+    cases: list[Case] = []
+    if variant.small_products:
+        for size, count in itertools.product((row.tile // 2, row.tile, 2 * row.tile), (4096, 65536)):
+            cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
+        cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
+        return cases
+    if variant.skinny:
+        layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
+        for (n, k), layout in itertools.product(
+            ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000)), layouts
+        ):
+            for m in {row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64)}:
+                cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+        return cases
+    fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"
+    sms = gpu.sms // config.cluster
+    down = max(divisor for divisor in range(1, math.isqrt(sms) + 1) if sms % divisor == 0)
+    for blocks in sorted({*(knot for knot in KNOTS if knot <= residents), residents, residents + 1, 4 * residents}):
+        m, n = down * config.bm, sms // down * blocks * config.bn
+        cases += [Case(1, m, n, k, fastest) for k in (64, 512, 2048)]
+        if blocks in (residents, 4 * residents):
+            cases += [Case(1, m, n, 1024, layout) for layout in ("NN", "NT") if layout != fastest]
+    for (m, n, k), layout in itertools.product(_SKINNY, ("NN", "NT")):
+        cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+    cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
+    generator = random.Random(_SEED)
+    for number in range(_RANDOM_PRODUCTS):
+        m, n = (int(2 ** generator.uniform(5, 11.5)) for _ in range(2))
+        k = int(2 ** generator.uniform(5, 13))
+        layout = generator.choice(("NN", "NT"))
+        if number % 2:  # rows that are aligned
+            n, k = n + -n % 16, k + -k % 16
+        cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+    return list(dict.fromkeys(cases))
+
+
+def _splits(config: Config, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:
+    """No split-K, as many partitions as fill all SMs once, and half and three times as many."""
+    blocks = -(-m // config.bm) * -(-n // config.bn)
+    fill = gpu.sms * residents / blocks
+    yield from sorted({1, *(int(min(part * fill, k // 64, 256)) for part in (0.5, 1, 3) if part * fill >= 2)})
+
+
+def runs_on(row: KernelRates, gpu: Gpu) -> bool:
+    """Whether a GPU runs the kernel of a row."""
+    variant, compute = find_variant(row.variant), compute_element(type_of(row))
+    return variant.runs_on(gpu.arch.capability, compute)
+
+
+def product_of(case: Case, dtype: str) -> Product:
+    """The product of a case, of arrays that are not there."""
+    kind = compute_element(dtype).dtype
+    a, b = _matrices(case, kind)
+    return resolve(a, b).computed_in(compute_element(dtype))
+
+
+def _matrices(case: Case, kind: Any) -> tuple[Array, Array]:
+    found = []
+    for (rows, cols), letter in zip(((case.m, case.k), (case.k, case.n)), case.layout, strict=True):
+        array = Array.laid_out((rows, cols), kind, letter)
+        if case.batch > 1:
+            array = Array((case.batch, rows, cols), (rows * cols * kind.itemsize, *array.strides), kind)
+        found.append(array)
+    return found[0], found[1]
+
+
+def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
+    """A kernel for a case, packed as it must be.
+
+    Raises:
+        ConfigError: If it does not take such products.
+    """
+    variant = find_variant(row.variant)
+    product = transposed_if_preferred(variant, product_of(case, type_of(row)))
+    product = product.computed_in(variant.computes_in(product.compute))
+    config = variant.config(row.tile, product.compute)
+    ways = [packs for packs in packings(row, product) if "pack_elements" not in packs]
+    if not ways:
+        raise ConfigError(f"{row.variant} takes no such product")
+    packs = ways[-1]  # in place, where it can be
+    chosen = config.changed({"split_k": case.split, **dict.fromkeys(packs, 1)})
+    return Choice(product, specialization_of(row.variant, chosen, product)), packs
+
+
+def named(variant_name: str, tile: int, dtype: str, case: Case, **launch: int) -> Choice:
+    """A kernel for a case, with fields of ``LaunchConfig``."""
+    product = product_of(case, dtype)
+    config = find_variant(variant_name).config(tile, product.compute).changed({"split_k": case.split, **launch})
+    return Choice(product, specialization_of(variant_name, config, product))
