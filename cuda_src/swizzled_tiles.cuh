@@ -131,6 +131,7 @@ struct SwizzledCopies {
     bool wide;                     // 16 bytes are copied at a time
     bool whole;                    // and all of the tile's WIDTH is inside
     int row, index;                // of this thread's first chunk
+    uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
         : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
@@ -149,24 +150,43 @@ struct SwizzledCopies {
             const Stored* from = view.data;
             T* const to = tile.chunk(row, index);
 #pragma unroll
-            for (int load = 0; load < LOADS; ++load, from += step) copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+            for (int load = 0; load < LOADS; ++load, from += step) {
+                if constexpr (TILEDMM_CP_ASYNC) copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                else next[load] = *reinterpret_cast<const uint4*>(from);
+            }
         }
         view.move(0, BK);
+    }
+
+    // Stores the chunks that fetch_whole loaded, where there is no cp.async.
+    __device__ __forceinline__ void store_whole(Tile& tile) {
+        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+            T* const to = tile.chunk(row, index);
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load) *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
+        }
     }
 
     // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (whole && left >= BK) {
+        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
             part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
             copy(tile, part);
-        } else if (wide) {
+        } else if (TILEDMM_CP_ASYNC && wide) {
             copy(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
+                if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+                    const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
+                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows && right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
+                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
+                        continue;
+                    }
+                }
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
                     to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)

@@ -168,7 +168,9 @@ VARIANTS = VariantTable(
             dynamic_shared=True,
             types=(
                 ("float16", (7, 5)),
-                *((name, (8, 0)) for name in ("bfloat16", "tf32", "int8", "uint8", "float64", "complex128")),
+                *((name, (8, 0)) for name in ("bfloat16", "tf32")),
+                *((name, (7, 5)) for name in ("int8", "uint8")),  # there by smaller instructions
+                *((name, (8, 0)) for name in ("float64", "complex128")),
             ),
         ),
         Variant(

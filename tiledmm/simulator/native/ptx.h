@@ -119,13 +119,7 @@ __forceinline__ void copy_async(T* shared, const T* global, int count) {
 #endif
 }
 
-__forceinline__ void copy_chunk_async(void* shared, const void* global) {
-#if __CUDA_ARCH__ >= 800
-    cp_async<16>(shared, global, 16);
-#else
-    *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
-#endif
-}
+__forceinline__ void copy_chunk_async(void* shared, const void* global) { cp_async<16>(shared, global, 16); }
 
 __forceinline__ void commit_copies() { tiledmm_commit_copies(); }
 
