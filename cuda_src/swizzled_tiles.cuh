@@ -39,7 +39,9 @@ struct alignas(128) SwizzledTile {
 
     // What a chunk's index in a row is XORed with. The pattern repeats after 8 rows; in MN-major tiles that ldmatrix does not read,
     // after 4.
-    static constexpr __device__ __forceinline__ int swizzle(int row) { return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP; }
+    static constexpr __device__ __forceinline__ int swizzle(int row) {
+        return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP;
+    }
 
     __device__ __forceinline__ T* chunk(int row, int index) {
         return &element[row * LENGTH + (index ^ swizzle(row)) * CHUNK];
@@ -48,8 +50,12 @@ struct alignas(128) SwizzledTile {
     // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
     // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
     // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on.
-    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) { return begin(i, lane % 16 / 8, lane / 16, lane); }
-    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) { return begin(i, lane / 16, lane % 16 / 8, lane); }
+    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) {
+        return begin(i, lane % 16 / 8, lane / 16, lane);
+    }
+    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) {
+        return begin(i, lane / 16, lane % 16 / 8, lane);
+    }
 
     // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
     // mma, 8 columns of B each.
@@ -83,7 +89,8 @@ struct alignas(128) SwizzledTile {
 private:
     static __device__ __forceinline__ unsigned begin(int i, int lower, int later, int lane) {
         if constexpr (BY_MATRICES)
-            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK) : offset(later * 8 + lane % 8, i + lower * 8);
+            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK)
+                           : offset(later * 8 + lane % 8, i + lower * 8);
         else
             return K_MAJOR ? offset(i + lane / 4, lane % 4) : offset(lane % 4, i + lane / 4);
     }
@@ -99,7 +106,8 @@ private:
     __device__ __forceinline__ const unsigned char* at(unsigned begin, int down, int k) const {
         constexpr unsigned PERMUTED = PERIOD * 16;
         const unsigned along = (K_MAJOR ? k : down) * sizeof(T), across = (K_MAJOR ? down : k) * LENGTH * sizeof(T);
-        return reinterpret_cast<const unsigned char*>(element) + (begin ^ along % PERMUTED) + (along / PERMUTED * PERMUTED + across);
+        return reinterpret_cast<const unsigned char*>(element) + (begin ^ along % PERMUTED) +
+               (along / PERMUTED * PERMUTED + across);
     }
 
     template <class W>
@@ -117,7 +125,7 @@ private:
 };
 
 // Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
-// and rows are 16-byte aligned; else element by element.
+// and rows are 16-byte aligned; else element by element. Where there is no cp.async, chunks of whole tiles go through registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
@@ -127,10 +135,10 @@ struct SwizzledCopies {
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
 
-    View<T, Stored, ORDER> view;   // begins at this thread's first element
-    bool wide;                     // 16 bytes are copied at a time
-    bool whole;                    // and all of the tile's WIDTH is inside
-    int row, index;                // of this thread's first chunk
+    View<T, Stored, ORDER> view;                // begins at this thread's first element
+    bool wide;                                  // 16 bytes are copied at a time
+    bool whole;                                 // and all of the tile's WIDTH is inside
+    int row, index;                             // of this thread's first chunk
     uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
@@ -151,8 +159,10 @@ struct SwizzledCopies {
             T* const to = tile.chunk(row, index);
 #pragma unroll
             for (int load = 0; load < LOADS; ++load, from += step) {
-                if constexpr (TILEDMM_CP_ASYNC) copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
-                else next[load] = *reinterpret_cast<const uint4*>(from);
+                if constexpr (TILEDMM_CP_ASYNC)
+                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                else
+                    next[load] = *reinterpret_cast<const uint4*>(from);
             }
         }
         view.move(0, BK);
@@ -163,7 +173,8 @@ struct SwizzledCopies {
         if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
             T* const to = tile.chunk(row, index);
 #pragma unroll
-            for (int load = 0; load < LOADS; ++load) *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
+            for (int load = 0; load < LOADS; ++load)
+                *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
         }
     }
 
@@ -182,7 +193,8 @@ struct SwizzledCopies {
                 T* const to = tile.chunk(row + load * STEP, index);
                 if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
                     const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
-                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows && right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
+                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows &&
+                        right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
                         *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
                         continue;
                     }
@@ -236,10 +248,15 @@ struct alignas(128) SwizzledRows {
     __device__ __forceinline__ void put(const Sum (&sums)[COUNT][4], int first, int lane) {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
-            const TC pair[2] = {from_accumulator<T, TC>(sums[j][first]), from_accumulator<T, TC>(sums[j][first + 1])};
-            TC* const to = at(lane / 4, j * 8 + lane % 4 * 2);
-            if constexpr (CHUNK > 1) *reinterpret_cast<Vector<TC, 2>*>(to) = {pair[0], pair[1]};
-            else to[0] = pair[0], *at(lane / 4, j * 8 + lane % 4 * 2 + 1) = pair[1];
+            const int col = j * 8 + lane % 4 * 2;
+            const Vector<TC, 2> pair = {
+                {from_accumulator<T, TC>(sums[j][first]), from_accumulator<T, TC>(sums[j][first + 1])}};
+            if constexpr (CHUNK > 1) {
+                *reinterpret_cast<Vector<TC, 2>*>(at(lane / 4, col)) = pair;
+            } else {
+                *at(lane / 4, col) = pair.element[0];
+                *at(lane / 4, col + 1) = pair.element[1];
+            }
         }
     }
 
@@ -249,9 +266,10 @@ struct alignas(128) SwizzledRows {
         if (aligned && col0 + COLS <= tile.cols) {
 #pragma unroll
             for (int i = 0; i < (ROWS * CHUNKS + 31) / 32; ++i) {
-                const int row = (i * 32 + lane) / CHUNKS, col = lane % CHUNKS * CHUNK;
+                const int row = (i * 32 + lane) / CHUNKS, col = (i * 32 + lane) % CHUNKS * CHUNK;
                 if (row < ROWS && row0 + row < tile.rows)
-                    *reinterpret_cast<uint4*>(c + row * tile.row_stride + col) = *reinterpret_cast<const uint4*>(at(row, col));
+                    *reinterpret_cast<uint4*>(c + row * tile.row_stride + col) =
+                        *reinterpret_cast<const uint4*>(at(row, col));
             }
         } else {
 #pragma unroll 1

@@ -21,11 +21,11 @@
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
 // Before compute capability 8.0: half of the rows and half of k at a time.
-#define TILEDMM_MMA_QUARTERS(shape_and_types)                                                     \
-    for (int i = 0; i < 4; ++i)                                                                   \
-        asm("mma.sync.aligned." shape_and_types " { %0, %1 }, { %2 }, { %3 }, { %0, %1 };"        \
-            : "+r"(c[i % 2 * 2]), "+r"(c[i % 2 * 2 + 1])                                          \
-            : "r"(a[i]), "r"(b[i / 2]))
+#define TILEDMM_MMA_QUARTERS(shape_and_types)                                          \
+    for (int i = 0; i < 4; ++i)                                                        \
+    asm("mma.sync.aligned." shape_and_types " { %0, %1 }, { %2 }, { %3 }, { %0, %1 };" \
+        : "+r"(c[i % 2 * 2]), "+r"(c[i % 2 * 2 + 1])                                   \
+        : "r"(a[i]), "r"(b[i / 2]))
 
 // C += A @ B, float16 accumulated in float32.
 __device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
