@@ -249,8 +249,9 @@ struct alignas(128) SwizzledRows {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
             const int col = j * 8 + lane % 4 * 2;
-            const Vector<TC, 2> pair = {
-                {from_accumulator<T, TC>(sums[j][first]), from_accumulator<T, TC>(sums[j][first + 1])}};
+            Vector<TC, 2> pair;
+#pragma unroll
+            for (int e = 0; e < 2; ++e) pair.element[e] = from_accumulator<T, TC>(sums[j][first + e]);
             if constexpr (CHUNK > 1) {
                 *reinterpret_cast<Vector<TC, 2>*>(at(lane / 4, col)) = pair;
             } else {

@@ -36,8 +36,8 @@ class Iteration:
     """One iteration of a block's loop along K, with one of its warps.
 
     Attributes:
-        block: All that takes part in the block's products. Of C, what it sums, whichever thread writes it in the end: so
-            of the others.
+        block: All that takes part in the block's products. Of C, what it sums, whichever thread writes it in the end:
+            so of the others.
         lanes: What each lane of the warp reads for its own. (``ldmatrix`` has a lane read what it passes on to others.)
         first: What it reads first of each matrix, or of each of its limbs.
         fetched: What the block meanwhile reads from global memory for a later iteration.
@@ -153,7 +153,7 @@ def _is_write(event: Event) -> bool:
 
 
 def _turns(events: list[Event], step: int) -> dict[int, tuple[int, int]]:
-    """When an epilogue's warps write sums to shared memory (0), read them (1), and write them to C (2), turn by turn."""
+    """When an epilogue's warps write sums to shared memory (0), read them (1) and write them to C (2), turn by turn."""
     found: dict[int, tuple[int, int]] = {}
     turn: Counter[tuple[int, int, int]] = Counter()
     before: dict[tuple[int, int, int], int] = {}

@@ -170,7 +170,11 @@ def test_without_cp_async(dtype: str, tile: int) -> None:
 
 @pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])
 def test_results_of_every_width_are_exact(out_dtype: str) -> None:
-    for out in (np.zeros((136, 264), out_dtype), np.zeros((264, 136), out_dtype).T, np.zeros((136, 267), out_dtype)[:, 1:265]):
+    for out in (
+        np.zeros((136, 264), out_dtype),
+        np.zeros((264, 136), out_dtype).T,
+        np.zeros((136, 267), out_dtype)[:, 1:265],
+    ):
         check_exact("float16", "NN", (136, 264, 72), tile=256, out=out)
 
 

@@ -5,7 +5,7 @@ Named as in ``cuda_cores``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
@@ -57,7 +57,7 @@ def matrix_fragments(config: Config, element: Element) -> list[Rule]:
 
 def shared_tensor_core(config: Config, element: Element, layout: str) -> int:
     """Tiles, or the epilogue's rows of C."""
-    rows = 8 * (config.bm // config.wm) * config.bn * 16  # bytes of complex128: others take less
+    rows = config.threads // 32 * 8 * config.wn * 16  # bytes of complex128: others take less
     return max(shared_swizzled(config, element, layout), rows if element.itemsize <= 4 else 0)
 
 
@@ -84,7 +84,7 @@ def tensor_core(tile: int, element: Element) -> Config:
     return _tensor_tile(_TENSOR_TILES[_register_bytes(element)], tile, element)
 
 
-def _tensor_tile(rows: dict[int, tuple[int, ...]], tile: int, element: Element) -> Config:
+def _tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
     bm, bn, wm, wn, line, stages, min_blocks, group = rows[min(tile, max(rows))]
     bk = line // element.itemsize
     return Config(
@@ -186,7 +186,8 @@ def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
     """As ``tensor_core``, in real numbers, with the k of one instruction a stage: each limb has a tile."""
     limb, count = SCHEMES[scheme].limb, SCHEMES[scheme].limbs
     bk = 32 // limb.itemsize
-    config = in_elements(replace(_tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme, bk=bk, unroll=bk, stages=1), element)
+    real = replace(_tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme, bk=bk, unroll=bk, stages=1)
+    config = in_elements(real, element)
     stages = min(STATIC_SHARED_BYTES // shared_swizzled_limbs(config, element, "NT"), 4)
     # The fragments of three limbs take the registers of a second block.
     return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)
