@@ -61,6 +61,13 @@ __device__ __forceinline__ void copy_async(T* shared, const T* from, int count) 
 #endif
 }
 
+// Starts to copy 16 aligned bytes to shared memory, past L1: no other thread of the block reads them. L2 fetches their 128.
+__device__ __forceinline__ void copy_chunk_async(void* shared, const void* from) {
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (TILEDMM_CP_ASYNC)
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
 // Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
 __device__ __forceinline__ void commit_copies() {
     if constexpr (TILEDMM_CP_ASYNC) asm volatile("cp.async.commit_group;" ::: "memory");

@@ -39,31 +39,42 @@ struct alignas(128) SwizzledTile {
 
     // What a chunk's index in a row is XORed with. The pattern repeats after 8 rows; in MN-major tiles that ldmatrix does not read,
     // after 4.
-    static __device__ __forceinline__ int swizzle(int row) { return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP; }
+    static constexpr __device__ __forceinline__ int swizzle(int row) {
+        return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP;
+    }
 
     __device__ __forceinline__ T* chunk(int row, int index) {
         return &element[row * LENGTH + (index ^ swizzle(row)) * CHUNK];
     }
 
-    // Reads A's fragment of an mma: 16 rows from (i + down, k) on. read_b reads B's fragments of COUNT mma, 8 columns of B each.
-    // i is a multiple of 16, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each
-    // lane points to a row of one of them.
+    // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
+    // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
+    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on.
+    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) {
+        return begin(i, lane % 16 / 8, lane / 16, lane);
+    }
+    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) {
+        return begin(i, lane / 16, lane % 16 / 8, lane);
+    }
+
+    // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
+    // mma, 8 columns of B each.
     template <class W>
-    __device__ __forceinline__ void read_a(W (&registers)[4], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(W (&registers)[4], unsigned begin, int down, int k) const {
         if constexpr (BY_MATRICES) {
-            read_matrices(registers, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+            read_matrices(registers, at(begin, down, k));
         } else {
 #pragma unroll
-            for (int w = 0; w < 4; ++w) registers[w] = as_register(read(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+            for (int w = 0; w < 4; ++w) registers[w] = read<W>(begin, down + w % 2 * 8, k + w / 2 * 4);
         }
     }
     template <class W, int COUNT>
-    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], int i, int k, int lane) {
+    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], unsigned begin, int k) const {
         if constexpr (BY_MATRICES) {
 #pragma unroll
             for (int n = 0; n < COUNT; n += 2) {
                 W both[4];
-                read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
+                read_matrices(both, at(begin, n * 8, k));
 #pragma unroll
                 for (int w = 0; w < 4; ++w) registers[n + w / 2][w % 2] = both[w];
             }
@@ -71,32 +82,50 @@ struct alignas(128) SwizzledTile {
 #pragma unroll
             for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-                for (int w = 0; w < 2; ++w) registers[n][w] = as_register(read(i, n * 8, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) registers[n][w] = read<W>(begin, n * 8, k + w * 4);
         }
     }
 
 private:
+    static __device__ __forceinline__ unsigned begin(int i, int lower, int later, int lane) {
+        if constexpr (BY_MATRICES)
+            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK)
+                           : offset(later * 8 + lane % 8, i + lower * 8);
+        else
+            return K_MAJOR ? offset(i + lane / 4, lane % 4) : offset(lane % 4, i + lane / 4);
+    }
+
+    // Of an element, in bytes.
+    static __device__ __forceinline__ unsigned offset(int row, int col) {
+        return ((row * CHUNKS + (col / CHUNK ^ swizzle(row))) * CHUNK + col % CHUNK) * sizeof(T);
+    }
+
+    // The byte `down` rows of A (columns of B) and k steps further on. Both are constants, and leave the permutation as it is: so a
+    // lane computes few addresses. They differ in bits of the chunk's index that are 0 in `begin` before it is permuted: an XOR sets
+    // those of a permutation, an addition the others.
+    __device__ __forceinline__ const unsigned char* at(unsigned begin, int down, int k) const {
+        constexpr unsigned PERMUTED = PERIOD * 16;
+        const unsigned along = (K_MAJOR ? k : down) * sizeof(T), across = (K_MAJOR ? down : k) * LENGTH * sizeof(T);
+        return reinterpret_cast<const unsigned char*>(element) + (begin ^ along % PERMUTED) +
+               (along / PERMUTED * PERMUTED + across);
+    }
+
     template <class W>
-    __device__ __forceinline__ void read_matrices(W (&registers)[4], int i, int k, int lane) {
-        load_matrices<!K_MAJOR>(registers, K_MAJOR ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    static __device__ __forceinline__ void read_matrices(W (&registers)[4], const unsigned char* from) {
+        load_matrices<!K_MAJOR>(registers, from);
         if constexpr (SAME<T, tf32>)
 #pragma unroll
             for (int w = 0; w < 4; ++w) registers[w] = as_register(__uint_as_float(registers[w]));
     }
 
-    // The element at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: a lane computes one or two
-    // addresses, and reads at constant offsets from these.
-    __device__ __forceinline__ T read(int i, int down, int k, int lane) {
-        const int row = K_MAJOR ? lane / 4 : lane % 4, col = K_MAJOR ? lane % 4 : lane / 4;
-        const int first = (K_MAJOR ? k : down) / CHUNK, own = col / CHUNK ^ swizzle(row);
-        const T* const begin =
-            &element[K_MAJOR ? (i + row) * LENGTH : row * LENGTH + i] + (first % 8 ^ own) * CHUNK + col % CHUNK;
-        return begin[(K_MAJOR ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
+    template <class W>
+    __device__ __forceinline__ W read(unsigned begin, int down, int k) const {
+        return as_register(*reinterpret_cast<const T*>(at(begin, down, k)));
     }
 };
 
 // Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
-// and rows are 16-byte aligned; else element by element.
+// and rows are 16-byte aligned; else element by element. Where there is no cp.async, chunks of whole tiles go through registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
@@ -106,10 +135,11 @@ struct SwizzledCopies {
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
 
-    View<T, Stored, ORDER> view;   // begins at this thread's first element
-    bool wide;                     // 16 bytes are copied at a time
-    bool whole;                    // and all of the tile's WIDTH is inside
-    int row, index;                // of this thread's first chunk
+    View<T, Stored, ORDER> view;                // begins at this thread's first element
+    bool wide;                                  // 16 bytes are copied at a time
+    bool whole;                                 // and all of the tile's WIDTH is inside
+    int row, index;                             // of this thread's first chunk
+    uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
         : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
@@ -120,19 +150,55 @@ struct SwizzledCopies {
 
     __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
+    // Starts to copy the next tile, of which every element is inside. A thread's chunks are in rows that are permuted alike.
+    __device__ __forceinline__ void fetch_whole(Tile& tile) {
+        if constexpr (SAME_ORDER) {
+            static_assert(Tile::swizzle(STEP) == 0, "all threads copy a whole permutation of rows at a time");
+            const long long step = STEP * (Tile::K_MAJOR ? view.row_stride : view.col_stride);
+            const Stored* from = view.data;
+            T* const to = tile.chunk(row, index);
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load, from += step) {
+                if constexpr (TILEDMM_CP_ASYNC)
+                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                else
+                    next[load] = *reinterpret_cast<const uint4*>(from);
+            }
+        }
+        view.move(0, BK);
+    }
+
+    // Stores the chunks that fetch_whole loaded, where there is no cp.async.
+    __device__ __forceinline__ void store_whole(Tile& tile) {
+        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+            T* const to = tile.chunk(row, index);
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load)
+                *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
+        }
+    }
+
     // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (whole && left >= BK) {
+        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
             part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
             copy(tile, part);
-        } else if (wide) {
+        } else if (TILEDMM_CP_ASYNC && wide) {
             copy(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
+                if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+                    const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
+                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows &&
+                        right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
+                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
+                        continue;
+                    }
+                }
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
                     to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
@@ -162,3 +228,57 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
                                                                                 int thread) {
     return {tile, thread};
 }
+
+// Rows of C on their way from a warp's accumulators to memory, in chunks of 16 bytes. Chunks are permuted within a row, so that
+// neither the pairs of elements that lanes write nor the chunks that they read conflict.
+template <int COLS>
+struct alignas(128) SwizzledRows {
+    static constexpr int ROWS = 8, CHUNK = 16 / sizeof(TC), CHUNKS = COLS / CHUNK;
+    static constexpr int PERIOD = CHUNKS < 8 ? CHUNKS : 8, GROUP = sizeof(TC) == 4 ? 2 : sizeof(TC) == 8 ? 4 : 1;
+
+    TC element[ROWS * COLS];
+
+    __device__ __forceinline__ TC* at(int row, int col) {
+        const int swizzle = row * PERIOD / 8 % (PERIOD / GROUP) * GROUP;
+        return &element[row * COLS + (col / CHUNK ^ swizzle) * CHUNK + col % CHUNK];
+    }
+
+    // Writes a lane's accumulators of a row: two contiguous elements of every 8.
+    template <int COUNT>
+    __device__ __forceinline__ void put(const Sum (&sums)[COUNT][4], int first, int lane) {
+#pragma unroll
+        for (int j = 0; j < COUNT; ++j) {
+            const int col = j * 8 + lane % 4 * 2;
+            Vector<TC, 2> pair;
+#pragma unroll
+            for (int e = 0; e < 2; ++e) pair.element[e] = from_accumulator<T, TC>(sums[j][first + e]);
+            if constexpr (CHUNK > 1) {
+                *reinterpret_cast<Vector<TC, 2>*>(at(lane / 4, col)) = pair;
+            } else {
+                *at(lane / 4, col) = pair.element[0];
+                *at(lane / 4, col + 1) = pair.element[1];
+            }
+        }
+    }
+
+    // Writes the rows to C, from (row0, col0) of the tile on, what is inside.
+    __device__ __forceinline__ void write(const ResultTile<T, TC>& tile, int row0, int col0, bool aligned, int lane) {
+        TC* const c = tile.data + row0 * tile.row_stride + col0 * tile.col_stride;
+        if (aligned && col0 + COLS <= tile.cols) {
+#pragma unroll
+            for (int i = 0; i < (ROWS * CHUNKS + 31) / 32; ++i) {
+                const int row = (i * 32 + lane) / CHUNKS, col = (i * 32 + lane) % CHUNKS * CHUNK;
+                if (row < ROWS && row0 + row < tile.rows)
+                    *reinterpret_cast<uint4*>(c + row * tile.row_stride + col) =
+                        *reinterpret_cast<const uint4*>(at(row, col));
+            }
+        } else {
+#pragma unroll 1
+            for (int e = lane; e < ROWS * COLS; e += 32) {
+                const int row = e / COLS, col = e % COLS;
+                if (row0 + row < tile.rows && col0 + col < tile.cols)
+                    c[row * tile.row_stride + col * tile.col_stride] = *at(row, col);
+            }
+        }
+    }
+};

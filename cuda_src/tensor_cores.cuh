@@ -20,6 +20,13 @@
         : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3]) \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
+// Before compute capability 8.0: half of the rows and half of k at a time.
+#define TILEDMM_MMA_QUARTERS(shape_and_types)                                          \
+    for (int i = 0; i < 4; ++i)                                                        \
+    asm("mma.sync.aligned." shape_and_types " { %0, %1 }, { %2 }, { %3 }, { %0, %1 };" \
+        : "+r"(c[i % 2 * 2]), "+r"(c[i % 2 * 2 + 1])                                   \
+        : "r"(a[i]), "r"(b[i / 2]))
+
 // C += A @ B, float16 accumulated in float32.
 __device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
@@ -33,6 +40,23 @@ __device__ __forceinline__ void mma_float16(float (&c)[4], const unsigned (&a)[4
 #endif
 }
 
+// C += A @ B of 8-bit integers. Wraps modulo 2^32.
+__device__ __forceinline__ void mma_int8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
+#else
+    TILEDMM_MMA_QUARTERS("m8n8k16.row.col.s32.s8.s8.s32");
+#endif
+}
+
+__device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
+#else
+    TILEDMM_MMA_QUARTERS("m8n8k16.row.col.s32.u8.u8.s32");
+#endif
+}
+
 #if __CUDA_ARCH__ >= 800
 
 __device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
@@ -42,15 +66,6 @@ __device__ __forceinline__ void mma_bfloat16(float (&c)[4], const unsigned (&a)[
 // Ignores the last 13 bits of float32: see rounded_to_tf32 in elements.cuh.
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     TILEDMM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "f");
-}
-
-// Wraps modulo 2^32.
-__device__ __forceinline__ void mma_int8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    TILEDMM_MMA("m16n8k32.row.col.s32.s8.s8.s32", "r");
-}
-
-__device__ __forceinline__ void mma_uint8(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    TILEDMM_MMA("m16n8k32.row.col.s32.u8.u8.s32", "r");
 }
 
 // COUNT * 4 steps of k: one instruction from compute capability 9.0 on; before, 2 * COUNT of m8n8k4, the only shape of float64.

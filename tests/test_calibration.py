@@ -12,13 +12,14 @@ import pytest
 
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError
-from tiledmm.hardware.data_sheets import DATA_SHEETS
+from tiledmm.hardware.data_sheets import DATA_SHEETS, Gpu
 from tiledmm.registry.variants import find_variant
+from tiledmm.selection import model
 from tiledmm.selection import rates as tables
 from tiledmm.selection.cost import Cost
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, own_rates
 from tiledmm.tuning import calibrate as calibration
-from tiledmm.tuning.cases import Case, cases_of, choice_of, runs_on, type_of
+from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import errors, fit
 
 GPU = DATA_SHEETS["H100 SXM 80 GB"]
@@ -59,7 +60,7 @@ def test_rates_are_found_from_timings(noise: float) -> None:
     for row, true in zip(found.rows, rows, strict=True):
         assert row.name == true.name and len(row.residents) == len(true.residents)
         assert row.tflops == pytest.approx(true.tflops, rel=0.12 + noise)
-        assert row.residents == pytest.approx(true.residents, abs=0.08 + noise)
+        assert row.residents == pytest.approx(true.residents, abs=0.12 + noise)
 
 
 def test_what_every_kernel_depends_on_is_refined() -> None:
@@ -96,6 +97,10 @@ def test_other_gpus_are_timed_with_kernels_that_they_run() -> None:
         for row in TRUE.rows:
             if runs_on(row, DATA_SHEETS[name]):
                 assert cases_of(row, DATA_SHEETS[name], 2)
+
+
+def runs_on(row: KernelRates, gpu: Gpu) -> bool:
+    return model.runs_on(row, compute_element(type_of(row)), gpu)
 
 
 class Devices:

@@ -76,7 +76,7 @@ def has_tensor_cores_for(gpu: Gpu, compute: Element) -> bool:
     if compute.dtype_name == "bfloat16":
         return capability >= (8, 0)
     if compute.dtype_name == "tf32":
-        return gpu.tensor_flops(4, by_mma=capability != (9, 0)) > 2.1 * gpu.peak_flops("float32")
+        return gpu.tensor_flops(4, by_mma=capability != (9, 0)) > 1.5 * gpu.peak_flops("float32")
     if compute.dtype_name in ("int8", "uint8"):
         return capability >= find_variant("tensor_core").least_capability(compute)
     if compute.dtype_name in ("float64", "complex128"):

@@ -78,6 +78,15 @@ def test_the_covering_sets_cover_all_pairs():
     assert some == {(v, d, x) for v, _, d in SOME_TYPES for x in LAYOUTS}
 
 
+def runs_on(variant: str, tile: int, dtype: str, target: str) -> bool:
+    """Whether a target has the instructions, and the shared memory."""
+    row, arch, compute = find_variant(variant), TARGETS[target], compute_element(dtype)
+    return (
+        row.runs_on(arch.capability, compute)
+        and specialize(row, tile=tile, dtype=dtype).kernel.shared_bytes <= arch.max_shared_bytes
+    )
+
+
 def check(variant: str, tile: int | None, dtype: str, layout: str, target: str, **types: str) -> None:
     check_kernel(specialize(variant, tile=tile, dtype=dtype, layout=layout, **types).kernel, target)
 
@@ -122,7 +131,7 @@ OTHER_TARGETS = [name for name in TARGETS if name != "sm_90"]
         for i, target in enumerate(OTHER_TARGETS)
         for case in SOME_TYPES
         if (turn(*case) + i) % 2 == 0
-        if find_variant(case[0]).runs_on(TARGETS[target].capability, compute_element(case[2]))
+        if runs_on(*case, target)
     ],
 )
 def test_kernel_of_some_types_elsewhere(variant, tile, dtype, layout, target):
@@ -199,5 +208,5 @@ def test_kernel_of_wider_results(variant, tile, dtype, out_dtype):
     ("variant", "tile", "dtype"), [*((*kernel, dtype) for kernel in KERNELS for dtype in TYPES), *SOME_TYPES]
 )
 def test_kernel_of_the_full_product(variant, tile, dtype, layout, target):
-    if find_variant(variant).runs_on(TARGETS[target].capability, compute_element(dtype)):
+    if runs_on(variant, tile, dtype, target):
         check(variant, tile, dtype, layout, target)

@@ -150,13 +150,13 @@ def test_pairs_of_lanes_share_what_they_read(tile: int) -> None:
 def test_tensor_cores_have_bounds_of_their_own() -> None:
     bounds = roofline(specialize("tensor_core", dtype="float16"), H100, 4096, 4096, 4096)
     assert bounds.fma_bound == H100.tensor_flops(2) > 10 * H100.peak_flops("float16")
-    assert bounds.wavefronts == 6 * 4 / (64 * 32 * 16 / 32)
+    assert bounds.wavefronts == 8 * 4 / (64 * 64 * 16 / 32)
     assert roofline(specialize("tensor_core", dtype="int8"), H100, 4096, 4096, 4096).wavefronts == bounds.wavefronts / 2
     tf32 = roofline(specialize("tensor_core", dtype="tf32"), H100, 4096, 4096, 4096)
     assert (tf32.fma_bound, tf32.wavefronts) == (H100.tensor_flops(2) / 2, 2 * bounds.wavefronts)
     doubles = roofline(specialize("tensor_core", dtype="float64"), H100, 4096, 4096, 4096)
     assert doubles.fma_bound == H100.tensor_flops(8) == 4 * H100.tensor_flops(16) == 2 * H100.peak_flops("float64")
-    assert doubles.wavefronts == 4 * bounds.wavefronts
+    assert doubles.wavefronts == 4 * 6 * 4 / (64 * 32 * 16 / 32)
     # 64 rows and 256 columns of 2 bytes, for 64 * 256 multiply-adds: shared memory is no limit.
     hopper = roofline(specialize("wgmma", tile=256), H100, 4096, 4096, 4096)
     assert hopper.wavefronts == (64 + 256) * 2 / 128 / (64 * 256 / 32)

@@ -36,7 +36,8 @@ class Iteration:
     """One iteration of a block's loop along K, with one of its warps.
 
     Attributes:
-        block: All that takes part in the block's products. Of C, what it writes in the end: so of the others.
+        block: All that takes part in the block's products. Of C, what it sums, whichever thread writes it in the end:
+            so of the others.
         lanes: What each lane of the warp reads for its own. (``ldmatrix`` has a lane read what it passes on to others.)
         first: What it reads first of each matrix, or of each of its limbs.
         fetched: What the block meanwhile reads from global memory for a later iteration.
@@ -85,13 +86,17 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
     tiles = kernel.config.stages > 0
     events = [event for event in recorded.events if _matrix(event) or (tiles and event.space == "shared")]
     steps = sorted({event.step for event in events if _is_read(event)})
-    events.sort(key=lambda event: (event.step, _is_read(event)))  # lanes that meet may be recorded one after the other
+    # Lanes that meet may be recorded one after the other.
+    last = max((event.step for event in events if _matrix(event) == "C"), default=-1)
+    rearranges = kernel.variant.tensor_cores and any(event.step == last and _is_write(event) for event in events)
+    turns = _turns(events, last) if rearranges else {}
+    events.sort(key=lambda event: (event.step, *turns.get(id(event), (0, _is_read(event)))))
     # Without tiles: how often each thread reads from a matrix in an iteration.
     reads = Counter((_matrix(event), event.thread) for event in events)
     share = {key: count * kernel.config.bk // recorded.sizes[2] for key, count in reads.items()}
 
-    def touch(event: Event, matrix: str, elements: Iterable[Element]) -> None:
-        own, its = set(elements), _lane(event, recorded)
+    def touch(thread: tuple[int, int, int], matrix: str, elements: Iterable[Element]) -> None:
+        own, its = set(elements), _lane(thread, recorded)
         found.block.of(matrix).update(own)
         if its[0] == warp:
             mine, first = found.lanes[its[1]].of(matrix), found.first[its[1]].of(matrix)
@@ -101,25 +106,35 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
 
     carried: dict[tuple[int, ...], deque[tuple[str, Element]]] = defaultdict(deque)  # by a thread, not yet stored
     held: dict[int, tuple[str, Element]] = {}  # by their places in shared memory
+    sums: dict[int, tuple[int, int, int]] = {}  # whose sums an epilogue rearranges, by their places in shared memory
+    passed: dict[tuple[int, ...], deque[tuple[int, int, int]]] = defaultdict(deque)  # read by a thread, not yet written
     times: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for event in events:
         matrix = _matrix(event)
         if matrix == "C":
-            touch(event, matrix, _elements(event, "N", kernel.c.itemsize))
+            for element in _elements(event, "N", kernel.c.itemsize):
+                owners = passed[event.thread]
+                touch(owners.popleft() if owners else event.thread, matrix, [element])
         elif matrix:
             elements = _elements(event, kernel.layout["AB".index(matrix)], itemsize)
             carried[event.thread].extend((matrix, element) for element in elements)
             if steps and event.step == steps[number]:
                 found.fetched.of(matrix).update(elements)
             if not steps and times[matrix, event.thread] // share[matrix, event.thread] == number:
-                touch(event, matrix, elements)
+                touch(event.thread, matrix, elements)
             times[matrix, event.thread] += 1
         else:
-            places = range(event.address, event.address + event.bytes, itemsize)
-            if not _is_read(event):
+            rearranged = rearranges and event.step == last
+            size = kernel.c.itemsize if rearranged else itemsize
+            places = range(event.address, event.address + event.bytes, size)
+            if rearranged and _is_read(event):
+                passed[event.thread].extend(sums[place] for place in places)
+            elif rearranged:
+                sums.update((place, event.thread) for place in places)
+            elif not _is_read(event):
                 held.update((place, carried[event.thread].popleft()) for place in places)
             elif event.step == steps[number]:
-                touch(event, held[event.address][0], [held[place][1] for place in places])
+                touch(event.thread, held[event.address][0], [held[place][1] for place in places])
     if not tiles:  # threads that share k have parts of the same sums, and one of them writes
         for each in found.lanes:
             rows, columns = {row for row, _ in each.A}, {col for _, col in each.B}
@@ -133,9 +148,27 @@ def _is_read(event: Event) -> bool:
     return event.space == "shared" and event.kind == "load"
 
 
-def _lane(event: Event, recorded: Trace) -> tuple[int, int]:
+def _is_write(event: Event) -> bool:
+    return event.space == "shared" and event.kind == "store"
+
+
+def _turns(events: list[Event], step: int) -> dict[int, tuple[int, int]]:
+    """When an epilogue's warps write sums to shared memory (0), read them (1) and write them to C (2), turn by turn."""
+    found: dict[int, tuple[int, int]] = {}
+    turn: Counter[tuple[int, int, int]] = Counter()
+    before: dict[tuple[int, int, int], int] = {}
+    for event in events:
+        if event.step == step:
+            now = 0 if _is_write(event) else 1 if _is_read(event) else 2
+            turn[event.thread] += now == 0 and before.get(event.thread, 0) > 0
+            before[event.thread] = now
+            found[id(event)] = turn[event.thread], now
+    return found
+
+
+def _lane(thread: tuple[int, int, int], recorded: Trace) -> tuple[int, int]:
     """Numbers of the warp and of the lane."""
-    x, y, z = event.thread
+    x, y, z = thread
     width, height, _ = recorded.block
     return divmod(x + width * (y + height * z), WARP)
 

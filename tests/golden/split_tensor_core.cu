@@ -524,31 +524,42 @@ struct alignas(128) SwizzledTile {
 
     // What a chunk's index in a row is XORed with. The pattern repeats after 8 rows; in MN-major tiles that ldmatrix does not read,
     // after 4.
-    static __device__ __forceinline__ int swizzle(int row) { return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP; }
+    static constexpr __device__ __forceinline__ int swizzle(int row) {
+        return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP;
+    }
 
     __device__ __forceinline__ T* chunk(int row, int index) {
         return &element[row * LENGTH + (index ^ swizzle(row)) * CHUNK];
     }
 
-    // Reads A's fragment of an mma: 16 rows from (i + down, k) on. read_b reads B's fragments of COUNT mma, 8 columns of B each.
-    // i is a multiple of 16, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each
-    // lane points to a row of one of them.
+    // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
+    // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
+    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on.
+    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) {
+        return begin(i, lane % 16 / 8, lane / 16, lane);
+    }
+    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) {
+        return begin(i, lane / 16, lane % 16 / 8, lane);
+    }
+
+    // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
+    // mma, 8 columns of B each.
     template <class W>
-    __device__ __forceinline__ void read_a(W (&registers)[4], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(W (&registers)[4], unsigned begin, int down, int k) const {
         if constexpr (BY_MATRICES) {
-            read_matrices(registers, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+            read_matrices(registers, at(begin, down, k));
         } else {
 #pragma unroll
-            for (int w = 0; w < 4; ++w) registers[w] = as_register(read(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+            for (int w = 0; w < 4; ++w) registers[w] = read<W>(begin, down + w % 2 * 8, k + w / 2 * 4);
         }
     }
     template <class W, int COUNT>
-    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], int i, int k, int lane) {
+    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], unsigned begin, int k) const {
         if constexpr (BY_MATRICES) {
 #pragma unroll
             for (int n = 0; n < COUNT; n += 2) {
                 W both[4];
-                read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
+                read_matrices(both, at(begin, n * 8, k));
 #pragma unroll
                 for (int w = 0; w < 4; ++w) registers[n + w / 2][w % 2] = both[w];
             }
@@ -556,32 +567,50 @@ struct alignas(128) SwizzledTile {
 #pragma unroll
             for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-                for (int w = 0; w < 2; ++w) registers[n][w] = as_register(read(i, n * 8, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) registers[n][w] = read<W>(begin, n * 8, k + w * 4);
         }
     }
 
     private:
+    static __device__ __forceinline__ unsigned begin(int i, int lower, int later, int lane) {
+        if constexpr (BY_MATRICES)
+            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK)
+                           : offset(later * 8 + lane % 8, i + lower * 8);
+        else
+            return K_MAJOR ? offset(i + lane / 4, lane % 4) : offset(lane % 4, i + lane / 4);
+    }
+
+    // Of an element, in bytes.
+    static __device__ __forceinline__ unsigned offset(int row, int col) {
+        return ((row * CHUNKS + (col / CHUNK ^ swizzle(row))) * CHUNK + col % CHUNK) * sizeof(T);
+    }
+
+    // The byte `down` rows of A (columns of B) and k steps further on. Both are constants, and leave the permutation as it is: so a
+    // lane computes few addresses. They differ in bits of the chunk's index that are 0 in `begin` before it is permuted: an XOR sets
+    // those of a permutation, an addition the others.
+    __device__ __forceinline__ const unsigned char* at(unsigned begin, int down, int k) const {
+        constexpr unsigned PERMUTED = PERIOD * 16;
+        const unsigned along = (K_MAJOR ? k : down) * sizeof(T), across = (K_MAJOR ? down : k) * LENGTH * sizeof(T);
+        return reinterpret_cast<const unsigned char*>(element) + (begin ^ along % PERMUTED) +
+               (along / PERMUTED * PERMUTED + across);
+    }
+
     template <class W>
-    __device__ __forceinline__ void read_matrices(W (&registers)[4], int i, int k, int lane) {
-        load_matrices<!K_MAJOR>(registers, K_MAJOR ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    static __device__ __forceinline__ void read_matrices(W (&registers)[4], const unsigned char* from) {
+        load_matrices<!K_MAJOR>(registers, from);
         if constexpr (SAME<T, tf32>)
 #pragma unroll
             for (int w = 0; w < 4; ++w) registers[w] = as_register(__uint_as_float(registers[w]));
     }
 
-    // The element at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: a lane computes one or two
-    // addresses, and reads at constant offsets from these.
-    __device__ __forceinline__ T read(int i, int down, int k, int lane) {
-        const int row = K_MAJOR ? lane / 4 : lane % 4, col = K_MAJOR ? lane % 4 : lane / 4;
-        const int first = (K_MAJOR ? k : down) / CHUNK, own = col / CHUNK ^ swizzle(row);
-        const T* const begin =
-            &element[K_MAJOR ? (i + row) * LENGTH : row * LENGTH + i] + (first % 8 ^ own) * CHUNK + col % CHUNK;
-        return begin[(K_MAJOR ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
+    template <class W>
+    __device__ __forceinline__ W read(unsigned begin, int down, int k) const {
+        return as_register(*reinterpret_cast<const T*>(at(begin, down, k)));
     }
 };
 
 // Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
-// and rows are 16-byte aligned; else element by element.
+// and rows are 16-byte aligned; else element by element. Where there is no cp.async, chunks of whole tiles go through registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
@@ -591,10 +620,11 @@ struct SwizzledCopies {
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
 
-    View<T, Stored, ORDER> view;   // begins at this thread's first element
-    bool wide;                     // 16 bytes are copied at a time
-    bool whole;                    // and all of the tile's WIDTH is inside
-    int row, index;                // of this thread's first chunk
+    View<T, Stored, ORDER> view;                // begins at this thread's first element
+    bool wide;                                  // 16 bytes are copied at a time
+    bool whole;                                 // and all of the tile's WIDTH is inside
+    int row, index;                             // of this thread's first chunk
+    uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
         : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
@@ -609,15 +639,23 @@ struct SwizzledCopies {
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (whole && left >= BK) {
+        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
             part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
             copy(tile, part);
-        } else if (wide) {
+        } else if (TILEDMM_CP_ASYNC && wide) {
             copy(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
+                if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+                    const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
+                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows &&
+                        right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
+                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
+                        continue;
+                    }
+                }
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
                     to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
@@ -811,17 +849,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             fetch(b_copies, Bs[refilled], p.limb_b, k_to_load);
         }
         commit_copies();
+        const unsigned a_begin = As[0][0].begin_of_a(m0, lane), b_begin = Bs[0][0].begin_of_b(n0, lane);
 #pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
             Register frag_b[LIMBS][WN / 8][2];
 #pragma unroll
-            for (int limb = 0; limb < LIMBS; ++limb) Bs[stage][limb].read_b(frag_b[limb], n0, k, lane);
+            for (int limb = 0; limb < LIMBS; ++limb) Bs[stage][limb].read_b(frag_b[limb], b_begin, k);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 Register frag_a[LIMBS][4];
 #pragma unroll
                 for (int limb = 0; limb < LIMBS; ++limb)
-                    As[stage][limb].read_a(frag_a[limb], m0, i * 16, k, lane);
+                    As[stage][limb].read_a(frag_a[limb], a_begin, i * 16, k);
                 float partial[WN / 8][4] = {};
 #pragma unroll
                 for (int both = FIRST; both >= 0; --both)

@@ -1,35 +1,9 @@
 // tiledmm_tensor_core_f16_128x128x32_nn
-// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=128 bn=128 bk=32 tm=8 tn=8 pad=0 stages=3 unroll=32 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1
+// Rendered by tiledmm 0.1.0 from tensor_core.cu.j2: bm=128 bn=128 bk=32 tm=8 tn=16 pad=0 stages=3 unroll=32 min_blocks=2 wm=64 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1
 
 #define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
-
-// Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
-// single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a
-// zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
-template <class T>
-__device__ __forceinline__ void store(T* global, const T& vector) {
-    constexpr int COUNT = sizeof(T) / 4;
-    if constexpr (sizeof(T) % 8 != 0) {
-        *global = vector;
-    } else {
-        const unsigned zero = blockIdx.z;
-        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned r[COUNT];
-        memcpy(r, &vector, sizeof(T));
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        else
-#pragma unroll
-            for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
-    }
-}
 
 // Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
@@ -43,6 +17,13 @@ __device__ __forceinline__ void copy_async(T* shared, const T* from, int count) 
 #else
     for (int i = 0; i < N; ++i) shared[i] = i < count ? from[i] : T{};
 #endif
+}
+
+// Starts to copy 16 aligned bytes to shared memory, past L1: no other thread of the block reads them. L2 fetches their 128.
+__device__ __forceinline__ void copy_chunk_async(void* shared, const void* from) {
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (TILEDMM_CP_ASYNC)
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
 // Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
@@ -130,6 +111,12 @@ template <class A, class B>
 constexpr bool SAME = false;
 template <class A>
 constexpr bool SAME<A, A> = true;
+
+// A compile-time value as an argument, so that a generic lambda is compiled once for each.
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
 
 // A stored element, converted to the computation type T, as it is multiplied.
 template <class T, class Stored>
@@ -312,19 +299,10 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
-    template <int N>
-    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
-        const Stored* const first = data + row * row_stride + col * col_stride;
-        if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
-            Vector<Stored, N> vector;
-#pragma unroll
-            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
-        }
-#pragma unroll
-        for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
+    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
+    __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
+        return col_stride == 1 &&
+               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 };
 
@@ -390,9 +368,9 @@ constexpr int BM = 128;   // rows of C a block computes
 constexpr int BN = 128;   // columns of C a block computes
 constexpr int BK = 32;   // step along K: how much of A's columns and B's rows is in a shared tile
 constexpr int WM = 64;   // rows of C a warp computes
-constexpr int WN = 32;   // columns of C a warp computes
+constexpr int WN = 64;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
-constexpr int TN = 8;   // columns of C a thread computes
+constexpr int TN = 16;   // columns of C a thread computes
 constexpr int STAGES = 3;   // pipeline stages: shared tiles of A and B
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
@@ -401,8 +379,6 @@ constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // others spill
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
 // clang-format on
-
-constexpr int UNROLL = 32;   // steps along K that are unrolled
 
 constexpr bool ROUNDS = true;
 // Swizzled tiles in shared memory, from which mma's fragments are read. Needs BK, THREADS, and ROUNDS: whether float32 is rounded to
@@ -444,31 +420,42 @@ struct alignas(128) SwizzledTile {
 
     // What a chunk's index in a row is XORed with. The pattern repeats after 8 rows; in MN-major tiles that ldmatrix does not read,
     // after 4.
-    static __device__ __forceinline__ int swizzle(int row) { return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP; }
+    static constexpr __device__ __forceinline__ int swizzle(int row) {
+        return row * PERIOD / 8 % (PERIOD / GROUP) * GROUP;
+    }
 
     __device__ __forceinline__ T* chunk(int row, int index) {
         return &element[row * LENGTH + (index ^ swizzle(row)) * CHUNK];
     }
 
-    // Reads A's fragment of an mma: 16 rows from (i + down, k) on. read_b reads B's fragments of COUNT mma, 8 columns of B each.
-    // i is a multiple of 16, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each
-    // lane points to a row of one of them.
+    // Where a lane begins to read, in bytes: A's fragments of rows from i on, B's of columns from i on. i is a multiple of the warp
+    // tile, and of 8 chunks if elements are read one at a time. ldmatrix reads four (8, 16-byte) matrices: each lane points to a row
+    // of one of them, `lower` if 8 rows (or columns) further on, `later` if a chunk of k further on.
+    static __device__ __forceinline__ unsigned begin_of_a(int i, int lane) {
+        return begin(i, lane % 16 / 8, lane / 16, lane);
+    }
+    static __device__ __forceinline__ unsigned begin_of_b(int i, int lane) {
+        return begin(i, lane / 16, lane % 16 / 8, lane);
+    }
+
+    // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
+    // mma, 8 columns of B each.
     template <class W>
-    __device__ __forceinline__ void read_a(W (&registers)[4], int i, int down, int k, int lane) {
+    __device__ __forceinline__ void read_a(W (&registers)[4], unsigned begin, int down, int k) const {
         if constexpr (BY_MATRICES) {
-            read_matrices(registers, i + down + lane % 16 / 8 * 8, k + lane / 16 * CHUNK, lane);
+            read_matrices(registers, at(begin, down, k));
         } else {
 #pragma unroll
-            for (int w = 0; w < 4; ++w) registers[w] = as_register(read(i, down + w % 2 * 8, k + w / 2 * 4, lane));
+            for (int w = 0; w < 4; ++w) registers[w] = read<W>(begin, down + w % 2 * 8, k + w / 2 * 4);
         }
     }
     template <class W, int COUNT>
-    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], int i, int k, int lane) {
+    __device__ __forceinline__ void read_b(W (&registers)[COUNT][2], unsigned begin, int k) const {
         if constexpr (BY_MATRICES) {
 #pragma unroll
             for (int n = 0; n < COUNT; n += 2) {
                 W both[4];
-                read_matrices(both, i + n * 8 + lane / 16 * 8, k + lane % 16 / 8 * CHUNK, lane);
+                read_matrices(both, at(begin, n * 8, k));
 #pragma unroll
                 for (int w = 0; w < 4; ++w) registers[n + w / 2][w % 2] = both[w];
             }
@@ -476,32 +463,50 @@ struct alignas(128) SwizzledTile {
 #pragma unroll
             for (int n = 0; n < COUNT; ++n)
 #pragma unroll
-                for (int w = 0; w < 2; ++w) registers[n][w] = as_register(read(i, n * 8, k + w * 4, lane));
+                for (int w = 0; w < 2; ++w) registers[n][w] = read<W>(begin, n * 8, k + w * 4);
         }
     }
 
     private:
+    static __device__ __forceinline__ unsigned begin(int i, int lower, int later, int lane) {
+        if constexpr (BY_MATRICES)
+            return K_MAJOR ? offset(i + lower * 8 + lane % 8, later * CHUNK)
+                           : offset(later * 8 + lane % 8, i + lower * 8);
+        else
+            return K_MAJOR ? offset(i + lane / 4, lane % 4) : offset(lane % 4, i + lane / 4);
+    }
+
+    // Of an element, in bytes.
+    static __device__ __forceinline__ unsigned offset(int row, int col) {
+        return ((row * CHUNKS + (col / CHUNK ^ swizzle(row))) * CHUNK + col % CHUNK) * sizeof(T);
+    }
+
+    // The byte `down` rows of A (columns of B) and k steps further on. Both are constants, and leave the permutation as it is: so a
+    // lane computes few addresses. They differ in bits of the chunk's index that are 0 in `begin` before it is permuted: an XOR sets
+    // those of a permutation, an addition the others.
+    __device__ __forceinline__ const unsigned char* at(unsigned begin, int down, int k) const {
+        constexpr unsigned PERMUTED = PERIOD * 16;
+        const unsigned along = (K_MAJOR ? k : down) * sizeof(T), across = (K_MAJOR ? down : k) * LENGTH * sizeof(T);
+        return reinterpret_cast<const unsigned char*>(element) + (begin ^ along % PERMUTED) +
+               (along / PERMUTED * PERMUTED + across);
+    }
+
     template <class W>
-    __device__ __forceinline__ void read_matrices(W (&registers)[4], int i, int k, int lane) {
-        load_matrices<!K_MAJOR>(registers, K_MAJOR ? chunk(i + lane % 8, k / CHUNK) : chunk(k + lane % 8, i / CHUNK));
+    static __device__ __forceinline__ void read_matrices(W (&registers)[4], const unsigned char* from) {
+        load_matrices<!K_MAJOR>(registers, from);
         if constexpr (SAME<T, tf32>)
 #pragma unroll
             for (int w = 0; w < 4; ++w) registers[w] = as_register(__uint_as_float(registers[w]));
     }
 
-    // The element at (i + down + lane / 4, k + lane % 4). All but i and the lane are constants: a lane computes one or two
-    // addresses, and reads at constant offsets from these.
-    __device__ __forceinline__ T read(int i, int down, int k, int lane) {
-        const int row = K_MAJOR ? lane / 4 : lane % 4, col = K_MAJOR ? lane % 4 : lane / 4;
-        const int first = (K_MAJOR ? k : down) / CHUNK, own = col / CHUNK ^ swizzle(row);
-        const T* const begin =
-            &element[K_MAJOR ? (i + row) * LENGTH : row * LENGTH + i] + (first % 8 ^ own) * CHUNK + col % CHUNK;
-        return begin[(K_MAJOR ? down : k) * LENGTH + first / 8 * 8 * CHUNK];
+    template <class W>
+    __device__ __forceinline__ W read(unsigned begin, int down, int k) const {
+        return as_register(*reinterpret_cast<const T*>(at(begin, down, k)));
     }
 };
 
 // Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
-// and rows are 16-byte aligned; else element by element.
+// and rows are 16-byte aligned; else element by element. Where there is no cp.async, chunks of whole tiles go through registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
@@ -511,10 +516,11 @@ struct SwizzledCopies {
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
 
-    View<T, Stored, ORDER> view;   // begins at this thread's first element
-    bool wide;                     // 16 bytes are copied at a time
-    bool whole;                    // and all of the tile's WIDTH is inside
-    int row, index;                // of this thread's first chunk
+    View<T, Stored, ORDER> view;                // begins at this thread's first element
+    bool wide;                                  // 16 bytes are copied at a time
+    bool whole;                                 // and all of the tile's WIDTH is inside
+    int row, index;                             // of this thread's first chunk
+    uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
         : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
@@ -525,19 +531,55 @@ struct SwizzledCopies {
 
     __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
+    // Starts to copy the next tile, of which every element is inside. A thread's chunks are in rows that are permuted alike.
+    __device__ __forceinline__ void fetch_whole(Tile& tile) {
+        if constexpr (SAME_ORDER) {
+            static_assert(Tile::swizzle(STEP) == 0, "all threads copy a whole permutation of rows at a time");
+            const long long step = STEP * (Tile::K_MAJOR ? view.row_stride : view.col_stride);
+            const Stored* from = view.data;
+            T* const to = tile.chunk(row, index);
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load, from += step) {
+                if constexpr (TILEDMM_CP_ASYNC)
+                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                else
+                    next[load] = *reinterpret_cast<const uint4*>(from);
+            }
+        }
+        view.move(0, BK);
+    }
+
+    // Stores the chunks that fetch_whole loaded, where there is no cp.async.
+    __device__ __forceinline__ void store_whole(Tile& tile) {
+        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+            T* const to = tile.chunk(row, index);
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load)
+                *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
+        }
+    }
+
     // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (whole && left >= BK) {
+        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
             part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
             copy(tile, part);
-        } else if (wide) {
+        } else if (TILEDMM_CP_ASYNC && wide) {
             copy(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
+                if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+                    const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
+                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows &&
+                        right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
+                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
+                        continue;
+                    }
+                }
 #pragma unroll 2
                 for (int e = 0; e < CHUNK; ++e)
                     to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
@@ -568,33 +610,88 @@ __device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(
     return {tile, thread};
 }
 
+// Rows of C on their way from a warp's accumulators to memory, in chunks of 16 bytes. Chunks are permuted within a row, so that
+// neither the pairs of elements that lanes write nor the chunks that they read conflict.
+template <int COLS>
+struct alignas(128) SwizzledRows {
+    static constexpr int ROWS = 8, CHUNK = 16 / sizeof(TC), CHUNKS = COLS / CHUNK;
+    static constexpr int PERIOD = CHUNKS < 8 ? CHUNKS : 8, GROUP = sizeof(TC) == 4 ? 2 : sizeof(TC) == 8 ? 4 : 1;
+
+    TC element[ROWS * COLS];
+
+    __device__ __forceinline__ TC* at(int row, int col) {
+        const int swizzle = row * PERIOD / 8 % (PERIOD / GROUP) * GROUP;
+        return &element[row * COLS + (col / CHUNK ^ swizzle) * CHUNK + col % CHUNK];
+    }
+
+    // Writes a lane's accumulators of a row: two contiguous elements of every 8.
+    template <int COUNT>
+    __device__ __forceinline__ void put(const Sum (&sums)[COUNT][4], int first, int lane) {
+#pragma unroll
+        for (int j = 0; j < COUNT; ++j) {
+            const int col = j * 8 + lane % 4 * 2;
+            Vector<TC, 2> pair;
+#pragma unroll
+            for (int e = 0; e < 2; ++e) pair.element[e] = from_accumulator<T, TC>(sums[j][first + e]);
+            if constexpr (CHUNK > 1) {
+                *reinterpret_cast<Vector<TC, 2>*>(at(lane / 4, col)) = pair;
+            } else {
+                *at(lane / 4, col) = pair.element[0];
+                *at(lane / 4, col + 1) = pair.element[1];
+            }
+        }
+    }
+
+    // Writes the rows to C, from (row0, col0) of the tile on, what is inside.
+    __device__ __forceinline__ void write(const ResultTile<T, TC>& tile, int row0, int col0, bool aligned, int lane) {
+        TC* const c = tile.data + row0 * tile.row_stride + col0 * tile.col_stride;
+        if (aligned && col0 + COLS <= tile.cols) {
+#pragma unroll
+            for (int i = 0; i < (ROWS * CHUNKS + 31) / 32; ++i) {
+                const int row = (i * 32 + lane) / CHUNKS, col = (i * 32 + lane) % CHUNKS * CHUNK;
+                if (row < ROWS && row0 + row < tile.rows)
+                    *reinterpret_cast<uint4*>(c + row * tile.row_stride + col) =
+                        *reinterpret_cast<const uint4*>(at(row, col));
+            }
+        } else {
+#pragma unroll 1
+            for (int e = lane; e < ROWS * COLS; e += 32) {
+                const int row = e / COLS, col = e % COLS;
+                if (row0 + row < tile.rows && col0 + col < tile.cols)
+                    c[row * tile.row_stride + col * tile.col_stride] = *at(row, col);
+            }
+        }
+    }
+};
+
 // tensor_core: a warp multiplies (16, DEPTH) by (DEPTH, 8) elements with one instruction, mma.sync, on tensor cores.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), 16-bit floats and tf32 summed in float32, 8-bit integers, or float64
 //           and complex128
 // Launch    one block of THREADS threads per (BM, BN) tile of C, one warp per (WM, WN)
-// Shared    STAGES * BK * (BM + BN) * sizeof(T), dynamic          Barriers  1 per K step
-// Requires  WM and WN multiples of 16 (tf32: 32), BK a multiple of DEPTH; every thread copies the same number of vectors
+// Shared    STAGES * BK * (BM + BN) * sizeof(T), dynamic; or, if that is more, 8 * WN * sizeof(TC) a warp for C
+//           Barriers  1 per K step, and 1 before C is written
+// Requires  WM and WN powers of 2, at least 16 (tf32: 32), BK of 64 or 128 bytes; every thread copies the same number of vectors
 // Source    PTX ISA, "Matrix instructions"; CUTLASS, "Efficient GEMM in CUDA"
 //
 // Tiles have their matrices' order. ldmatrix reads fragments of 16-bit elements, and transposes those of MN-major tiles. It cannot
 // transpose other types: tiles of bytes are always K-major; tf32 is read one element at a time from MN-major tiles, and wider types
 // always are. tf32 is rounded as it is read. Accumulators are distributed over a warp's lanes as tensor_cores.cuh says.
 //
-// While a warp waits for fragments, others multiply. But only one block of float64 is resident on an SM, and all its warps wait at
-// barriers together: so its fragments are read one row ahead, those of a step's first row before the last row of the previous step
-// is multiplied. The first step multiplies zeros. (complex128 lacks registers for that.)
+// Accumulators and fragments fill the registers, so few warps are resident, and each must always have something to multiply:
+// fragments are read DEPTH steps of k ahead, across barriers too. Those of B are double-buffered; those of A are replaced row by row,
+// each after its products. Copies and reads need few instructions: their addresses differ by constants, or by one XOR.
 static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
+static_assert((WM & (WM - 1)) == 0 && (WN & (WN - 1)) == 0, "a warp's first chunk differs from the others in bits of its index");
+static_assert(BK % (2 * DEPTH) == 0, "B's fragments alternate between two sets of registers");
 
-constexpr bool SPILLS = !TILEDMM_CP_ASYNC || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890;   // if registers are bounded
-constexpr int BLOCKS = SPILLS ? 1 : MIN_BLOCKS;
-
+constexpr int LEAD = (STAGES - 1) * BK;   // steps of k by which copies precede products
 struct Tiles {
     SwizzledTile<BM, ORDER_A> a[STAGES];               // (STAGES, BM, BK), or (STAGES, BK, BM)
     SwizzledTile<BN, TRANSPOSED<ORDER_B>> b[STAGES];   // (STAGES, BN, BK), or (STAGES, BK, BN)
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     extern __shared__ __align__(128) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
@@ -608,6 +705,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
 
+    // Where this lane begins to read a tile's fragments.
+    const unsigned a_begin = tiles.a[0].begin_of_a(m0, lane), b_begin = tiles.b[0].begin_of_b(n0, lane);
     auto a_copies = swizzled_copies<BM>(A.tile(block.row0, 0, BM, BK), thread);
     auto b_copies = swizzled_copies<BN>(B.tile(0, block.col0, BK, BN).transposed(), thread);
 
@@ -622,36 +721,66 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
-    Register frag_a[4], frag_b[WN / 8][2];
+    Register frag_a[WM / 16][4], frag_b[2][WN / 8][2];
     int stage = 0, refilled = STAGES - 1;
-#pragma unroll 1   // unrolled it would only cost registers
-    for (; k_to_load > -(STAGES - 1) * BK; k_to_load -= BK) {
-        wait_for_copies_except<STAGES - 2>();
-        __syncthreads();   // these tiles are complete, and nobody reads the previous ones any more
-#pragma unroll(UNROLL / DEPTH)
+    wait_for_copies_except<STAGES - 2>();
+    __syncthreads();   // the first tiles are complete before anyone reads them
+    tiles.b[0].read_b(frag_b[0], b_begin, 0);
+#pragma unroll
+    for (int i = 0; i < WM / 16; ++i) tiles.a[0].read_a(frag_a[i], a_begin, i * 16, 0);
+    const auto multiply_tiles = [&](auto whole) {
+        const bool more = whole.value || k_to_load > BK - LEAD;
+#pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
-            tiles.b[stage].read_b(frag_b, n0, k, lane);
+            const int set = k / DEPTH % 2;
+            if (k == 0) {   // refills the stage that all threads finished reading before the last barrier
+                if (whole.value) {
+                    a_copies.fetch_whole(tiles.a[refilled]);
+                    b_copies.fetch_whole(tiles.b[refilled]);
+                } else if (k_to_load > 0) {
+                    a_copies.fetch(tiles.a[refilled], k_to_load);
+                    b_copies.fetch(tiles.b[refilled], k_to_load);
+                }
+                commit_copies();
+            }
+            if (k == BK - DEPTH) {
+                if (whole.value) {
+                    a_copies.store_whole(tiles.a[refilled]);
+                    b_copies.store_whole(tiles.b[refilled]);
+                }
+                k_to_load -= BK;
+                refilled = stage;
+                stage = stage + 1 == STAGES ? 0 : stage + 1;
+                wait_for_copies_except<STAGES - 2>();
+                __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
+            }
+            const bool ahead = k < BK - DEPTH || more;   // fragments that follow the stage's last are in the next stage
+            if (ahead) tiles.b[stage].read_b(frag_b[1 - set], b_begin, (k + DEPTH) % BK);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
-                tiles.a[stage].read_a(frag_a, m0, i * 16, k, lane);
-                if (k == 0 && k_to_load > 0) {   // between products, which overlap with the copies' address arithmetic
-                    if (i == (WM / 16 - 1) / 2) a_copies.fetch(tiles.a[refilled], k_to_load);
-                    if (i == WM / 32) b_copies.fetch(tiles.b[refilled], k_to_load);
-                }
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a, frag_b[j]);
+                for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a[i], frag_b[set][j]);
+                if (ahead) tiles.a[stage].read_a(frag_a[i], a_begin, i * 16, (k + DEPTH) % BK);
             }
         }
-        commit_copies();
-        refilled = stage;
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
+    };
+    // Whole tiles, which most are, need no guards: the loop has no branches, and few instructions between products.
+    if (a_copies.whole && b_copies.whole)
+#pragma unroll 1   // unrolled it would only cost registers
+        while (k_to_load >= BK) multiply_tiles(Constant<true>{});
+#pragma unroll 1
+    while (k_to_load > -LEAD) multiply_tiles(Constant<false>{});
+
+    // epilogue: 8 rows of a warp at a time are rearranged in shared memory, so that a lane writes 16 bytes
+    wait_for_copies_except<0>();   // copies beyond the end have written their zeros,
+    __syncthreads();               // and everyone has read the last tiles, before rows overwrite them
+    auto& rows = reinterpret_cast<SwizzledRows<WN>*>(memory)[warp];
+    const bool aligned = c_tile.has_aligned_rows(16);
+#pragma unroll
+    for (int i = 0; i < WM / 8; ++i) {
+        rows.put(acc[i / 2], i % 2 * 2, lane);
+        __syncwarp();   // the rows are complete before anyone reads them
+        rows.write(c_tile, m0 + i * 8, n0, aligned, lane);
+        __syncwarp();   // everyone has read the rows before the next overwrite them
     }
-    // epilogue
-#pragma unroll
-    for (int i = 0; i < WM / 16; ++i)
-#pragma unroll
-        for (int j = 0; j < WN / 8; ++j)
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-                c_tile.template write_row<2>(m0 + i * 16 + half * 8 + lane / 4, n0 + j * 8 + lane % 4 * 2, &acc[i][j][half * 2]);
 }

@@ -48,4 +48,6 @@ def test_the_counts_are_the_simulators(row):
 )
 def test_the_roofline_works_out_what_is_counted(row):
     spec = specialize(row["variant"], tile=row["tile"], layout=row["layout"])
-    assert wavefronts_per_multiply_add(spec, 256, 256, 256) == pytest.approx(row["load wavefronts"])
+    # The roofline is the mainloop's; the epilogue of tensor_core reads C from shared memory, 128 bytes a wavefront.
+    epilogue = 32 * spec.c.itemsize / 128 / row["product"][-1] if row["variant"] == "tensor_core" else 0
+    assert wavefronts_per_multiply_add(spec, 256, 256, 256) + epilogue == pytest.approx(row["load wavefronts"])

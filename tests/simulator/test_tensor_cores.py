@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from tests.strategies import (
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
+from tiledmm.errors import ConfigError
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
@@ -44,7 +47,7 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_instruction_is_one_of_every_target(dtype: str) -> None:
-    for target in ("sm_80", "sm_90", "sm_120") + ("sm_75",) * (dtype == "float16"):
+    for target in ("sm_80", "sm_90", "sm_120") + ("sm_75",) * (dtype in ("float16", "int8", "uint8")):
         spec = specialize("fragments", dtype=dtype)
         assert compile_for(render(spec), spec.symbol, target).registers > 0
 
@@ -129,7 +132,72 @@ def test_infinities_and_nans(dtype: str) -> None:
     np.testing.assert_array_equal(found, np.array(expected, dtype))
 
 
+# Whole tiles; rows that are aligned but end within a tile; neither.
+SHAPES = ((128, 256, 128), (140, 264, 136), (131, 259, 37))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "int8", "uint8"])
+def test_large_tiles_are_exact(dtype: str, layout: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    check_exact(dtype, layout, (m, n, k), tile=256)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "config"),
+    [
+        ("float16", {"bm": 256, "bn": 128}),
+        ("float16", {"bk": 64, "unroll": 64, "stages": 2}),
+        ("float16", {"bm": 128, "bn": 128, "stages": 5}),
+        ("tf32", {"bk": 32, "unroll": 32, "stages": 3}),
+        ("int8", {"bm": 256, "bn": 128, "bk": 128, "unroll": 128, "stages": 2}),
+        ("float16", {"wm": 32, "tm": 4}),
+        ("float16", {"wn": 32, "tn": 8}),
+    ],
+)
+def test_configs_of_large_tiles_are_exact(dtype: str, config: dict[str, int]) -> None:
+    for layout in ("NN", "TT"):
+        check_exact(dtype, layout, (264, 264, 200), tile=256, config=config)
+
+
 @pytest.mark.parametrize("tile", [64, 128])
+@pytest.mark.parametrize("dtype", ["float16", "int8", "uint8"])
+def test_without_cp_async(dtype: str, tile: int) -> None:
+    for layout, shape in itertools.product(("NN", "NT", "TN", "TT"), ((128, 128, 256), (136, 72, 104))):
+        check_exact(dtype, layout, shape, tile=tile, target="sm_75")
+
+
+@pytest.mark.parametrize("out_dtype", ["float32", "float64", "complex64", "complex128"])
+def test_results_of_every_width_are_exact(out_dtype: str) -> None:
+    for out in (
+        np.zeros((136, 264), out_dtype),
+        np.zeros((264, 136), out_dtype).T,
+        np.zeros((136, 267), out_dtype)[:, 1:265],
+    ):
+        check_exact("float16", "NN", (136, 264, 72), tile=256, out=out)
+
+
+def test_a_warps_tile_has_a_power_of_two() -> None:
+    with pytest.raises(ConfigError, match="wm and wn are powers of 2"):
+        specialize("tensor_core", tile=64, dtype="float16", config={"bm": 192, "wm": 48, "tm": 6})
+    with pytest.raises(ConfigError, match="bk is 64 or 128 bytes"):
+        specialize("tensor_core", tile=64, dtype="float16", config={"bk": 16})
+    with pytest.raises(ConfigError, match="threads copy 8 rows"):
+        specialize("tensor_core", tile=64, dtype="float16", config={"bn": 256, "wm": 64, "tm": 8, "wn": 64, "tn": 16})
+
+
+def check_exact(dtype: str, layout: str, shape: tuple[int, int, int], **arguments: Any) -> None:
+    """Multiplies small integers, whose sums are exact."""
+    rng, (m, n, k) = np.random.default_rng(7), shape
+    pair = (small_integers(rng, each, np_dtype(dtype), bound=1) for each in ((m, k), (k, n)))
+    a, b = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip(pair, layout, strict=True))
+    result = simulator.matmul(a, b, variant="tensor_core", **asked(dtype), **arguments)
+    expected = a @ b if a.dtype.kind in "iu" else (a.astype("f8") @ b.astype("f8")).astype(result.dtype)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("tile", [64, 128, 256])
 @pytest.mark.parametrize("dtype", ["float16", "tf32", "float64", "complex128"])
 def test_no_bank_conflicts(dtype: str, tile: int) -> None:
     rng = np.random.default_rng(2)
@@ -142,3 +210,6 @@ def test_no_bank_conflicts(dtype: str, tile: int) -> None:
         assert report.source.shared_load.bank_conflicts == 0
         assert report.source.copy_store.requests > 0
         assert report.source.copy_store.bank_conflicts == 0
+        if dtype in ("float16", "tf32"):  # whose epilogue goes through shared memory
+            assert report.source.shared_store.requests > 0
+            assert report.source.shared_store.bank_conflicts == 0

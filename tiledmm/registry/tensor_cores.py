@@ -5,7 +5,7 @@ Named as in ``cuda_cores``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
@@ -18,8 +18,23 @@ def _register_bytes(element: Element) -> int:
     return max(4, element.itemsize)
 
 
-def matrix_fragments(config: Config, element: Element) -> list[Rule]:
+def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     """Rules of ``tensor_core``."""
+    chunk = VECTOR_BYTES // element.itemsize
+    lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
+    rows = [config.threads * chunk / max(length, 1) for length in lengths]
+    narrow = element.itemsize <= 4
+    return [
+        *matrix_fragments(config, element),
+        (not narrow or config.bk * element.itemsize >= 64, "bk is 64 or 128 bytes"),
+        (not narrow or all(size & (size - 1) == 0 for size in (config.wm, config.wn)), "wm and wn are powers of 2"),
+        (not narrow or all(each % (4 if element.itemsize == 4 else 8) == 0 for each in rows),
+         "threads copy 8 rows (tf32: 4) at a time"),
+    ]  # fmt: skip
+
+
+def matrix_fragments(config: Config, element: Element) -> list[Rule]:
+    """Rules of kernels that read fragments from swizzled tiles."""
     chunk = VECTOR_BYTES // element.itemsize
     depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 else 16
     widths = [size for size in (32, 64, 128) if size >= depth]
@@ -40,26 +55,40 @@ def matrix_fragments(config: Config, element: Element) -> list[Rule]:
     ]  # fmt: skip
 
 
+def shared_tensor_core(config: Config, element: Element, layout: str) -> int:
+    """Tiles, or the epilogue's rows of C."""
+    rows = config.threads // 32 * 8 * config.wn * 16  # bytes of complex128: others take less
+    return max(shared_swizzled(config, element, layout), rows if element.itemsize <= 4 else 0)
+
+
 def shared_swizzled(config: Config, element: Element, layout: str) -> int:
     """Tiles in the layouts of the matrices, without padding, of the matrices' element types."""
     return config.stages * config.bk * (config.bm + config.bn) * element.itemsize
 
 
-# Columns of a block's tile, rows and columns of a warp's, bytes along K, stages, blocks an SM, columns of tiles in a
-# group: by bytes of a fragment's item and by rows of the block's tile. Accumulators fill the registers.
+# Rows and columns of a block's tile, of a warp's, bytes along K, stages, blocks an SM, columns of tiles in a group: by
+# bytes of a fragment's item and by tile. Accumulators fill the registers.
 _TENSOR_TILES = {
-    4: {64: (64, 32, 32, 64, 4, 2, 8), 128: (128, 64, 32, 64, 3, 2, 8)},
-    8: {64: (64, 32, 32, 128, 3, 3, 8), 128: (128, 64, 32, 128, 3, 1, 8)},
-    16: {64: (64, 32, 32, 128, 4, 2, 16), 128: (64, 32, 32, 128, 3, 1, 16)},
+    4: {
+        64: (64, 64, 32, 32, 64, 4, 2, 8),
+        128: (128, 128, 64, 64, 64, 3, 2, 8),
+        256: (128, 256, 64, 64, 64, 4, 1, 8),
+    },
+    8: {64: (64, 64, 32, 32, 128, 3, 3, 8), 128: (128, 128, 64, 32, 128, 3, 1, 8)},
+    16: {64: (64, 64, 32, 32, 128, 4, 2, 16), 128: (128, 64, 32, 32, 128, 3, 1, 16)},
 }
 
 
 def tensor_core(tile: int, element: Element) -> Config:
-    """Tiles of ``tile`` rows, square but for complex128's of 128."""
-    bn, wm, wn, line, stages, min_blocks, group = _TENSOR_TILES[_register_bytes(element)][tile]
+    """Square tiles of ``tile``, but 128 x 256 for 256. Wide types have none of 256: theirs are those of 128."""
+    return _tensor_tile(_TENSOR_TILES[_register_bytes(element)], tile, element)
+
+
+def _tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
+    bm, bn, wm, wn, line, stages, min_blocks, group = rows[min(tile, max(rows))]
     bk = line // element.itemsize
     return Config(
-        tile,
+        bm,
         bn,
         bk,
         wm // 8,
@@ -149,11 +178,16 @@ def shared_swizzled_limbs(config: Config, element: Element, layout: str) -> int:
     return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout)
 
 
+# As ``_TENSOR_TILES``, of limbs. Partial sums take registers, too, so warps have smaller tiles.
+_SPLIT_TILES = {64: (64, 64, 32, 32, 32, 1, 2, 8), 128: (128, 128, 64, 32, 32, 1, 2, 8)}
+
+
 def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
     """As ``tensor_core``, in real numbers, with the k of one instruction a stage: each limb has a tile."""
     limb, count = SCHEMES[scheme].limb, SCHEMES[scheme].limbs
     bk = 32 // limb.itemsize
-    config = in_elements(replace(tensor_core(tile, limb), scheme=scheme, bk=bk, unroll=bk, stages=1), element)
+    real = replace(_tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme, bk=bk, unroll=bk, stages=1)
+    config = in_elements(real, element)
     stages = min(STATIC_SHARED_BYTES // shared_swizzled_limbs(config, element, "NT"), 4)
     # The fragments of three limbs take the registers of a second block.
     return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)

@@ -160,15 +160,17 @@ VARIANTS = VariantTable(
             summary="tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements of 16 bits with one instruction",
             configure=tensor_cores.tensor_core,
             block=lambda config: (config.threads, 1),
-            shared_bytes=tensor_cores.shared_swizzled,
-            rules=tensor_cores.matrix_fragments,
-            tiles=(64, 128),
+            shared_bytes=tensor_cores.shared_tensor_core,
+            rules=tensor_cores.double_buffered_fragments,
+            tiles=(64, 128, 256),
             default_tile=128,
             tensor_cores=True,
             dynamic_shared=True,
             types=(
                 ("float16", (7, 5)),
-                *((name, (8, 0)) for name in ("bfloat16", "tf32", "int8", "uint8", "float64", "complex128")),
+                *((name, (8, 0)) for name in ("bfloat16", "tf32")),
+                *((name, (7, 5)) for name in ("int8", "uint8")),  # there by smaller instructions
+                *((name, (8, 0)) for name in ("float64", "complex128")),
             ),
         ),
         Variant(

@@ -69,11 +69,7 @@ class Model:
             variant = find_variant(row.variant)
             own = variant.computes_in(compute)
             packed = variant.packs_elements and own.dtype_name in PACKED_ELEMENTS and row.type == _PACKED_TYPE
-            if (
-                (packed or row.type == rate_type(own))
-                and variant.multiplies(own)
-                and variant.runs_on(self.gpu.arch.capability, own)
-            ):
+            if (packed or row.type == rate_type(own)) and variant.multiplies(own) and runs_on(row, own, self.gpu):
                 yield row
 
     def bound(self, product: Product) -> float:
@@ -201,6 +197,17 @@ class Model:
 #: The model of an H100; and without variants that decompose operands.
 H100 = Model(REFERENCE_GPUS["sm_90"])
 H100_IEEE = Model(H100.gpu, decomposes=False)
+
+
+def runs_on(row: KernelRates, compute: Element, gpu: Gpu) -> bool:
+    """Whether a GPU runs a kernel: has its instructions, and as much shared memory for a block."""
+    runs = find_variant(row.variant).runs_on(gpu.arch.capability, compute)
+    return runs and _shared_bytes(row.variant, row.tile, compute) <= gpu.arch.max_shared_bytes
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared_bytes(variant: str, tile: int, compute: Element) -> int:
+    return find_variant(variant).shared_bytes(_config(variant, tile, compute), compute, "NT")
 
 
 def _time(choice: Choice) -> float:

@@ -28,8 +28,9 @@ from tiledmm.lazy import device_module
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of
+from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, runs_on, type_of
+from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, type_of
 from tiledmm.tuning.fit import TimedKernel, Timing, fit
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     path = own_path(gpu.name)
     kept = path.with_suffix(".timings.json")
     known = {} if again else _read_timings(kept)
-    rows = [row for row in nearest_rates(gpu).rows if runs_on(row, gpu)]
+    rows = [row for row in nearest_rates(gpu).rows if runs_on(row, compute_element(type_of(row)), gpu)]
     bench = _Bench(gpu)
     if "device" not in known:
         known["device"] = bench.device_rates()

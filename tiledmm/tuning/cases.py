@@ -92,12 +92,6 @@ def _splits(config: Config, gpu: Gpu, residents: int, m: int, n: int, k: int) ->
     yield from sorted({1, *(int(min(part * fill, k // 64, 256)) for part in (0.5, 1, 3) if part * fill >= 2)})
 
 
-def runs_on(row: KernelRates, gpu: Gpu) -> bool:
-    """Whether a GPU runs the kernel of a row."""
-    variant, compute = find_variant(row.variant), compute_element(type_of(row))
-    return variant.runs_on(gpu.arch.capability, compute)
-
-
 def product_of(case: Case, dtype: str) -> Product:
     """The product of a case, of arrays that are not there."""
     kind = compute_element(dtype).dtype

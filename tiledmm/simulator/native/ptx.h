@@ -119,6 +119,8 @@ __forceinline__ void copy_async(T* shared, const T* global, int count) {
 #endif
 }
 
+__forceinline__ void copy_chunk_async(void* shared, const void* global) { cp_async<16>(shared, global, 16); }
+
 __forceinline__ void commit_copies() { tiledmm_commit_copies(); }
 
 template <int PENDING>
