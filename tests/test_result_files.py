@@ -15,6 +15,7 @@ import pytest
 from benchmarks.support import results
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import ComparisonReport, Machine
+from tiledmm.codegen import template_files
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
 REPORT = ComparisonReport(MACHINE, ())
@@ -49,13 +50,15 @@ def test_a_line_names_machine_and_sources_where_they_are_known() -> None:
     assert results.origin({"machine": {"cpu": "a CPU", "date": "2026-11-22"}}) == "a CPU, 2026-11-22"
 
 
-def test_a_digest_is_of_names_and_contents(tmp_path: Path) -> None:
+def test_the_kernels_hash_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_files, "template_folder", lambda: tmp_path)
+    kernels_hash = template_files.kernels_hash.__wrapped__
     (tmp_path / "a.cuh").write_text("1", encoding="utf-8")
-    found = [results.digest(tmp_path)]
+    found = [kernels_hash()]
     (tmp_path / "a.cuh").write_text("2", encoding="utf-8")
-    found.append(results.digest(tmp_path))
+    found.append(kernels_hash())
     (tmp_path / "a.cuh").rename(tmp_path / "b.cuh")
-    found.append(results.digest(tmp_path))
+    found.append(kernels_hash())
     assert len(set(found)) == 3
 
 
