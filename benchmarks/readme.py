@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks import splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
+from benchmarks.first_call import first_call_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -117,6 +118,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "selection": ("selection", _with_parts(products=selection_table)),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
+    "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),
     "conflicts": ("bank_conflicts", _with_parts(kernels=conflicts_table)),
     "agreement": ("agreement", _with_parts(kernels=agreement_table)),
     "splits-speed": ("splits_speed", _with_parts(float32=splits.speed_table)),

@@ -1,4 +1,4 @@
-"""How well ``auto`` chooses: ``python -m benchmarks.selection --out FILE.json``.
+"""How well ``auto`` chooses: ``python -m benchmarks.selection``; of products at random, ``--random 28 --seed 1``.
 
 Times the kernels that ``auto`` considers for products from small to large, square to skinny, each with the split-K
 partitions that the model gives it, and compares with what the model expected. The tables in
@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import random
+import statistics
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,7 @@ from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-RESULTS = FOLDER / "selection.json"
+RESULTS, RANDOM_RESULTS = FOLDER / "selection.json", FOLDER / "selection_random.json"
 
 TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int8", "bool", "int32", "int64")
 PRODUCTS = (
@@ -40,7 +44,21 @@ PRODUCTS = (
 _HOPELESS = 4.0
 
 
-def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
+def drawn(dtype: str, count: int, seed: int) -> list[tuple[Size, str]]:
+    """Products of a type at random: sizes log-uniform, every other one skinny, most with aligned rows, all layouts."""
+    generator, found = random.Random(f"{seed} {dtype}"), []
+    for number in range(count):
+        most = (2**6, 2**13) if number % 2 else (2**12, 2**12)
+        sizes = [int(2 ** generator.uniform(0 if limit < 100 else 5, math.log2(limit))) for limit in (*most, 2**13)]
+        if generator.random() < 0.5:
+            sizes[:2] = sizes[1::-1]
+        if generator.random() < 0.6:
+            sizes = [size + -size % 16 for size in sizes]
+        found.append((Size(*sizes), generator.choice(("NN", "NT", "TN", "TT"))))
+    return found
+
+
+def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) -> list[dict[str, Any]]:
     """A row a product of a type: what each kernel was expected to take, and took."""
     import cupy
 
@@ -51,7 +69,7 @@ def measure(dtype: str, seconds: float) -> list[dict[str, Any]]:
     from tiledmm.problem.operands import describe, resolve
 
     rows = []
-    for size, layout in PRODUCTS:
+    for size, layout in products:
         print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
         sets = operand_sets(size, dtype, layout)
         first = sets[0]
@@ -118,10 +136,29 @@ def selection_table(rows: list[dict[str, Any]]) -> Table:
     return Table("What auto takes, and the fastest of what it considers", columns, tuple(cells))
 
 
+def quality(row: dict[str, Any]) -> float:
+    """How fast the kernel that ``auto`` takes is, as a fraction of the fastest."""
+    return float(min(kernel["microseconds"] for kernel in row["kernels"]) / row["kernels"][0]["microseconds"])
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """How good the choices are, in a sentence."""
+    found = [quality(row) for row in rows]
+    few = sum(each < 0.9 for each in found)
+    return (
+        f"{len(found)} products: auto's choice is {statistics.geometric_mean(found):.3f} x the fastest in the "
+        f"geometric mean, {min(found):.3f} at least, and below 0.9 for {few}."
+    )
+
+
 def main() -> int:
     """Measures, prints the table, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument(
+        "--out", type=Path, help=f"where the results go, {RESULTS.name} or {RANDOM_RESULTS.name} if not told"
+    )
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N products of each type, drawn at random")
+    parser.add_argument("--seed", type=int, default=1, help="for these")
     parser.add_argument(
         "--types", nargs="+", choices=TYPES, default=TYPES, help="measure these, and keep the results of the others"
     )
@@ -135,16 +172,20 @@ def main() -> int:
 
     from tiledmm.bench.environment import this_machine
 
-    before = json.loads(options.out.read_text()) if options.out.exists() else {"products": []}
+    path: Path = options.out or (RANDOM_RESULTS if options.random else RESULTS)
+    before = json.loads(path.read_text()) if path.exists() and not options.random else {"products": []}
     rows: list[dict[str, Any]] = []
     for dtype in options.types:
-        rows += measure(dtype, options.seconds)
+        products = drawn(dtype, options.random, options.seed) if options.random else PRODUCTS
+        rows += measure(dtype, products, options.seconds)
         # Written type by type: a run that is cut off leaves what it has measured.
         types = {row["type"] for row in rows}
         kept = [row for row in before["products"] if row["type"] not in types]
         every = sorted(kept + rows, key=lambda row: TYPES.index(row["type"]))
-        save(options.out, measured(this_machine(), {"products": every}, beside=before if kept else None))
+        found = {"products": every, **({"seed": options.seed} if options.random else {})}
+        save(path, measured(this_machine(), found, beside=before if kept else None))
     Console(width=None if sys.stdout.isatty() else 160).print(selection_table(rows).rich())
+    print(summary(rows))
     return 0 if all(kernel["ok"] for row in rows for kernel in row["kernels"]) else 1
 
 

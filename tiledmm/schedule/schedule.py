@@ -52,6 +52,10 @@ SCAN, SCAN_INIT = "operand scan", 0x7F
 #: Fewest terms of a sum for which operands are decomposed: shorter float32 sums are as accurate. A complex k is two.
 SHORTEST_DECOMPOSED = 256
 
+# Largest tile for operands that cannot be decomposed, which are rare: the next one is 5% faster, but takes twice as
+# long to compile, and the first call waits for it.
+_MOST_UNDECOMPOSED = 128
+
 #: Bytes of a scan before the exponents of rows (``cuda_src/operand_scan.cuh``).
 SCAN_HEAD = 12
 
@@ -181,7 +185,8 @@ def is_short(problem: Problem, compute: Element) -> bool:
 def not_decomposed(specialization: Specialization) -> Specialization:
     """The kernel for operands whose values cannot be decomposed."""
     variant = find_variant(specialization.variant.undecomposed)
-    config = variant.config(min(variant.default_tile, specialization.config.bn), specialization.compute)
+    tile = min(_MOST_UNDECOMPOSED, specialization.config.bn)
+    config = variant.config(tile, specialization.compute)
     return replace(specialization, variant=variant, config=config, condition="unless decomposed")
 
 
