@@ -21,7 +21,7 @@ from tiledmm.cli import device
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.problem.operands import describe
+from tiledmm.problem.operands import Array, describe
 from tiledmm.selection.model import H100, H100_IEEE
 
 
@@ -118,7 +118,7 @@ def test_what_a_product_launches_is_what_is_compiled(
 def test_operands_lie_as_arrays_do(dtype: str) -> None:
     arrays = {"N": np.zeros((3, 5), dtype), "T": np.zeros((5, 3), dtype).T, "G": np.zeros((3, 10), dtype)[:, ::2]}
     for letter, array in arrays.items():
-        assert kernels._matrix(3, 5, np.dtype(dtype), letter) == describe(array)
+        assert Array.laid_out((3, 5), np.dtype(dtype), letter) == describe(array)
 
 
 def test_products_that_share_a_kernel_compile_it_once(compiler: Compiler) -> None:

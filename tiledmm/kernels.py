@@ -6,19 +6,16 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.elements import SCHEMES, TF32, compute_element
+from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import Array
+from tiledmm.problem.keywords import KernelKeywords
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import required_kernels
-from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.front_end import call_of, choose
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO, may_decompose
 
@@ -170,22 +167,13 @@ def kernels_of_products(
             raise ConfigError(f"sizes are (m, n, k), each at least 1; got {size!r}")
         specialize("naive" if variant == AUTO else variant, layout=layout)  # raises if it is none, or has no kernel
         m, n, k = map(int, size)
-        compute = compute_element("float32" if dtype is None else dtype)
-        operands = _matrix(m, k, compute.dtype, layout[0]), _matrix(k, n, compute.dtype, layout[1])
-        kernel = KernelKeywords(variant, tile, None, "tf32" if compute == TF32 else precision)
-        choice = choose(resolve_call(*operands, None, UfuncKeywords(), kernel.precision), kernel, model)
+        call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision)
+        choice = choose(call, KernelKeywords(variant, tile, None, asked), model)
         for launch in itertools.chain.from_iterable(each.launches for each in choice.schedules):
             products = found.setdefault(launch.specialization, [])
-            if (name := f"{m} x {n} x {k}  {compute.dtype_name}  {layout}") not in products:
+            if (name := f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout}") not in products:
                 products.append(name)
     return {each: found[each] for each in sorted(found, key=lambda each: each.symbol)}
-
-
-def _matrix(rows: int, cols: int, dtype: np.dtype[Any], letter: str) -> Array:
-    """The description of a new matrix: rows contiguous (N), columns contiguous (T), every second element (G)."""
-    if letter == "G":
-        return Array((rows, cols), (2 * cols * dtype.itemsize, 2 * dtype.itemsize), dtype)
-    return Array.allocated((rows, cols), dtype, "F" if letter == "T" else "C")
 
 
 def _own_type(name: str, dtype: Any) -> Any:

@@ -54,22 +54,16 @@ def explain(
 
 def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, precision: str) -> Explanation:
     """The explanation of a product of arrays that are not there; an empty target is the current device."""
-    from tiledmm.elements import TF32, compute_element
     from tiledmm.hardware.data_sheets import find_gpu
     from tiledmm.lazy import device_module
-    from tiledmm.problem.keywords import UfuncKeywords
-    from tiledmm.problem.operands import Array
     from tiledmm.selection.explanation import explanation
-    from tiledmm.selection.front_end import resolve_call
+    from tiledmm.selection.front_end import call_of
     from tiledmm.selection.model import Model
     from tiledmm.selection.select import may_decompose
     from tiledmm.selection.tuned import table_of
 
-    m, n, k = size
-    kind = compute_element(dtype)
-    a, b = (Array.laid_out(shape, kind.dtype, letter) for shape, letter in zip(((m, k), (k, n)), layout, strict=True))
-    asked = "tf32" if kind == TF32 else precision
-    product = resolve_call(a, b, None, UfuncKeywords(), asked).multiplied
+    call, asked = call_of(size, dtype, layout, precision)
+    product = call.multiplied
     if target:
         return explanation(product, Model(find_gpu(target), decomposes=may_decompose(asked)), {})
     model = device_module("devices").device_model(may_decompose(asked))

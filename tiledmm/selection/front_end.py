@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from tiledmm.elements import TF32, compute_element
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.selection.choice import Choice
@@ -50,6 +52,16 @@ def resolve_call(
             out = Array.allocated(out.shape, product.compute.dtype)
         multiplied = resolve(x1, x2, out, **ufunc._asdict())
     return Call(product, with_precision(multiplied, precision))
+
+
+def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
+    """The call for (m, k) @ (k, n) of new matrices of a type, which may be tf32, and a layout; and its precision."""
+    m, n, k = size
+    compute = compute_element(dtype)
+    asked = "tf32" if compute == TF32 else precision
+    a = Array.laid_out((m, k), compute.dtype, layout[0])
+    b = Array.laid_out((k, n), compute.dtype, layout[1])
+    return resolve_call(a, b, None, UfuncKeywords(), asked), asked
 
 
 def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:
