@@ -202,7 +202,7 @@ class Cost:
             blocks=tiles(blocks, self.gpu.sms // config.cluster),
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms,
             steps=steps,
-            single_elements=variant.global_reads == "vectors" and not packs and not has_wide_rows(problem, compute),
+            single_elements=reads_single_elements(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
             writing=writing + self._moving(c_bytes * (partitions - 1), device.memory),
@@ -253,6 +253,11 @@ def rate_type(compute: Element) -> str:
     if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
         return compute.dtype_name
     return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
+
+
+def reads_single_elements(variant: Variant, packs: tuple[str, ...], product: Product) -> bool:
+    """Whether a kernel that reads B 16 bytes at a time can not: rows are not aligned, or it is K-major."""
+    return variant.global_reads == "vectors" and not packs and not has_wide_rows(product.problem, product.compute)
 
 
 def has_wide_rows(problem: Problem, compute: Element) -> bool:

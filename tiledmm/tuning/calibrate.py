@@ -13,7 +13,7 @@ import json
 import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from tiledmm import api
 from tiledmm._version import __version__
 from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
-from tiledmm.errors import TiledmmError
+from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
 from tiledmm.problem.operands import describe, resolve
@@ -79,7 +79,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     rows = [row for row in nearest_rates(gpu).rows if runs_on(row, compute_element(type_of(row)), gpu)]
     bench = _Bench(gpu)
     if "device" not in known:
-        known["device"] = bench.device_rates()
+        known["device"] = asdict(nearest_rates(gpu).device) | bench.device_rates()
         _write_timings(kept, known)
     with _progress(progress) as tell:
         for row, jobs in bench.compiled([row for row in rows if name_of(row) not in known], tell):
@@ -202,7 +202,7 @@ class _Bench:
             nonlocal begin
             elements = case.batch * rows * cols
             if elements > pool.size:
-                return cupy.zeros((case.batch, rows, cols), kind)
+                raise ConfigError(f"a matrix of {elements} elements is larger than all that there are to take")
             if begin + elements > pool.size:
                 begin = 0
             flat = pool[begin : begin + elements]
@@ -244,7 +244,7 @@ class _Bench:
         return statistics.median(self._clock.time(call, calls).seconds for _ in range(_READINGS))
 
     def device_rates(self) -> dict[str, Any]:
-        """What the device reaches, whatever the kernel."""
+        """What the device reaches, whatever the kernel. Left out is what no kernel does here, or what ``fit`` finds."""
         cupy = self._cupy
         size = 1 << 28
         pair = cupy.ones((2, size), "i1")
@@ -252,7 +252,8 @@ class _Bench:
         launch = 1e6 * self.seconds(self._launches("double_buffered", 16, "float32", Case(1, 16, 16, 1))[0])
         return {
             "memory": memory, "launch": launch,
-            **self._reduction(launch), **self._packing(launch), **self._decomposing(launch), **self._others(memory),
+            **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
+            "scattered": self._scattered(memory),
         }  # fmt: skip
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
@@ -267,7 +268,7 @@ class _Bench:
 
         return [nth(n) for n in range(len(every[0]))]
 
-    def _reduction(self, launch: float) -> dict[str, float]:
+    def _reduction(self) -> dict[str, float]:
         """The split-K reduction: its time for little, for many partitions of little, and for much."""
         times = {
             (m, split): 1e6
@@ -278,34 +279,33 @@ class _Bench:
         moved = 4 * 2048**2 * (8 - 2) / (times[2048, 8] - times[2048, 2]) / 1e6
         return {"reduction_launch": times[64, 4], "reduction": moved, "reduction_partitions": turns}
 
-    def _packing(self, launch: float) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        case = Case(1, 64, 8192, 4096, "NT")
-        first = self._launches("warp_tiled", 64, "float32", case, pack_b=1)[0]
-        found["packing"] = 2 * 4 * 8192 * 4096 / (self.seconds(first) * 1e6 - launch) / 1e6
-        found["packing_launch"] = launch
-        found["packing_bits"] = {}
-        for letter, layout in (("N", "NN"), ("T", "TN"), ("G", "TN")):
-            first = self._launches("warp_tiled", 64, "bool", Case(1, 512, 64, 512, layout), pack_elements=1)[0]
-            found["packing_bits"][letter] = max(1e6 * self.seconds(first) - launch, 0.1)
-        large = self._launches("warp_tiled", 64, "int8", Case(1, 8192, 64, 8192, "TN"), pack_elements=1)[0]
-        found["packing_elements"] = 8192 * 8192 / (1e6 * self.seconds(large) - launch) / 1e6
-        return found
+    def _first(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> float:
+        """Microseconds of the first launch of a product."""
+        return 1e6 * self.seconds(self._launches(variant, tile, dtype, case, **launch)[0])
 
-    def _decomposing(self, launch: float) -> dict[str, Any]:
+    def _packing(self, launch: float) -> dict[str, Any]:
+        """Packing an operand, and elements: the latter for little and for much."""
+        whole = self._first("warp_tiled", 64, "float32", Case(1, 64, 8192, 4096, "NT"), pack_b=1) - launch
+        bits = {
+            letter: self._first("warp_tiled", 64, "bool", Case(1, 512, 64, 512, layout), pack_elements=1) - launch
+            for letter, layout in (("N", "NN"), ("T", "TN"))
+        }
+        elements = self._first("warp_tiled", 64, "int8", Case(1, 8192, 64, 8192, "TN"), pack_elements=1) - launch
+        return {
+            "packing": 2 * 4 * 8192 * 4096 / whole / 1e6, "packing_launch": launch,
+            "packing_bits": {**bits, "G": bits["T"]}, "packing_elements": 8192 * 8192 / elements / 1e6,
+        }  # fmt: skip
+
+    def _decomposing(self) -> dict[str, Any]:
         """Decomposing operands into limbs, where a kernel that does so runs."""
-        capability = self.gpu.arch.capability
-        limb = compute_element("float16")
+        capability, limb = self.gpu.arch.capability, compute_element("float16")
         runs = [name for name in ("split_float32", "split_tensor_core") if find_variant(name).runs_on(capability, limb)]
         if not runs:
-            return {
-                "decomposing_launches": 1.0, "decomposing_call": 1.0, "decomposing": dict.fromkeys("NTG", 1.0),
-                "decomposing_mn_major": 1.0, "decomposing_bytes": 1.0,
-            }  # fmt: skip
+            return {}
 
         def of_a(m: int, layout: str) -> float:
             """Microseconds of the launch that decomposes A."""
-            return 1e6 * self.seconds(self._launches(runs[0], 128, "float32", Case(1, m, 128, 4096, layout))[0])
+            return self._first(runs[0], 128, "float32", Case(1, m, 128, 4096, layout))
 
         small = self._launches(runs[0], 128, "float32", Case(1, 128, 128, 256))
         others = sum(1e6 * self.seconds(each) for i, each in enumerate(small) if i != _MULTIPLYING)
@@ -315,7 +315,6 @@ class _Bench:
             "decomposing_launches": others, "decomposing_call": self._host(runs[0]),
             "decomposing": {**rates, "G": min(rates.values())},
             "decomposing_mn_major": max(of_a(128, "TN") - of_a(128, "NN"), 0.0),
-            "decomposing_bytes": self._bytes(launch),
         }  # fmt: skip
 
     def _host(self, variant: str) -> float:
@@ -330,14 +329,12 @@ class _Bench:
         clock.time(lambda i: plan.run(a, b, c), 20)
         return 1e6 * statistics.median(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
 
-    def _bytes(self, launch: float) -> float:
+    def _bytes(self, launch: float) -> dict[str, float]:
+        """Decomposing operands into bytes, likewise."""
         if not find_variant("split_integer").runs_on(self.gpu.arch.capability, compute_element("int32")):
-            return 1.0
-        first = self._launches("split_integer", 128, "int32", Case(1, 8192, 128, 4096))[0]
-        return 2 * 4 * 8192 * 4096 / (1e6 * self.seconds(first) - launch) / 1e6
-
-    def _others(self, memory: float) -> dict[str, float]:
-        return {"l2": 10.0, "l2_tma": 20.0, "single_elements": 0.93, "scattered": self._scattered(memory)}
+            return {}
+        time = self._first("split_integer", 128, "int32", Case(1, 8192, 128, 4096)) - launch
+        return {"decomposing_bytes": 2 * 4 * 8192 * 4096 / time / 1e6}
 
     def _scattered(self, memory: float) -> float:
         """The rate of writes to a C whose columns are contiguous."""

@@ -18,7 +18,7 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost
+from tiledmm.selection.cost import Cost, reads_single_elements
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates
 
@@ -186,17 +186,19 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
     return replace(rates.device, l2=l2, l2_tma=l2_tma)
 
 
-#: What the device's rates are refined by: the timings that depend on each, and where it stands.
-_Chosen = Callable[[KernelRates, Timing], bool]
-
-
 def _decomposes(row: KernelRates, timing: Timing) -> bool:
     return find_variant(row.variant).decomposes
 
 
-_DEVICE: tuple[tuple[tuple[str, ...], _Chosen], ...] = (
+def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
+    return reads_single_elements(find_variant(row.variant), timing.packs, timing.product)
+
+
+# The device's rates that are refined together, and by which timings.
+_DEVICE: tuple[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]], ...] = (
     (("decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"), _decomposes),
     (("decomposing_bytes",), lambda row, timing: find_variant(row.variant).decomposes_to_bytes),
+    (("single_elements",), _reads_single_elements),
     (("packing", "packing_launch"), lambda row, timing: bool(timing.packs)),
 )
 
