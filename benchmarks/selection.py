@@ -25,6 +25,9 @@ from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.front_end import call_of
+from tiledmm.selection.model import Model
 
 RESULTS, RANDOM_RESULTS = FOLDER / "selection.json", FOLDER / "selection_random.json"
 
@@ -64,25 +67,25 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
 
     from tiledmm.bench import reference, timing
     from tiledmm.bench.comparison import operand_sets
+    from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
     from tiledmm.launch import Plan
-    from tiledmm.problem.operands import describe, resolve
 
+    considered = {product: _considered(device_model(), dtype, *product) for product in products}
+    print(f"{dtype}: compiling ...", file=sys.stderr, flush=True)
+    planned = (each for choices in considered.values() for choice in choices for each in choice.schedules)
+    raw_kernels([launch.specialization for each in planned for launch in each.launches])
     rows = []
-    for size, layout in products:
+    for (size, layout), choices in considered.items():
         print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
         sets = operand_sets(size, dtype, layout)
         first = sets[0]
         right = reference.reference(first.a, first.b)
-        product = resolve(*map(describe, first))
-        ranked = sorted(device_model().rank(product), key=lambda choice: choice.microseconds or 0.0)
         rivals: dict[str, timing.TimedCall] = {
             BASELINE: lambda i, s=sets: cupy.matmul(*s[i % len(s)][:2], out=s[i % len(s)].c)
         }
         kernels = []
-        for choice in ranked:
-            if choice.microseconds > _HOPELESS * ranked[0].microseconds:
-                continue
+        for choice in choices:
             spec = choice.specialization
             launch = replace(spec.config.launch, split_k=1)  # tables name the partitions apart
             whole_k = replace(spec, config=replace(spec.config, launch=launch))
@@ -102,6 +105,14 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
         cupys = samples[BASELINE].seconds * 1e6
         rows.append({"size": [*size], "type": dtype, "layout": layout, "cupy": cupys, "kernels": kernels})
     return rows
+
+
+def _considered(model: Model, dtype: str, size: Size, layout: str) -> list[Choice]:
+    """What ``auto`` considers for a product, the fastest first."""
+    call, _ = call_of(size, dtype, layout, "float32")
+    ranked = sorted(model.rank(call.multiplied), key=lambda choice: choice.microseconds or 0.0)
+    limit = _HOPELESS * (ranked[0].microseconds or 0.0)
+    return [choice for choice in ranked if (choice.microseconds or 0.0) <= limit]
 
 
 def selection_table(rows: list[dict[str, Any]]) -> Table:
