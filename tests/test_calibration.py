@@ -199,6 +199,23 @@ def test_a_table_that_is_none_is_reported(text: str, monkeypatch: pytest.MonkeyP
         assert own_rates(GPU) is None
 
 
+def test_of_two_tables_that_of_these_kernels_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = replace(TRUE, gpu=replace(GPU, name="a GPU"))
+    own, old = replace(named, kernels="these"), replace(named, kernels="others")
+    monkeypatch.setattr(tables, "kernels_hash", lambda: "these")
+
+    def taken(of_user: Rates | None, shipped: Rates) -> Rates:
+        monkeypatch.setattr(tables, "own_rates", lambda gpu: of_user)
+        monkeypatch.setattr(tables, "nearest_rates", lambda gpu: shipped)
+        return tables.rates_of(named.gpu)
+
+    assert taken(None, old) is old
+    assert taken(own, old) is taken(own, replace(own, date="shipped")) is own
+    assert taken(old, own) is own, "the user's is of other kernels"
+    assert taken(old, replace(old, date="shipped")) is old
+    assert taken(old, replace(own, gpu=GPU)) is old, "another GPU's is further off than other kernels"
+
+
 def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
     rates = replace(TRUE, date="2026-01-02", software="made up")
     tables.write(tmp_path / "table.json", rates)

@@ -10,7 +10,7 @@ import cupy
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.selection.model import Model
-from tiledmm.selection.rates import own_rates
+from tiledmm.selection.rates import rates_of
 
 #: The class of CuPy's arrays.
 ndarray = cupy.ndarray
@@ -59,7 +59,7 @@ def device_model(decomposes: bool = True) -> Model:
 @functools.lru_cache
 def _model_of(device: int, decomposes: bool) -> Model:
     gpu = gpu_of(cupy.cuda.runtime.getDeviceProperties(device), cupy.cuda.Device(device).attributes)
-    return Model(gpu, own_rates(gpu), decomposes=decomposes)
+    return Model(gpu, rates_of(gpu), decomposes=decomposes)
 
 
 def forget_models() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import Gpu
@@ -181,6 +182,14 @@ def own_rates(gpu: Gpu) -> Rates | None:
     except (OSError, ValueError, KeyError, TypeError, TiledmmError) as error:
         warnings.warn(f"{path} is ignored, for it is no table of rates: {error}; run tiledmm calibrate", stacklevel=2)
         return None
+
+
+def rates_of(gpu: Gpu) -> Rates:
+    """The user's table for a GPU, or else the nearest of the package's. One of these very kernels comes first."""
+    own, nearest = own_rates(gpu), nearest_rates(gpu)
+    if own is None or (nearest.gpu.name == gpu.name and nearest.kernels == kernels_hash() != own.kernels):
+        return nearest
+    return own
 
 
 def nearest_rates(gpu: Gpu) -> Rates:
