@@ -117,6 +117,22 @@ def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None
     assert sum(each[0] == "fill" for each in sent) == 3, "but what is found is found each time"
 
 
+@pytest.mark.parametrize(("variant", "scratch"), [("split_tensor_core", True), ("warp_tiled", False)])
+def test_each_launch_can_be_called_by_itself(sent: list[tuple[Any, ...]], variant: str, scratch: bool) -> None:
+    x1, x2 = np.empty((512, 600), "f4"), np.empty((600, 512), "f4")
+    plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2))))
+    arrays = array((512, 600), "f4", 1 << 24), array((600, 512), "f4", 2 << 24), array((512, 512), "f4", 3 << 24)
+    calls = plan.calls(*arrays)
+    whole = list(sent)
+    assert len(calls) == len(plan.launches) and bool(plan.scratch_bytes) is scratch
+    sent.clear()
+    for call in calls:
+        call()
+    assert [each for each in whole if each[0] != "fill"] == sent, "as all of them together, on the same memory"
+    calls[0]()
+    assert sent[-1] == sent[0]
+
+
 @pytest.mark.parametrize(
     ("dtype", "capability", "likewise"),
     [
