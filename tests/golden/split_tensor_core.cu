@@ -390,21 +390,6 @@ struct ResultTile {
         return col_stride == 1 &&
                (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
-
-    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
-    template <int N>
-    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
-        const Stored* const first = data + row * row_stride + col * col_stride;
-        if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
-            Vector<Stored, N> vector;
-#pragma unroll
-            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
-        }
-#pragma unroll
-        for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
-    }
 };
 
 // The block's tile of (height, width) elements of C.
@@ -729,7 +714,7 @@ struct ColumnExponents {
 };
 
 // Writes a lane's accumulators of rows `row` and `row` + 8, from column `first` of real numbers on, scaled by the exponents of
-// rows and columns. Usually all exponents are near 0, and stores are vectorized.
+// rows and columns. Usually all exponents are near 0, and stores are vectorized; if not, nothing is, for less to compile.
 template <int COUNT>
 __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row, int first, const float* sums,
                                              const int* row_exponents, const ColumnExponents<COUNT>& col_exponents, int lane) {
@@ -762,7 +747,8 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
 #pragma unroll
                     for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], row_exponent[half] + col_exponent[e]);
                     memcpy(numbers, scaled, sizeof(scaled));
-                    tile.template write_row<PER_STORE>(c_row, col, numbers);
+#pragma unroll
+                    for (int e = 0; e < PER_STORE; ++e) tile.write(c_row, col + e, numbers[e]);
                 }
             }
         }
