@@ -154,7 +154,7 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, 
 
 
 def run(monkeypatch: pytest.MonkeyPatch, bench: Bench, **keywords: Any) -> Rates:
-    monkeypatch.setattr(calibration, "_Bench", bench)
+    monkeypatch.setattr(calibration, "Bench", bench)
     return calibration.calibrate(**keywords)
 
 

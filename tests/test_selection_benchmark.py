@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.selection import TYPES, drawn, quality, summary
+from benchmarks.studies import choices
+from tiledmm.bench.sizes import Size
+from tiledmm.selection.front_end import call_of
+from tiledmm.selection.model import H100
 
 
 def test_products_are_drawn_by_type_and_seed() -> None:
@@ -25,3 +29,19 @@ def test_choices_are_judged_by_the_fastest() -> None:
     assert summary(rows) == (
         "3 products: auto's choice is 0.794 x the fastest in the geometric mean, 0.500 at least, and below 0.9 for 1."
     )
+
+
+def test_a_table_is_judged_by_what_it_would_pick() -> None:
+    call, _ = call_of(Size(300, 200, 4000), "float32", "NN", "float32")
+    every = {choices.named(each): each.microseconds or 0.0 for each in H100.every(call.multiplied)}
+    best = min(H100.alone(call.multiplied), key=lambda each: each.microseconds or 0.0)
+    assert min(every, key=every.__getitem__) == choices.named(best) and len(every) > 50
+    few = list(dict.fromkeys(map(choices.named, choices.considered(H100, call.multiplied))))
+    assert choices.named(best) in few and {*few} <= {*every}
+    row = {"type": "float32", "size": [300, 200, 4000], "layout": "NN"}
+    for wrong, ratio in ((1.0, 1.0), (4.0, 0.25)):
+        kernels = [[*key, 10.0 * (wrong if key == choices.named(best) else 1.0)] for key in few]
+        found = choices.judged(H100, {**row, "kernels": kernels})
+        assert found[:2] == (ratio, choices.named(best))
+    text, table = choices.judge({"products": [{**row, "kernels": kernels}]}, H100.rates, 3)
+    assert text.startswith("1 products: the choice is 0.250 x") and len(table.rows) == 1

@@ -107,6 +107,17 @@ class Model:
         """Every kernel for all of C, each with its best packing and split-K factor."""
         return (choice for _, choice in self._in_one(product))
 
+    def every(self, product: Product) -> Iterator[Choice]:
+        """Every kernel for all of C, with every packing and split-K factor, to compare expectations with timings."""
+        for row, best in self._in_one(product):
+            own = best.product.computed_in(best.specialization.compute)
+            config = best.specialization.config
+            config = replace(config, launch=replace(config.launch, split_k=1, pack_a=0, pack_b=0, pack_elements=0))
+            for packs, split in itertools.product(packings(row, own), SPLIT_K_FACTORS):
+                chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
+                time = self._cost.microseconds(row, config, own, packs, split)
+                yield Choice(best.product, specialization_of(row.variant, chosen, own), time)
+
     def best(self, product: Product) -> Choice:
         """The kernel, or the kernels, with the least expected time."""
         return min(self.rank(product), key=_time)

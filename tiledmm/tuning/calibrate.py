@@ -77,7 +77,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     kept = path.with_suffix(".timings.json")
     known = {} if again else _read_timings(kept)
     rows = [row for row in nearest_rates(gpu).rows if runs_on(row, compute_element(type_of(row)), gpu)]
-    bench = _Bench(gpu)
+    bench = Bench(gpu)
     if "device" not in known:
         known["device"] = asdict(nearest_rates(gpu).device) | bench.device_rates()
         _write_timings(kept, known)
@@ -132,7 +132,7 @@ def name_of(row: KernelRates) -> str:
     return f"{row.variant} {row.tile} {row.type}"
 
 
-class _Bench:
+class Bench:
     """Times kernels on the current device."""
 
     def __init__(self, gpu: Gpu) -> None:
