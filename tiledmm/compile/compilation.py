@@ -77,7 +77,7 @@ class Ready:
 MAX_KERNELS = 4096
 
 _raw_kernels: dict[tuple[Specialization, int], Any] = {}  # by kernel and device
-_locks: dict[tuple[Specialization, int], threading.Lock] = {}  # of kernels that are being compiled
+_locks: dict[tuple[Specialization, int], threading.Lock] = {}  # held while a kernel is compiled
 _bounding = threading.Lock()
 
 
@@ -90,18 +90,7 @@ def raw_kernel(specialization: Specialization) -> Any:
         CompilationError: If NVRTC rejects it; the message shows the source lines it complains about.
         DeviceError: If there is no usable device.
     """
-    with _errors_of(specialization):
-        key = specialization, cupy.cuda.runtime.getDevice()
-        raw = _raw_kernels.get(key)
-        if raw is None:
-            _check_capability(specialization)
-            with _locks.setdefault(key, threading.Lock()):  # one thread compiles; the others find it done
-                raw = _raw_kernels.get(key)
-                if raw is None:
-                    raw = _loaded(specialization)
-                    _keep(key, raw)
-            _locks.pop(key, None)
-        return raw
+    return raw_kernels((specialization,))[0]
 
 
 def raw_kernels(
@@ -122,11 +111,12 @@ def raw_kernels(
     with _errors_of(wanted[0]):
         device = cupy.cuda.runtime.getDevice()
         target = _target()
-    missing = {each for each in wanted if (each, device) not in _raw_kernels and find_text(each, target) is None}
+    texts = {each: find_text(each, target) for each in wanted if (each, device) not in _raw_kernels}
+    missing = {each for each, text in texts.items() if text is None}
 
     def timed(specialization: Specialization) -> tuple[Any, Ready]:
         begin = time.perf_counter()
-        raw = raw_kernel(specialization)
+        raw = _raw_kernel(specialization, target, texts.get(specialization))
         return raw, Ready(specialization, time.perf_counter() - begin if specialization in missing else None)
 
     def on_device(specialization: Specialization) -> tuple[Any, Ready]:
@@ -148,6 +138,22 @@ def raw_kernels(
     return [kernels[each] for each in specializations]
 
 
+def _raw_kernel(specialization: Specialization, target: str, text: str | None) -> Any:
+    """One of them, from its text if it was found on disk."""
+    with _errors_of(specialization):
+        key = specialization, cupy.cuda.runtime.getDevice()
+        raw = _raw_kernels.get(key)
+        if raw is None:
+            _check_capability(specialization)
+            with _locks.setdefault(key, threading.Lock()):  # one thread compiles; the others find it done
+                raw = _raw_kernels.get(key)
+                if raw is None:
+                    raw = _loaded(specialization, target, text)
+                    _keep(key, raw)
+            _locks.pop(key, None)
+        return raw
+
+
 @contextlib.contextmanager
 def _errors_of(specialization: Specialization) -> Iterator[None]:
     """CuPy's errors as this package's."""
@@ -166,10 +172,9 @@ def _keep(key: tuple[Specialization, int], raw: Any) -> None:
         _raw_kernels[key] = raw
 
 
-def _loaded(specialization: Specialization) -> Any:
+def _loaded(specialization: Specialization, target: str, found: str | None) -> Any:
     """Compiled unless it is on disk, and loaded on the current device."""
-    symbol, arch, target = specialization.symbol, specialization.variant.arch, _target()
-    found = find_text(specialization, target)
+    symbol, arch = specialization.symbol, specialization.variant.arch
     source = found or _rendered(specialization)
     if arch:
         with cubin_file(source, symbol, (*COMPILE_OPTIONS, f"-arch={arch}")) as path:
