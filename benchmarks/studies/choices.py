@@ -1,7 +1,7 @@
 """How well a table of rates chooses: times what there is to choose from, and judges any table by that.
 
 For products drawn at random, every kernel that is expected within three times the fastest, each with the split-K factor
-of the model and two others. A table can be judged by these timings afterwards, without a GPU:
+of the model and two others. These timings then judge any table, without a GPU:
 
     python -m benchmarks.studies.choices --seed 7                          # measure, on a GPU
     python -m benchmarks.studies.choices --judge                           # the package's table
@@ -68,7 +68,7 @@ def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
     from tiledmm.launch import Plan
-    from tiledmm.tuning.calibrate import Bench
+    from tiledmm.tuning.bench import Bench
     from tiledmm.tuning.cases import Case
 
     model = device_model()

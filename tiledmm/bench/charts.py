@@ -20,7 +20,7 @@ from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import kernel_variants
-from tiledmm.report.roofline import pairs_of_bytes, peak
+from tiledmm.selection.cost import pairs_of_bytes, unit_flops
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}
@@ -112,8 +112,8 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
             scheme = SCHEMES[spec.config.scheme]
             units = f"{units}, {scheme.products} products of {scheme.limb.dtype_name} for one"
         elif spec.variant.decomposes_to_bytes:
-            units = f"{units}, {pairs_of_bytes(spec)} products of bytes for one"
-        found[peak(spec, gpu)] = units
+            units = f"{units}, {pairs_of_bytes(spec.compute)} products of bytes for one"
+        found[unit_flops(spec.variant, spec.compute, gpu, scheme=spec.config.scheme)] = units
     return found
 
 

@@ -23,6 +23,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.selection.cost import pairs_of_bytes, unit_flops
 
 if TYPE_CHECKING:
     from tiledmm.codegen.specialization import Specialization
@@ -123,27 +124,10 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
         requested_elements=m * k * reads_a + k * n * reads_b,
         compulsory_bytes=compulsory,
         wavefronts=per_multiply_add,
-        fma_bound=peak(spec, gpu),
+        fma_bound=unit_flops(spec.variant, spec.compute, gpu, scheme=spec.config.scheme),
         memory_bound=flops / compulsory * gpu.bandwidth,
         load_bound=gpu.load_bandwidth / WAVEFRONT_BYTES / per_multiply_add * warp_flops,
     )
-
-
-def peak(spec: Specialization, gpu: Gpu) -> float:
-    """Most operations a second that the units compute which a kernel multiplies with, of ``2 * m * n * k``."""
-    if spec.variant.decomposes:
-        scheme = SCHEMES[spec.config.scheme]
-        return gpu.tensor_flops(scheme.limb.itemsize) / scheme.products / spec.compute.multiplies
-    if spec.variant.decomposes_to_bytes:
-        return gpu.tensor_flops(1) / pairs_of_bytes(spec)
-    if spec.variant.tensor_cores:
-        return gpu.tensor_flops(spec.compute.itemsize)
-    return gpu.peak_flops(spec.compute.dtype_name)
-
-
-def pairs_of_bytes(spec: Specialization) -> int:
-    """Products of bytes in a product of integers, modulo their range."""
-    return spec.compute.itemsize * (spec.compute.itemsize + 1) // 2
 
 
 def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) -> float:
@@ -211,7 +195,7 @@ def _matrix_wavefronts(spec: Specialization) -> float:
         cols, times = (min(real, 128), scheme.products) if spec.variant.warpgroup else (real, scheme.limbs)
         size = scheme.limb.itemsize * times * spec.compute.multiplies
     elif spec.variant.decomposes_to_bytes:  # one instruction for each pair of bytes
-        cols, size = config.wn, pairs_of_bytes(spec)
+        cols, size = config.wn, pairs_of_bytes(spec.compute)
     else:
         cols, size = config.wn, spec.compute.itemsize
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)

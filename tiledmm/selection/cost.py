@@ -39,8 +39,8 @@ class _Operands:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What a kernel does for a product, whatever its rates. Times in microseconds on this GPU.
+class Terms:
+    """What a kernel's time for a product consists of, whatever its rates. Times in microseconds on this GPU.
 
     Attributes:
         blocks: Blocks of the busiest SM.
@@ -67,7 +67,7 @@ class Work:
     host: float
 
     def rounds(self, residents: Sequence[float]) -> float:
-        """Turns of one block that the busiest SM takes, at the full rate of an SM."""
+        """Blocks that the busiest SM computes one after the other, if each has the full rate of an SM."""
         full, rest = divmod(self.blocks, len(residents) + 1)
         return full * (len(residents) + 1) + (rest / residents[rest - 1] if rest else 0)
 
@@ -88,7 +88,7 @@ class Cost:
         self._l2 = gpu.sms * gpu.clock / (measured.sms * measured.clock)
         self._flops: dict[KernelRates, float] = {}
         for row in rates.rows:
-            here, there = (unit_flops(find_variant(row.variant), row.type, each) for each in (gpu, measured))
+            here, there = row_flops(row, gpu), row_flops(row, measured)
             flops = row.tflops * 1e12
             self._flops[row] = flops if here == there else min(flops * here / there, here)
 
@@ -158,31 +158,31 @@ class Cost:
             packs: The fields of ``LaunchConfig`` that pack operands.
             split: Most split-K partitions.
         """
-        work = self.work(row.variant, config, product, packs, split)
-        time = self._on_device(row, work)
-        return max(time, work.host + time / 100) + work.after
+        terms = self.terms(row.variant, config, product, packs, split)
+        time = self._on_device(row, terms)
+        return max(time, terms.host + time / 100) + terms.after
 
     def on_device(
         self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
         """The time on the device alone. Arguments are those of ``microseconds``."""
-        work = self.work(row.variant, config, product, packs, split)
-        return self._on_device(row, work) + work.after
+        terms = self.terms(row.variant, config, product, packs, split)
+        return self._on_device(row, terms) + terms.after
 
-    def _on_device(self, row: KernelRates, work: Work) -> float:
-        """Of the launches up to the kernel's end, without a split-K reduction."""
+    def _on_device(self, row: KernelRates, terms: Terms) -> float:
+        """The time up to the kernel's end, without a split-K reduction."""
         rate = self._flops[row]
-        if work.single_elements:
+        if terms.single_elements:
             rate *= self.device.single_elements
-        if work.layout[1] == "N":
+        if terms.layout[1] == "N":
             rate *= row.transposed_b
-        multiplying = work.rounds(row.residents) * work.flops * (work.steps + row.overhead_k) / rate * 1e6
+        multiplying = terms.rounds(row.residents) * terms.flops * (terms.steps + row.overhead_k) / rate * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
-        reading = (self._moving(size, speed[letter]) for size, letter in zip(work.sizes, work.layout, strict=True))
-        return work.before + max(multiplying, sum(reading) + work.writing, work.cache)
+        reading = (self._moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True))
+        return terms.before + max(multiplying, sum(reading) + terms.writing, terms.cache)
 
-    def work(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Work:
-        """What a kernel does for a product. Arguments are those of ``microseconds``."""
+    def terms(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Terms:
+        """What a kernel's time consists of. Arguments are those of ``microseconds``."""
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device = self.device
         operands = self._operands(variant, config, product, packs)
@@ -198,7 +198,7 @@ class Cost:
         if partitions > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += self._moving(c_bytes * (partitions + 1), device.reduction)
-        return Work(
+        return Terms(
             blocks=tiles(blocks, self.gpu.sms // config.cluster),
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms,
             steps=steps,
@@ -219,24 +219,35 @@ def unscaled(measured: Gpu, gpu: Gpu) -> bool:
     return measured.name == gpu.name or len({*sheets}) == 1
 
 
-def unit_flops(variant: Variant, type_name: str, gpu: Gpu) -> float:
-    """Peak of the unit with which a kernel multiplies, in FLOP/s of the product: 0 if the GPU has none.
+def unit_flops(variant: Variant, compute: Element, gpu: Gpu, *, scheme: str = "", by_mma: bool = False) -> float:
+    """Peak of the unit with which a kernel multiplies, in FLOP/s of ``2 * m * n * k``: 0 if the GPU has none.
 
     Args:
         variant: The kernel's variant.
-        type_name: A table's name of a computation type.
+        compute: The computation type.
         gpu: The GPU.
+        scheme: How operands are decomposed; empty for the variant's default.
+        by_mma: Whether tensor cores count at the rate of ``mma.sync``, not at that of the fastest instructions.
     """
-    compute, by_mma = compute_element(type_name), not variant.warpgroup
     if variant.decomposes:
-        scheme = SCHEMES[variant.schemes[0][0]]
-        return gpu.tensor_flops(scheme.limb.itemsize, by_mma=by_mma) / scheme.products / compute.multiplies
+        chosen = SCHEMES[scheme or variant.schemes[0][0]]
+        return gpu.tensor_flops(chosen.limb.itemsize, by_mma=by_mma) / chosen.products / compute.multiplies
     if variant.decomposes_to_bytes:
-        pairs = compute.itemsize * (compute.itemsize + 1) // 2  # products of bytes, modulo the type's range
-        return gpu.tensor_flops(1, by_mma=by_mma) / pairs
+        return gpu.tensor_flops(1, by_mma=by_mma) / pairs_of_bytes(compute)
     if variant.tensor_cores:
         return gpu.tensor_flops(compute.itemsize, by_mma=by_mma)
-    return gpu.peak_flops(type_name)
+    return gpu.peak_flops(compute.dtype_name)
+
+
+def row_flops(row: KernelRates, gpu: Gpu) -> float:
+    """The peak of the unit of a table's row, by the instructions that its kernel has."""
+    variant = find_variant(row.variant)
+    return unit_flops(variant, compute_element(row.type), gpu, by_mma=not variant.warpgroup)
+
+
+def pairs_of_bytes(compute: Element) -> int:
+    """Products of bytes in a product of integers, modulo their range."""
+    return compute.itemsize * (compute.itemsize + 1) // 2
 
 
 def footprint(problem: Problem, operand: int) -> int:

@@ -17,7 +17,7 @@ from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, unit_flops
+from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, row_flops
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
 
 # Most rows of C for which skinny variants are considered.
@@ -85,7 +85,7 @@ class Model:
     def _unit_flops(self, row: KernelRates, compute: Element) -> float:
         packed = row.type != rate_type(find_variant(row.variant).computes_in(compute))
         in_one = PACKED_ELEMENTS[compute.dtype_name].per_packed if packed else 1
-        return in_one * unit_flops(find_variant(row.variant), row.type, self.gpu)
+        return in_one * row_flops(row, self.gpu)
 
     def rank(self, product: Product) -> Iterator[Choice]:
         """Every kernel for a product, each with its best packing and split-K factor.

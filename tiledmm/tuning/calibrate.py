@@ -8,48 +8,25 @@ reduction by themselves. ``fit`` finds the rates that explain these timings.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
-import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiledmm import api
 from tiledmm._version import __version__
 from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
-from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
-from tiledmm.problem.operands import describe, resolve
-from tiledmm.registry.variants import find_variant
-from tiledmm.selection.choice import Choice, specialization_of
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
-from tiledmm.tuning.cases import Case, cases_of, choice_of, named, product_of, type_of
+from tiledmm.tuning.bench import Bench, Told
+from tiledmm.tuning.cases import Case, choice_of, type_of
 from tiledmm.tuning.fit import TimedKernel, Timing, fit
-
-if TYPE_CHECKING:
-    from tiledmm.bench.timing import TimedCall
-
-#: Called with a step, and how many parts it has, whenever one is done.
-Told = Callable[[str, int], None]
-
-# Readings of a timing, seconds of each, and calls in each at most.
-_READINGS, _SECONDS, _MOST_CALLS = 5, 4e-4, 40
-
-# A product that takes longer is not timed.
-_LONGEST = 0.02
-
-# Bytes of random numbers from which operands are taken, and their seed.
-_POOL, _SEED = 1 << 28, 31
-
-# The place of the kernel that multiplies among the launches of a decomposed product: after both decompositions.
-_MULTIPLYING = 2
 
 
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
@@ -92,14 +69,6 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     return rates
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
-    """A kernel's cases with its plans' choices, and the most blocks of it that are resident on an SM."""
-
-    residents: int
-    cases: tuple[tuple[Case, Choice], ...]
-
-
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:
     """The rates of all kernels, from their timings.
 
@@ -130,226 +99,6 @@ def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKerne
 def name_of(row: KernelRates) -> str:
     """The name of a row among timings."""
     return f"{row.variant} {row.tile} {row.type}"
-
-
-class Bench:
-    """Times kernels on the current device."""
-
-    def __init__(self, gpu: Gpu) -> None:
-        import cupy
-
-        from tiledmm.bench.timing import DeviceClock
-
-        self.gpu, self._cupy, self._clock = gpu, cupy, DeviceClock()
-        self._pools: dict[str, Any] = {}
-        self._cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
-
-    def compiled(self, rows: Sequence[KernelRates], tell: Told) -> Iterator[tuple[KernelRates, Jobs]]:
-        """What is to be timed; all kernels are compiled first, several at the same time."""
-        from tiledmm.compile.compilation import compiled, raw_kernels
-        from tiledmm.schedule.schedule import schedule
-
-        plain = {}
-        for row in rows:
-            variant, compute = find_variant(row.variant), compute_element(type_of(row))
-            product = product_of(Case(1, 64, 64, 512), type_of(row))
-            plain[row] = specialization_of(row.variant, variant.config(row.tile, compute), product).kernel
-        wanted = list(dict.fromkeys(plain.values()))
-        raw_kernels(wanted, lambda ready: tell("compiling kernels", len(wanted)))
-        jobs = []
-        for row, kernel in plain.items():
-            residents = 1 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
-            choices = []
-            for case in cases_of(row, self.gpu, residents):
-                if 2e-12 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST:
-                    continue
-                with contextlib.suppress(TiledmmError):  # not for such products
-                    choices.append((case, choice_of(row, case)[0]))
-            jobs.append((row, Jobs(residents, tuple(choices))))
-        launched = dict.fromkeys(
-            launch.specialization
-            for _, each in jobs
-            for _, choice in each.cases
-            for launch in schedule(choice.specialization, choice.product.problem).launches
-        )
-        raw_kernels(list(launched), lambda ready: tell("compiling for layouts", len(launched)))
-        for row, each in jobs:
-            yield row, each
-            tell("timing kernels", len(jobs))
-
-    def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
-        """Most resident blocks of a kernel; and the microseconds of each case."""
-        from tiledmm.launch import Plan
-
-        found = []
-        for case, choice in jobs.cases:
-            with contextlib.suppress(TiledmmError, self._cupy.cuda.memory.OutOfMemoryError):
-                operands = self.operands(case, type_of(row))
-                plan = Plan(choice)
-                seconds = self.seconds(functools.partial(_run, plan, operands))
-                if seconds < _LONGEST:
-                    found.append(((case.batch, case.m, case.n, case.k, case.layout, case.split), seconds * 1e6))
-        return {"residents": jobs.residents, "cases": found}
-
-    def operands(self, case: Case, dtype: str) -> list[tuple[Any, Any, Any]]:
-        """Operands in several places, as many as fill L2 twice."""
-        cupy, kind = self._cupy, compute_element(dtype).dtype
-        size = case.batch * (case.m * case.k + case.k * case.n + case.m * case.n)
-        count = max(1, min(16, -(-2 * self._cache // (size * kind.itemsize))))
-        pool, begin, sets = self._pool(kind), 0, []
-
-        def matrices(rows: int, cols: int, letter: str) -> Any:
-            nonlocal begin
-            elements = case.batch * rows * cols
-            if elements > pool.size:
-                raise ConfigError(f"a matrix of {elements} elements is larger than all that there are to take")
-            if begin + elements > pool.size:
-                begin = 0
-            flat = pool[begin : begin + elements]
-            begin += elements + -elements % 128
-            if letter == "T":
-                stack = flat.reshape(case.batch, cols, rows).swapaxes(1, 2)
-            else:
-                stack = flat.reshape(case.batch, rows, cols)
-            return stack if case.batch > 1 else stack[0]
-
-        shape = (case.batch, case.m, case.n) if case.batch > 1 else (case.m, case.n)
-        for _ in range(count):
-            a, b = matrices(case.m, case.k, case.layout[0]), matrices(case.k, case.n, case.layout[1])
-            sets.append((a, b, cupy.empty(shape, kind)))
-        return sets
-
-    def _pool(self, kind: Any) -> Any:
-        """Random elements."""
-        if kind.str not in self._pools or self._pools[kind.str].dtype != kind:
-            cupy = self._cupy
-            self._pools.clear()
-            rng, count = cupy.random.RandomState(_SEED), _POOL // kind.itemsize
-            if kind.kind in "biu":
-                values = rng.randint(0, 2 if kind.kind == "b" else 100, count)
-            elif kind.kind == "c":
-                values = rng.standard_normal(count, "f4") + 1j * rng.standard_normal(count, "f4")
-            else:
-                values = rng.standard_normal(count, "f4")
-            self._pools[kind.str] = values.astype(kind)
-        return self._pools[kind.str]
-
-    def seconds(self, call: TimedCall) -> float:
-        """Device time of a call: the median of a few readings."""
-        self._clock.time(call, 1)
-        first = self._clock.time(call, 2).seconds
-        if first > _LONGEST:
-            return first
-        calls = max(2, min(_MOST_CALLS, int(_SECONDS / first)))
-        return statistics.median(self._clock.time(call, calls).seconds for _ in range(_READINGS))
-
-    def device_rates(self) -> dict[str, Any]:
-        """What the device reaches, whatever the kernel. Left out is what no kernel does here, or what ``fit`` finds."""
-        cupy = self._cupy
-        size = 1 << 28
-        pair = cupy.ones((2, size), "i1")
-        memory = 2 * size / self.seconds(lambda i: cupy.copyto(pair[0], pair[1])) / 1e12
-        launch = 1e6 * self.seconds(self._launches("double_buffered", 16, "float32", Case(1, 16, 16, 1))[0])
-        return {
-            "memory": memory, "launch": launch,
-            **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
-            "scattered": self._scattered(memory),
-        }  # fmt: skip
-
-    def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
-        """Each launch of a product by itself."""
-        from tiledmm.launch import Plan
-
-        plan, sets = Plan(named(variant, tile, dtype, case, **launch)), self.operands(case, dtype)
-        every = [plan.calls(*operands) for operands in sets]
-
-        def nth(n: int) -> TimedCall:
-            return lambda i: every[i % len(every)][n]()
-
-        return [nth(n) for n in range(len(every[0]))]
-
-    def _reduction(self) -> dict[str, float]:
-        """The split-K reduction: its time for little, for many partitions of little, and for much."""
-        times = {
-            (m, split): 1e6
-            * self.seconds(self._launches("warp_tiled", 64, "float32", Case(1, m, m, 8192, "NN", split))[-1])
-            for m, split in ((64, 4), (64, 96), (2048, 2), (2048, 8))
-        }
-        turns = max((times[64, 96] - times[64, 4]) / (96 - 4) * 32, 0.0)
-        moved = 4 * 2048**2 * (8 - 2) / (times[2048, 8] - times[2048, 2]) / 1e6
-        return {"reduction_launch": times[64, 4], "reduction": moved, "reduction_partitions": turns}
-
-    def _first(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> float:
-        """Microseconds of the first launch of a product."""
-        return 1e6 * self.seconds(self._launches(variant, tile, dtype, case, **launch)[0])
-
-    def _packing(self, launch: float) -> dict[str, Any]:
-        """Packing an operand, and elements: the latter for little and for much."""
-        whole = self._first("warp_tiled", 64, "float32", Case(1, 64, 8192, 4096, "NT"), pack_b=1) - launch
-        bits = {
-            letter: self._first("warp_tiled", 64, "bool", Case(1, 512, 64, 512, layout), pack_elements=1) - launch
-            for letter, layout in (("N", "NN"), ("T", "TN"))
-        }
-        elements = self._first("warp_tiled", 64, "int8", Case(1, 8192, 64, 8192, "TN"), pack_elements=1) - launch
-        return {
-            "packing": 2 * 4 * 8192 * 4096 / whole / 1e6, "packing_launch": launch,
-            "packing_bits": {**bits, "G": bits["T"]}, "packing_elements": 8192 * 8192 / elements / 1e6,
-        }  # fmt: skip
-
-    def _decomposing(self) -> dict[str, Any]:
-        """Decomposing operands into limbs, where a kernel that does so runs."""
-        capability, limb = self.gpu.arch.capability, compute_element("float16")
-        runs = [name for name in ("split_float32", "split_tensor_core") if find_variant(name).runs_on(capability, limb)]
-        if not runs:
-            return {}
-
-        def of_a(m: int, layout: str) -> float:
-            """Microseconds of the launch that decomposes A."""
-            return self._first(runs[0], 128, "float32", Case(1, m, 128, 4096, layout))
-
-        small = self._launches(runs[0], 128, "float32", Case(1, 128, 128, 256))
-        others = sum(1e6 * self.seconds(each) for i, each in enumerate(small) if i != _MULTIPLYING)
-        moved = 2 * 4 * (8192 - 2048) * 4096 / 1e6
-        rates = {letter: moved / (of_a(8192, f"{letter}N") - of_a(2048, f"{letter}N")) for letter in "NT"}
-        return {
-            "decomposing_launches": others, "decomposing_call": self._host(runs[0]),
-            "decomposing": {**rates, "G": min(rates.values())},
-            "decomposing_mn_major": max(of_a(128, "TN") - of_a(128, "NN"), 0.0),
-        }  # fmt: skip
-
-    def _host(self, variant: str) -> float:
-        """Host microseconds of a call with the launches of a decomposed product."""
-        from tiledmm.bench.timing import HostClock
-        from tiledmm.launch import Plan
-
-        case = Case(1, 128, 128, 256)
-        plan = Plan(named(variant, 128, "float32", case))
-        (a, b, c), *_ = self.operands(case, "float32")
-        clock = HostClock()
-        clock.time(lambda i: plan.run(a, b, c), 20)
-        return 1e6 * statistics.median(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
-
-    def _bytes(self, launch: float) -> dict[str, float]:
-        """Decomposing operands into bytes, likewise."""
-        if not find_variant("split_integer").runs_on(self.gpu.arch.capability, compute_element("int32")):
-            return {}
-        time = self._first("split_integer", 128, "int32", Case(1, 8192, 128, 4096)) - launch
-        return {"decomposing_bytes": 2 * 4 * 8192 * 4096 / time / 1e6}
-
-    def _scattered(self, memory: float) -> float:
-        """The rate of writes to a C whose columns are contiguous."""
-        from tiledmm.launch import Plan
-
-        cupy = self._cupy
-        a, b, out = cupy.ones((8192, 8), "f4"), cupy.ones((8, 8192), "f4"), cupy.empty((8192, 8192), "f4", order="F")
-        product = resolve(*map(describe, (a, b, out)))
-        config = find_variant("warp_tiled").config(64, product.compute)
-        plan = Plan(Choice(product, specialization_of("warp_tiled", config, product)))
-        return min(float(out.nbytes) / self.seconds(lambda i: plan.run(a, b, out)) / 1e12, memory)
-
-
-def _run(plan: Any, sets: list[Any], i: int) -> None:
-    plan.run(*sets[i % len(sets)])
 
 
 def _software() -> str:

@@ -128,22 +128,22 @@ class _Expected:
     def __init__(
         self, variant: str, kernel: TimedKernel, knots: Sequence[int], cost: Cost, device: DeviceRates
     ) -> None:
-        works = [cost.work(variant, each.config, each.product, each.packs, each.split) for each in kernel.timings]
+        found = [cost.terms(variant, each.config, each.product, each.packs, each.split) for each in kernel.timings]
         self.knots, self.residents = knots, kernel.residents
-        blocks = np.array([work.blocks for work in works])
+        blocks = np.array([terms.blocks for terms in found])
         self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
-        self.flops = np.array([work.flops for work in works])
-        self.steps = np.array([work.steps for work in works], float)
-        self.single = np.where([work.single_elements for work in works], device.single_elements, 1.0)
-        self.k_major_b = np.array([work.layout[1] == "N" for work in works])
-        sizes = np.array([work.sizes for work in works])
-        letters = np.array([list(work.layout) for work in works])
+        self.flops = np.array([terms.flops for terms in found])
+        self.steps = np.array([terms.steps for terms in found], float)
+        self.single = np.where([terms.single_elements for terms in found], device.single_elements, 1.0)
+        self.k_major_b = np.array([terms.layout[1] == "N" for terms in found])
+        sizes = np.array([terms.sizes for terms in found])
+        letters = np.array([list(terms.layout) for terms in found])
         # Bytes of operands by layout, in units that terabytes a second make microseconds of.
         self.by_layout = {letter: (sizes * (letters == letter)).sum(axis=1) / 1e6 for letter in "NTG"}
-        self.writing = np.array([work.writing for work in works])
-        self.cache = np.array([work.cache for work in works])
-        self.before = np.array([work.before for work in works])
-        self.after = np.array([work.after for work in works])
+        self.writing = np.array([terms.writing for terms in found])
+        self.cache = np.array([terms.cache for terms in found])
+        self.before = np.array([terms.before for terms in found])
+        self.after = np.array([terms.after for terms in found])
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         tflops, overhead, mn_major, k_major, transposed = values[:5]
@@ -178,10 +178,10 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
     for kernel in kernels:
         variant = kernel.row.variant
         for each in kernel.timings:
-            work = cost.work(variant, each.config, each.product, each.packs, each.split)
-            reading = each.microseconds - work.before - work.after
+            terms = cost.terms(variant, each.config, each.product, each.packs, each.split)
+            reading = each.microseconds - terms.before - terms.after
             if reading > 0.5 * each.microseconds:
-                seen[find_variant(variant).tma].append(work.cache / reading)
+                seen[find_variant(variant).tma].append(terms.cache / reading)
     l2, l2_tma = (_rounded(max(seen[tma], default=rates.device.memory)) for tma in (False, True))
     return replace(rates.device, l2=l2, l2_tma=l2_tma)
 
