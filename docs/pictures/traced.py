@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tiledmm.codegen.specialization import Specialization
+from tiledmm.registry.tensor_cores import BLOCK_TILE_BYTES
 from tiledmm.simulator import Event, Trace
 from tiledmm.simulator.requests import WARP
 
@@ -84,7 +86,9 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
     """
     found, itemsize = Iteration(lane), kernel.a.itemsize
     tiles = kernel.config.stages > 0
-    events = [event for event in recorded.events if _matrix(event) or (tiles and event.space == "shared")]
+    # split_tensor_core keeps there, behind its tiles, which tile of C the block computes.
+    end = kernel.shared_bytes - BLOCK_TILE_BYTES if kernel.variant.name == "split_tensor_core" else math.inf
+    events = [event for event in recorded.events if _matrix(event) or (tiles and _is_in_tiles(event, end))]
     steps = sorted({event.step for event in events if _is_read(event)})
     # Lanes that meet may be recorded one after the other.
     last = max((event.step for event in events if _matrix(event) == "C"), default=-1)
@@ -142,6 +146,10 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
     for matrix in "AB":
         found.fetched.of(matrix).difference_update(found.block.of(matrix))
     return found
+
+
+def _is_in_tiles(event: Event, end: float) -> bool:
+    return event.space == "shared" and event.address < end
 
 
 def _is_read(event: Event) -> bool:

@@ -104,12 +104,6 @@ __device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) {
 
 __device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
 
-// A compile-time value as an argument, so that a generic lambda is compiled once for each.
-template <bool VALUE>
-struct Constant {
-    static constexpr bool value = VALUE;
-};
-
 // A finished sum as a value of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C keeps the
 // float32 sum.
 template <class T, class Sum>
@@ -265,10 +259,6 @@ struct ResultTile {
     Stored* data;   // element (0, 0)
     int rows, cols;
     long long row_stride, col_stride;
-
-    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
-        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
-    }
 
     // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
@@ -540,81 +530,112 @@ constexpr int NEAR = 63;
 __device__ __forceinline__ bool is_near(int exponent) { return -NEAR <= exponent && exponent <= NEAR; }
 __device__ __forceinline__ float near_power(int exponent) { return __uint_as_float(static_cast<unsigned>(exponent + 127) << 23); }
 
-// The exponents of a warp's columns of C. After an mma eight lanes have sums of the same two columns of each 8 (columns of real
-// numbers, from `first` on). Each reads an eighth of these columns' exponents, packed two in a register, and shuffles pass them on.
-template <int COUNT>
-struct ColumnExponents {
-    int own[(COUNT + 7) / 8];
-    bool near = true;
+// A (16, 16) chunk of C, in real numbers, that the epilogue rearranges in shared memory: a lane's accumulators are two contiguous
+// numbers of a row, and it writes four.
+//
+// Accumulators are stored one at a time: a pair would have to be in consecutive registers, for which the mainloop has too few. So
+// of every 8 columns the even ones come first, and groups of four are permuted, differently from row to row: what 32 lanes store at
+// once (4 columns of 8 rows), or 16 lanes read (8 columns of 4 rows), lies in 32 different banks.
+struct alignas(16) StagedChunk {
+    float number[16][16];
 
-    __device__ __forceinline__ void read(const int* col_exponents, int first, int cols, int lane) {
-#pragma unroll
-        for (int i = 0; i < (COUNT + 7) / 8; ++i) {
-            const int j = i * 8 + lane / 4, col = first + j * 8 + lane % 4 * 2, left = col / PARTS, right = (col + 1) / PARTS;
-            const int left_exponent = j < COUNT && left < cols ? col_exponents[left] : 0, right_exponent = j < COUNT && right < cols ? col_exponents[right] : 0;
-            own[i] = right_exponent * 0x10000 + (left_exponent & 0xffff);
-            near = near && is_near(left_exponent) && is_near(right_exponent);
-        }
+    __device__ __forceinline__ float* at(int row, int col) {
+        return &number[row][(col / 8 * 8 + col % 2 * 4 + col % 8 / 2) ^ row / 2 % 4 * 4];
     }
 
-    // The exponents of this lane's two columns of the `eight`-th 8.
-    __device__ __forceinline__ void of(int eight, int (&two)[2], int lane) const {
-        const int packed = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
-        two[0] = static_cast<short>(packed);
-        two[1] = packed >> 16;
+    // Writes a lane's accumulators.
+    __device__ __forceinline__ void put(const float* sums, int lane) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) *at(lane / 4 + i / 2 % 2 * 8, i / 4 * 8 + lane % 4 * 2 + i % 2) = sums[i];
+    }
+
+    // Reads four contiguous numbers of a row.
+    __device__ __forceinline__ void read(float (&numbers)[4], int row, int col) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            const auto pair = *reinterpret_cast<const Vector<float, 2>*>(at(row, col + e));
+            numbers[e] = pair.element[0];
+            numbers[e + 2] = pair.element[1];
+        }
     }
 };
 
-// Writes a lane's accumulators of rows `row` and `row` + 8, from column `first` of real numbers on, scaled by the exponents of
-// rows and columns. Usually all exponents are near 0, and stores are vectorized; if not, nothing is, for less to compile.
-template <int COUNT>
-__device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row, int first, const float* sums,
-                                             const int* row_exponents, const ColumnExponents<COUNT>& col_exponents, int lane) {
-    constexpr int PER_STORE = 2 / PARTS;   // elements of C
-    const int row_exponent[2] = {row < tile.rows ? row_exponents[row] : 0, row + 8 < tile.rows ? row_exponents[row + 8] : 0};
-    const auto write = [&](auto fast) {
+// Writes a warp's accumulators, (ROWS, COLS) real numbers from (row0, col0) of the tile on, scaled by the exponents of rows and
+// columns. Loops are rolled: unrolled, they would be most of what the compiler has to do.
+template <int ROWS, int COLS>
+__device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row0, int col0, const float* sums,
+                                             const int* row_exponents, const int* col_exponents, StagedChunk& staged, int lane) {
+    constexpr int CHUNKS = COLS / 16, PER_STORE = 4 / PARTS;   // of a row, elements of C
+    const bool vectors = tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0;
+    // Exponents of all rows and columns, some in each lane: read at once, so that the warp waits for memory once.
+    int row_exponents_here[ROWS / 16], col_exponents_here[(COLS + 31) / 32];
 #pragma unroll
-        for (int j = 0; j < COUNT; ++j) {
-            const int col = (first + j * 8 + lane % 4 * 2) / PARTS;
-            int col_exponent[2];
-            col_exponents.of(j, col_exponent, lane);
+    for (int i = 0; i < ROWS / 16; ++i) {
+        const int row = row0 + i * 16 + lane % 16;
+        row_exponents_here[i] = row < tile.rows ? row_exponents[row] : 0;
+    }
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float* const pair = &sums[j * 4 + half * 2];
-                const int c_row = row + half * 8;
-                float scaled[2];
-                Output numbers[PER_STORE];
-                if constexpr (decltype(fast)::value) {
+    for (int i = 0; i < (COLS + 31) / 32; ++i) {
+        const int col = (col0 + i * 32 + lane) / PARTS;
+        col_exponents_here[i] = col < tile.cols ? col_exponents[col] : 0;
+    }
+#pragma unroll 1
+    for (int chunk = 0; chunk < ROWS / 16 * CHUNKS; ++chunk) {
+        int of_rows = 0, of_cols = 0;   // this chunk's exponents
 #pragma unroll
-                    for (int e = 0; e < 2; ++e)
-                        scaled[e] = multiply_add(pair[e], near_power(row_exponent[half]) * near_power(col_exponent[e]), -0.0f);
-                    if (c_row < tile.rows && col < tile.cols) {
-                        memcpy(numbers, scaled, sizeof(scaled));
-                        Vector<TC, PER_STORE> vector;
+        for (int i = 0; i < ROWS / 16 * CHUNKS; ++i)   // registers cannot be indexed
+            if (i == chunk) {
+                of_rows = row_exponents_here[i / CHUNKS], of_cols = col_exponents_here[i % CHUNKS / 2];
+                staged.put(&sums[i * 8], lane);
+                __syncwarp();   // the chunk is complete before anyone reads it; here, or all chunks' stores would be predicated
+            }
+        const int first_row = row0 + chunk / CHUNKS * 16, first_col = chunk % CHUNKS * 16 + lane % 4 * 4;
+        const int col = (col0 + first_col) / PARTS;
+        int col_exponent[4];
+        bool near = true;
 #pragma unroll
-                        for (int e = 0; e < PER_STORE; ++e) vector.element[e] = from_accumulator<Output, TC>(numbers[e]);
-                        store(reinterpret_cast<Vector<TC, PER_STORE>*>(tile.data + c_row * tile.row_stride + col), vector);
-                    }
-                } else {
+        for (int e = 0; e < 4; ++e) {
+            col_exponent[e] = __shfl_sync(0xffffffffu, of_cols, first_col % 32 + e);
+            near = near && is_near(col_exponent[e]);
+        }
 #pragma unroll
-                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], row_exponent[half] + col_exponent[e]);
-                    memcpy(numbers, scaled, sizeof(scaled));
+        for (int half = 0; half < 2; ++half) {
+            const int row = half * 8 + lane / 4;
+            const int row_exponent = __shfl_sync(0xffffffffu, of_rows, row);
+            float scaled[4];
+            staged.read(scaled, row, lane % 4 * 4);
+            if (__all_sync(0xffffffffu, near && is_near(row_exponent))) {
 #pragma unroll
-                    for (int e = 0; e < PER_STORE; ++e) tile.write(c_row, col + e, numbers[e]);
-                }
+                for (int e = 0; e < 4; ++e)
+                    scaled[e] = multiply_add(scaled[e], near_power(row_exponent) * near_power(col_exponent[e]), -0.0f);
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) scaled[e] = times_power(scaled[e], row_exponent + col_exponent[e]);
+            }
+            Output numbers[PER_STORE];
+            memcpy(numbers, scaled, sizeof(scaled));
+            TC* const to = tile.data + (first_row + row) * tile.row_stride + col * tile.col_stride;
+            const int left = first_row + row < tile.rows ? tile.cols - col : 0;   // columns from this one on
+            if (vectors) {
+                Vector<TC, PER_STORE> vector;
+#pragma unroll
+                for (int e = 0; e < PER_STORE; ++e) vector.element[e] = from_accumulator<Output, TC>(numbers[e]);
+                if (left > 0) store(reinterpret_cast<Vector<TC, PER_STORE>*>(to), vector);
+            } else {
+#pragma unroll
+                for (int e = 0; e < PER_STORE; ++e)
+                    if (e < left) to[e * tile.col_stride] = from_accumulator<Output, TC>(numbers[e]);
             }
         }
-    };
-    const bool near = __all_sync(0xffffffffu, col_exponents.near && is_near(row_exponent[0]) && is_near(row_exponent[1]));
-    if (near && tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0) write(Constant<true>{});
-    else write(Constant<false>{});
+        __syncwarp();   // everyone has read the chunk before the next overwrites it
+    }
 }
 
 // split_float32: emulates float32 products on tensor cores of 16-bit floats, or of tf32.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), float32 numbers decomposed into limbs (decompose.cu.j2). Complex products
 //                                are real ones, A (M,2K)  B (2K,2N)  C (M,2N): BN and BK count real numbers
 // Launch    persistent: one block of THREADS threads per SM; a cluster computes one (BM, BN) tile of C at a time
-// Shared    STAGES * BK * (ROWS + BN) * LIMBS * sizeof(T), dynamic          Barriers  2 per stage
+// Shared    STAGES * BK * (ROWS + BN) * LIMBS * sizeof(T) and chunks of C, dynamic          Barriers  2 per stage
 // Requires  compute capability 9.0; A's and B's limbs as tensor maps, K-major if tf32; batch strides that count matrices
 // Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); CUTLASS, "Warp specialization"
 //
@@ -627,6 +648,7 @@ constexpr int COLUMNS = BN < 128 ? BN : 128;   // of the tile that are accumulat
 struct Tiles {
     T a[STAGES][LIMBS][ROWS * BK];
     T b[STAGES][LIMBS][BN * BK];
+    StagedChunk c[CONSUMERS * 4];
     Barrier full[STAGES];    // the stage's tiles have arrived
     Barrier empty[STAGES];   // the stage's tiles have been multiplied
 };
@@ -719,8 +741,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             const BlockTile& tile = scheduler.tile;
 
             // mainloop
+            const int steps = static_cast<int>(PARTS * tile.k);
             float sums[BN / 2] = {};
-            for (int k = 0; k < PARTS * tile.k; k += BK, state.next()) {
+            for (int k = 0; k < steps; k += BK, state.next()) {
                 tiles.full[state.stage].wait(state.phase);
 #pragma unroll
                 for (int col = 0; col < BN; col += COLUMNS) {
@@ -753,9 +776,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             const auto c_tile = result_tile<Output>(c, p, tile, ROWS, BN / PARTS);   // (ROWS, BN / PARTS)
             const int* const row_exponents = p.scan_a->exponent + tile.a0 * p.m + tile.row0;
             const int* const col_exponents = p.scan_b->exponent + tile.b0 * p.n + tile.col0;
-            ColumnExponents<BN / 8> exponents;
-            exponents.read(col_exponents, 0, c_tile.cols, lane);
-            write_scaled(c_tile, warp * 16 + lane / 4, 0, sums, row_exponents, exponents, lane);
+            // What depends on this lane would be computed before the mainloop, and kept in registers, if a shuffle did not return it.
+            const int same_lane = __shfl_sync(0xffffffffu, lane, lane);
+            write_scaled<16, BN>(c_tile, warp * 16, 0, sums, row_exponents, col_exponents, tiles.c[warp], same_lane);
         }
     }
     sync_before_exit();

@@ -1,5 +1,5 @@
 // tiledmm_split_tensor_core_f16_f16_f16_f32x3_128x128x16_nn
-// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=128 bn=128 bk=16 tm=8 tn=8 pad=0 stages=3 unroll=16 min_blocks=2 wm=64 wn=32 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
+// Rendered by tiledmm 0.1.0 from split_tensor_core.cu.j2: bm=128 bn=128 bk=16 tm=8 tn=16 pad=0 stages=3 unroll=16 min_blocks=1 wm=64 wn=64 lanes=1 triangle=0 tiles_per_block=1 cluster=1 scheme=fp16x3
 
 #define TILEDMM_CP_ASYNC (__CUDA_ARCH__ >= 800)   // whether there is cp.async
 
@@ -43,6 +43,13 @@ __device__ __forceinline__ void copy_async(T* shared, const T* from, int count) 
 #else
     for (int i = 0; i < N; ++i) shared[i] = i < count ? from[i] : T{};
 #endif
+}
+
+// Starts to copy 16 aligned bytes to shared memory, past L1: no other thread of the block reads them. L2 fetches their 128.
+__device__ __forceinline__ void copy_chunk_async(void* shared, const void* from) {
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (TILEDMM_CP_ASYNC)
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
 // Commits this thread's copies to a group; waits until at most PENDING groups, or no copies, are in flight.
@@ -381,10 +388,6 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
-    __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
-        if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
-    }
-
     // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&
@@ -454,20 +457,17 @@ constexpr int BM = 128;   // rows of C a block computes
 constexpr int BN = 128;   // columns of C a block computes
 constexpr int BK = 16;   // step along K: how much of A's columns and B's rows is in a shared tile
 constexpr int WM = 64;   // rows of C a warp computes
-constexpr int WN = 32;   // columns of C a warp computes
+constexpr int WN = 64;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
-constexpr int TN = 8;   // columns of C a thread computes
+constexpr int TN = 16;   // columns of C a thread computes
 constexpr int STAGES = 3;   // pipeline stages: shared tiles of A and B
 constexpr int LANES_M = WM / TM;
 constexpr int LANES_N = WN / TN;
 constexpr int WARPS_N = BN / WN;
+[[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
-constexpr bool FITS = __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // others spill
-constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
+constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers
 // clang-format on
-
-constexpr bool SPILLS = SAME<T, tf32> && ORDER_B == Order::ROWS;   // if registers are bounded: B is read one element at a time
-constexpr int BLOCKS = SPILLS ? 1 : __CUDA_ARCH__ == 800 ? 2 : MIN_BLOCKS;   // 8.0 does not spill here
 
 constexpr bool ROUNDS = false;   // limbs are tf32 numbers already
 // Swizzled tiles in shared memory, from which mma's fragments are read. Needs BK, THREADS, and ROUNDS: whether float32 is rounded to
@@ -620,6 +620,24 @@ struct SwizzledCopies {
 
     __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
+    // Starts to copy the next tile, of which every element is inside. A thread's chunks are in rows that are permuted alike.
+    __device__ __forceinline__ void fetch_whole(Tile& tile) {
+        if constexpr (SAME_ORDER) {
+            static_assert(Tile::swizzle(STEP) == 0, "all threads copy a whole permutation of rows at a time");
+            const long long step = STEP * (Tile::K_MAJOR ? view.row_stride : view.col_stride);
+            const Stored* from = view.data;
+            T* const to = tile.chunk(row, index);
+#pragma unroll
+            for (int load = 0; load < LOADS; ++load, from += step) {
+                if constexpr (TILEDMM_CP_ASYNC)
+                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                else
+                    next[load] = *reinterpret_cast<const uint4*>(from);
+            }
+        }
+        view.move(0, BK);
+    }
+
     // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
@@ -688,74 +706,105 @@ constexpr int NEAR = 63;
 __device__ __forceinline__ bool is_near(int exponent) { return -NEAR <= exponent && exponent <= NEAR; }
 __device__ __forceinline__ float near_power(int exponent) { return __uint_as_float(static_cast<unsigned>(exponent + 127) << 23); }
 
-// The exponents of a warp's columns of C. After an mma eight lanes have sums of the same two columns of each 8 (columns of real
-// numbers, from `first` on). Each reads an eighth of these columns' exponents, packed two in a register, and shuffles pass them on.
-template <int COUNT>
-struct ColumnExponents {
-    int own[(COUNT + 7) / 8];
-    bool near = true;
+// A (16, 16) chunk of C, in real numbers, that the epilogue rearranges in shared memory: a lane's accumulators are two contiguous
+// numbers of a row, and it writes four.
+//
+// Accumulators are stored one at a time: a pair would have to be in consecutive registers, for which the mainloop has too few. So
+// of every 8 columns the even ones come first, and groups of four are permuted, differently from row to row: what 32 lanes store at
+// once (4 columns of 8 rows), or 16 lanes read (8 columns of 4 rows), lies in 32 different banks.
+struct alignas(16) StagedChunk {
+    float number[16][16];
 
-    __device__ __forceinline__ void read(const int* col_exponents, int first, int cols, int lane) {
-#pragma unroll
-        for (int i = 0; i < (COUNT + 7) / 8; ++i) {
-            const int j = i * 8 + lane / 4, col = first + j * 8 + lane % 4 * 2, left = col / PARTS, right = (col + 1) / PARTS;
-            const int left_exponent = j < COUNT && left < cols ? col_exponents[left] : 0, right_exponent = j < COUNT && right < cols ? col_exponents[right] : 0;
-            own[i] = right_exponent * 0x10000 + (left_exponent & 0xffff);
-            near = near && is_near(left_exponent) && is_near(right_exponent);
-        }
+    __device__ __forceinline__ float* at(int row, int col) {
+        return &number[row][(col / 8 * 8 + col % 2 * 4 + col % 8 / 2) ^ row / 2 % 4 * 4];
     }
 
-    // The exponents of this lane's two columns of the `eight`-th 8.
-    __device__ __forceinline__ void of(int eight, int (&two)[2], int lane) const {
-        const int packed = __shfl_sync(0xffffffffu, own[eight / 8], eight % 8 * 4 + lane % 4);
-        two[0] = static_cast<short>(packed);
-        two[1] = packed >> 16;
+    // Writes a lane's accumulators.
+    __device__ __forceinline__ void put(const float* sums, int lane) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) *at(lane / 4 + i / 2 % 2 * 8, i / 4 * 8 + lane % 4 * 2 + i % 2) = sums[i];
+    }
+
+    // Reads four contiguous numbers of a row.
+    __device__ __forceinline__ void read(float (&numbers)[4], int row, int col) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            const auto pair = *reinterpret_cast<const Vector<float, 2>*>(at(row, col + e));
+            numbers[e] = pair.element[0];
+            numbers[e + 2] = pair.element[1];
+        }
     }
 };
 
-// Writes a lane's accumulators of rows `row` and `row` + 8, from column `first` of real numbers on, scaled by the exponents of
-// rows and columns. Usually all exponents are near 0, and stores are vectorized; if not, nothing is, for less to compile.
-template <int COUNT>
-__device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row, int first, const float* sums,
-                                             const int* row_exponents, const ColumnExponents<COUNT>& col_exponents, int lane) {
-    constexpr int PER_STORE = 2 / PARTS;   // elements of C
-    const int row_exponent[2] = {row < tile.rows ? row_exponents[row] : 0, row + 8 < tile.rows ? row_exponents[row + 8] : 0};
-    const auto write = [&](auto fast) {
+// Writes a warp's accumulators, (ROWS, COLS) real numbers from (row0, col0) of the tile on, scaled by the exponents of rows and
+// columns. Loops are rolled: unrolled, they would be most of what the compiler has to do.
+template <int ROWS, int COLS>
+__device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row0, int col0, const float* sums,
+                                             const int* row_exponents, const int* col_exponents, StagedChunk& staged, int lane) {
+    constexpr int CHUNKS = COLS / 16, PER_STORE = 4 / PARTS;   // of a row, elements of C
+    const bool vectors = tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0;
+    // Exponents of all rows and columns, some in each lane: read at once, so that the warp waits for memory once.
+    int row_exponents_here[ROWS / 16], col_exponents_here[(COLS + 31) / 32];
 #pragma unroll
-        for (int j = 0; j < COUNT; ++j) {
-            const int col = (first + j * 8 + lane % 4 * 2) / PARTS;
-            int col_exponent[2];
-            col_exponents.of(j, col_exponent, lane);
+    for (int i = 0; i < ROWS / 16; ++i) {
+        const int row = row0 + i * 16 + lane % 16;
+        row_exponents_here[i] = row < tile.rows ? row_exponents[row] : 0;
+    }
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float* const pair = &sums[j * 4 + half * 2];
-                const int c_row = row + half * 8;
-                float scaled[2];
-                Output numbers[PER_STORE];
-                if constexpr (decltype(fast)::value) {
+    for (int i = 0; i < (COLS + 31) / 32; ++i) {
+        const int col = (col0 + i * 32 + lane) / PARTS;
+        col_exponents_here[i] = col < tile.cols ? col_exponents[col] : 0;
+    }
+#pragma unroll 1
+    for (int chunk = 0; chunk < ROWS / 16 * CHUNKS; ++chunk) {
+        int of_rows = 0, of_cols = 0;   // this chunk's exponents
 #pragma unroll
-                    for (int e = 0; e < 2; ++e)
-                        scaled[e] = multiply_add(pair[e], near_power(row_exponent[half]) * near_power(col_exponent[e]), -0.0f);
-                    if (c_row < tile.rows && col < tile.cols) {
-                        memcpy(numbers, scaled, sizeof(scaled));
-                        Vector<TC, PER_STORE> vector;
+        for (int i = 0; i < ROWS / 16 * CHUNKS; ++i)   // registers cannot be indexed
+            if (i == chunk) {
+                of_rows = row_exponents_here[i / CHUNKS], of_cols = col_exponents_here[i % CHUNKS / 2];
+                staged.put(&sums[i * 8], lane);
+                __syncwarp();   // the chunk is complete before anyone reads it; here, or all chunks' stores would be predicated
+            }
+        const int first_row = row0 + chunk / CHUNKS * 16, first_col = chunk % CHUNKS * 16 + lane % 4 * 4;
+        const int col = (col0 + first_col) / PARTS;
+        int col_exponent[4];
+        bool near = true;
 #pragma unroll
-                        for (int e = 0; e < PER_STORE; ++e) vector.element[e] = from_accumulator<Output, TC>(numbers[e]);
-                        store(reinterpret_cast<Vector<TC, PER_STORE>*>(tile.data + c_row * tile.row_stride + col), vector);
-                    }
-                } else {
+        for (int e = 0; e < 4; ++e) {
+            col_exponent[e] = __shfl_sync(0xffffffffu, of_cols, first_col % 32 + e);
+            near = near && is_near(col_exponent[e]);
+        }
 #pragma unroll
-                    for (int e = 0; e < 2; ++e) scaled[e] = times_power(pair[e], row_exponent[half] + col_exponent[e]);
-                    memcpy(numbers, scaled, sizeof(scaled));
+        for (int half = 0; half < 2; ++half) {
+            const int row = half * 8 + lane / 4;
+            const int row_exponent = __shfl_sync(0xffffffffu, of_rows, row);
+            float scaled[4];
+            staged.read(scaled, row, lane % 4 * 4);
+            if (__all_sync(0xffffffffu, near && is_near(row_exponent))) {
 #pragma unroll
-                    for (int e = 0; e < PER_STORE; ++e) tile.write(c_row, col + e, numbers[e]);
-                }
+                for (int e = 0; e < 4; ++e)
+                    scaled[e] = multiply_add(scaled[e], near_power(row_exponent) * near_power(col_exponent[e]), -0.0f);
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) scaled[e] = times_power(scaled[e], row_exponent + col_exponent[e]);
+            }
+            Output numbers[PER_STORE];
+            memcpy(numbers, scaled, sizeof(scaled));
+            TC* const to = tile.data + (first_row + row) * tile.row_stride + col * tile.col_stride;
+            const int left = first_row + row < tile.rows ? tile.cols - col : 0;   // columns from this one on
+            if (vectors) {
+                Vector<TC, PER_STORE> vector;
+#pragma unroll
+                for (int e = 0; e < PER_STORE; ++e) vector.element[e] = from_accumulator<Output, TC>(numbers[e]);
+                if (left > 0) store(reinterpret_cast<Vector<TC, PER_STORE>*>(to), vector);
+            } else {
+#pragma unroll
+                for (int e = 0; e < PER_STORE; ++e)
+                    if (e < left) to[e * tile.col_stride] = from_accumulator<Output, TC>(numbers[e]);
             }
         }
-    };
-    const bool near = __all_sync(0xffffffffu, col_exponents.near && is_near(row_exponent[0]) && is_near(row_exponent[1]));
-    if (near && tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0) write(Constant<true>{});
-    else write(Constant<false>{});
+        __syncwarp();   // everyone has read the chunk before the next overwrites it
+    }
 }
 
 // split_tensor_core: split_float32 with mma.sync, for compute capability 8.0 and newer.
@@ -763,15 +812,18 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
 //                                Complex products are real ones, A (M,2K)  B (2K,2N)  C (M,2N): sizes but BM and WM count real
 //                                numbers
 // Launch    one block of THREADS threads per (BM, BN) tile of C, one warp per (WM, WN)
-// Shared    STAGES * BK * (BM + BN) * LIMBS * sizeof(T)          Barriers  1 per K step
+// Shared    STAGES * BK * (BM + BN) * LIMBS * sizeof(T) + sizeof(BlockTile), dynamic          Barriers  1 per K step
 // Requires  WM and WN multiples of 16 (tf32: 32), BK a multiple of DEPTH; every thread copies the same number of vectors
 // Source    Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022); PTX ISA, "Matrix instructions"
 //
 // Tiles of all limbs are copied and read as in tensor_core. Tensor cores truncate where FMAs round: so they accumulate DEPTH steps
 // of k from zero, the smallest products first, and FP32 additions promote the partial sum to the accumulator. A warp does so for 16
-// of its rows at a time: partial sums of all rows would take the registers of a second resident block, which hides barriers.
+// rows and 8 * COLS columns at a time, since accumulators leave few registers for partial sums.
 static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
+
+constexpr int COLS = LIMBS == 3 ? 1 : 4;   // mma whose partial sums are in registers at the same time; fragments of 3 limbs take more
+static_assert(WN / 8 % COLS == 0, "a warp's columns are whole groups of COLS");
 
 // Elements of one of A's matrices, and of B's: matrices are contiguous, their rows padded.
 __device__ __forceinline__ long long size_of_a(const Problem& p) {
@@ -781,99 +833,136 @@ __device__ __forceinline__ long long size_of_b(const Problem& p) {
     return PARTS * (ORDER_B == Order::ROWS ? p.k * p.b.row : p.n * p.b.col);
 }
 
-// Starts to copy the next tile of each limb; `left` steps of k remain.
-template <class Copies, class Tile>
+// Starts to copy the next tile of each limb; `left` steps of k remain. WHOLE: every element of the tile is inside.
+template <bool WHOLE, class Copies, class Tile>
 __device__ __forceinline__ void fetch(Copies& copies, Tile (&tiles)[LIMBS], long long limb_stride, int left) {
 #pragma unroll
     for (int limb = 0; limb < LIMBS; ++limb) {
         Copies limb_copies = copies;
         limb_copies.view.data += limb * limb_stride;
-        limb_copies.fetch(tiles[limb], left);
+        if constexpr (WHOLE)
+            limb_copies.fetch_whole(tiles[limb]);
+        else
+            limb_copies.fetch(tiles[limb], left);
     }
     copies.view.move(0, BK);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    __shared__ SwizzledTile<BM, ORDER_A> As[STAGES][LIMBS];               // (STAGES, LIMBS, BM, BK), or (..., BK, BM)
-    __shared__ SwizzledTile<BN, TRANSPOSED<ORDER_B>> Bs[STAGES][LIMBS];   // (STAGES, LIMBS, BN, BK), or (..., BK, BN)
+struct Shared {
+    SwizzledTile<BM, ORDER_A> a[STAGES][LIMBS];               // (STAGES, LIMBS, BM, BK), or (..., BK, BM)
+    SwizzledTile<BN, TRANSPOSED<ORDER_B>> b[STAGES][LIMBS];   // (STAGES, LIMBS, BN, BK), or (..., BK, BN)
+    BlockTile block;                                          // here, since registers are few
+};
 
-    const BlockTile block = locate_block_in_group(p, BM, BN / PARTS);
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    const BlockTile& block = shared.block;
+
     if (blockIdx.x >= tiles_to_compute(p)) return;   // all of its threads exit: none waits at a barrier
-    const long long others = (PARTS - 1) * block.k0;   // steps of k before its partition that a0 and b0 do not count
-    const Matrix<T, TA, ORDER_A> A = {a + block.a0 + others * p.a.col, p.m, PARTS * block.k, p.a.row, p.a.col};
-    const Matrix<T, TB, ORDER_B> B = {b + block.b0 + others * p.b.row, PARTS * block.k, PARTS * p.n, p.b.row, p.b.col};
+    if (threadIdx.x == 0) shared.block = locate_block_in_group(p, BM, BN / PARTS);
+    __syncthreads();
 
     const int thread = threadIdx.x % THREADS;   // a no-op that tells the compiler the range
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
 
-    auto a_copies = swizzled_copies<BM>(A.tile(block.row0, 0, BM, BK), thread);
-    auto b_copies = swizzled_copies<BN>(B.tile(0, PARTS * block.col0, BK, BN).transposed(), thread);
-    a_copies.wide = b_copies.wide = true;      // rows of limbs are 16-byte aligned
-    a_copies.whole = b_copies.whole = false;   // a loop for whole tiles alone would cost registers
+    // Copies of A's tiles from `k` on, and of B's. Rows of limbs are 16-byte aligned.
+    const auto copies_of_a = [&](long long k, int thread) {
+        const long long others = (PARTS - 1) * block.k0;   // steps of k before its partition that a0 and b0 do not count
+        const Matrix<T, TA, ORDER_A> A = {a + block.a0 + others * p.a.col, p.m, PARTS * block.k, p.a.row, p.a.col};
+        auto copies = swizzled_copies<BM>(A.tile(block.row0, k, BM, BK), thread);
+        copies.wide = true;
+        return copies;
+    };
+    const auto copies_of_b = [&](long long k, int thread) {
+        const long long others = (PARTS - 1) * block.k0;
+        const Matrix<T, TB, ORDER_B> B = {b + block.b0 + others * p.b.row, PARTS * block.k, PARTS * p.n, p.b.row, p.b.col};
+        auto copies = swizzled_copies<BN>(B.tile(k, PARTS * block.col0, BK, BN).transposed(), thread);
+        copies.wide = true;
+        return copies;
+    };
 
     // prologue
+    auto a_copies = copies_of_a(0, thread);
+    auto b_copies = copies_of_b(0, thread);
     int k_to_load = static_cast<int>(PARTS * block.k);   // steps of k whose copies have not been started
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage, k_to_load -= BK) {
-        fetch(a_copies, As[stage], p.limb_a, k_to_load);
-        fetch(b_copies, Bs[stage], p.limb_b, k_to_load);
+        fetch<false>(a_copies, shared.a[stage], p.limb_a, k_to_load);
+        fetch<false>(b_copies, shared.b[stage], p.limb_b, k_to_load);
         commit_copies();
     }
 
     // mainloop
     float sums[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
     int stage = 0;
-#pragma unroll 1   // unrolled it would only cost registers
-    for (; k_to_load > -(STAGES - 1) * BK; k_to_load -= BK) {
+    const auto multiply_tiles = [&](auto whole) {
         wait_for_copies_except<STAGES - 2>();
         __syncthreads();   // these tiles are complete, and nobody reads the previous ones any more
-        if (k_to_load > 0) {
-            const int refilled = stage == 0 ? STAGES - 1 : stage - 1;
-            fetch(a_copies, As[refilled], p.limb_a, k_to_load);
-            fetch(b_copies, Bs[refilled], p.limb_b, k_to_load);
-        }
-        commit_copies();
-        const unsigned a_begin = As[0][0].begin_of_a(m0, lane), b_begin = Bs[0][0].begin_of_b(n0, lane);
+        const int refilled = stage == 0 ? STAGES - 1 : stage - 1;
+        const unsigned a_begin = shared.a[0][0].begin_of_a(m0, lane), b_begin = shared.b[0][0].begin_of_b(n0, lane);
 #pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
             Register frag_b[LIMBS][WN / 8][2];
 #pragma unroll
-            for (int limb = 0; limb < LIMBS; ++limb) Bs[stage][limb].read_b(frag_b[limb], b_begin, k);
+            for (int limb = 0; limb < LIMBS; ++limb) shared.b[stage][limb].read_b(frag_b[limb], b_begin, k);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 Register frag_a[LIMBS][4];
 #pragma unroll
                 for (int limb = 0; limb < LIMBS; ++limb)
-                    As[stage][limb].read_a(frag_a[limb], a_begin, i * 16, k);
-                float partial[WN / 8][4] = {};
+                    shared.a[stage][limb].read_a(frag_a[limb], a_begin, i * 16, k);
+                if (k == 0 && (whole.value || k_to_load > 0)) {   // between products, which overlap with the copies' address arithmetic
+                    if (i == 1) fetch<whole.value>(a_copies, shared.a[refilled], p.limb_a, k_to_load);
+                    if (i == WM / 16 - 1) fetch<whole.value>(b_copies, shared.b[refilled], p.limb_b, k_to_load);
+                }
 #pragma unroll
-                for (int both = FIRST; both >= 0; --both)
+                for (int first = 0; first < WN / 8; first += COLS) {
+                    float partial[COLS][4] = {};
 #pragma unroll
-                    for (int limb = 0; limb < LIMBS; ++limb) {
-                        if (both - limb < 0 || both - limb >= LIMBS) continue;
+                    for (int both = FIRST; both >= 0; --both)
 #pragma unroll
-                        for (int j = 0; j < WN / 8; ++j)
-                            mma_float16(partial[j], frag_a[limb], frag_b[both - limb][j]);
-                    }
+                        for (int limb = 0; limb < LIMBS; ++limb) {
+                            if (both - limb < 0 || both - limb >= LIMBS) continue;
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j)
+                            for (int j = 0; j < COLS; ++j)
+                                mma_float16(partial[j], frag_a[limb], frag_b[both - limb][first + j]);
+                        }
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) sums[i][j][e] = add(sums[i][j][e], partial[j][e]);
+                    for (int j = 0; j < COLS; ++j)
+#pragma unroll
+                        for (int e = 0; e < 4; ++e)
+                            sums[i][first + j][e] = add(sums[i][first + j][e], partial[j][e]);
+                }
             }
         }
+        commit_copies();
+        k_to_load -= BK;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
-    }
+    };
+    // Whole tiles, which most are, need no guards. The guards' limits are computed where that loop has ended: `thread` comes from a
+    // shuffle there, and `block` from shared memory, or the compiler would compute them before, and keep them in registers.
+    if (a_copies.whole && b_copies.whole)
+#pragma unroll 1   // unrolled it would only cost registers
+        while (k_to_load >= BK) multiply_tiles(Constant<true>{});
+    __syncthreads();
+    const int same_thread = __shfl_sync(0xffffffffu, thread, lane);
+    a_copies = copies_of_a(PARTS * block.k - k_to_load, same_thread);
+    b_copies = copies_of_b(PARTS * block.k - k_to_load, same_thread);
+#pragma unroll 1
+    while (k_to_load > -(STAGES - 1) * BK) multiply_tiles(Constant<false>{});
 
     // epilogue: undoes the scaling of A's rows and B's columns
+    wait_for_copies_except<0>();   // copies beyond the end have written their zeros,
+    __syncthreads();               // and everyone has read the last tiles, before chunks of C overwrite them
+    static_assert(WARPS * sizeof(StagedChunk) <= sizeof(shared.a) + sizeof(shared.b), "every thread copies 16 bytes of each tile");
+    StagedChunk& staged = reinterpret_cast<StagedChunk*>(memory)[warp];
     const auto c_tile = result_tile<Output>(c, p, block, BM, BN / PARTS);   // (BM, BN / PARTS)
     const long long matrix_a = divide(batch_offset(batch_index(p, block.product), p.a), size_of_a(p));   // this product's
     const long long matrix_b = divide(batch_offset(batch_index(p, block.product), p.b), size_of_b(p));
     const int* const row_exponents = p.scan_a->exponent + matrix_a * p.m + block.row0;
     const int* const col_exponents = p.scan_b->exponent + matrix_b * p.n + block.col0;
-    ColumnExponents<WN / 8> exponents;
-    exponents.read(col_exponents, n0, c_tile.cols, lane);
-#pragma unroll
-    for (int i = 0; i < WM / 16; ++i) write_scaled(c_tile, m0 + i * 16 + lane / 4, n0, sums[i][0], row_exponents, exponents, lane);
+    write_scaled<WM, WN>(c_tile, m0, n0, sums[0][0], row_exponents, col_exponents, staged, lane);
 }

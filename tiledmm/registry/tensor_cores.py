@@ -160,37 +160,46 @@ def in_elements(real: Config, element: Element) -> Config:
 
 
 def shared_limbs(config: Config, element: Element, layout: str) -> int:
-    """Tiles of all limbs, and two barriers a stage."""
+    """Tiles of all limbs, the epilogue's chunks of C, and two barriers a stage."""
     scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
-    rows = real.bm // real.cluster + real.bn
-    return real.stages * (real.bk * rows * scheme.limbs * scheme.limb.itemsize + 2 * 8)
+    bm = real.bm // real.cluster
+    chunks = bm * 16 * 4  # 16 columns of float32
+    return real.stages * (real.bk * (bm + real.bn) * scheme.limbs * scheme.limb.itemsize + 2 * 8) + chunks
 
 
 def split_float32(tile: int, element: Element, scheme: str) -> Config:
     """``tile`` columns of real numbers, and as many stages as the limbs leave room for."""
     config = in_elements(replace(_warpgroup_tiles(tile, SCHEMES[scheme].limb, stages=1), scheme=scheme), element)
-    return replace(config, stages=max(DYNAMIC_SHARED_BYTES // shared_limbs(config, element, "NT"), 2))
+    chunks = shared_limbs(replace(config, stages=0), element, "NT")
+    stage = shared_limbs(config, element, "NT") - chunks
+    return replace(config, stages=max((DYNAMIC_SHARED_BYTES - chunks) // stage, 2))
+
+
+#: Size of ``BlockTile`` (``matrices.cuh.j2``).
+BLOCK_TILE_BYTES = 64
 
 
 def shared_swizzled_limbs(config: Config, element: Element, layout: str) -> int:
-    """Swizzled tiles of all limbs."""
+    """Swizzled tiles of all limbs, and which tile of C the block computes."""
     scheme = SCHEMES[config.scheme]
-    return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout)
+    return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout) + BLOCK_TILE_BYTES
 
 
-# As ``_TENSOR_TILES``, of limbs. Partial sums take registers, too, so warps have smaller tiles.
-_SPLIT_TILES = {64: (64, 64, 32, 32, 32, 1, 2, 8), 128: (128, 128, 64, 32, 32, 1, 2, 8)}
+# As ``_TENSOR_TILES``, of limbs: with the k of one instruction a stage, since each limb has a tile.
+_SPLIT_TILES = {64: (64, 64, 32, 32, 32, 1, 1, 8), 128: (128, 128, 64, 64, 32, 1, 1, 8)}
+# Schemes for which accumulators of 64 x 64 leave too few registers.
+_NARROW_WARPS = ("bf16x9", "tf32x3")
 
 
 def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
-    """As ``tensor_core``, in real numbers, with the k of one instruction a stage: each limb has a tile."""
-    limb, count = SCHEMES[scheme].limb, SCHEMES[scheme].limbs
-    bk = 32 // limb.itemsize
-    real = replace(_tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme, bk=bk, unroll=bk, stages=1)
+    """As ``tensor_core``, in real numbers, with as many stages as 48 KiB have room for, four at most."""
+    limb = SCHEMES[scheme].limb
+    real = replace(_tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme)
+    if scheme in _NARROW_WARPS:
+        real = replace(real, wn=32, tn=8)
     config = in_elements(real, element)
-    stages = min(STATIC_SHARED_BYTES // shared_swizzled_limbs(config, element, "NT"), 4)
-    # The fragments of three limbs take the registers of a second block.
-    return replace(config, stages=stages, min_blocks=config.min_blocks if count < 3 else 1)
+    tiles = shared_swizzled_limbs(config, element, "NT") - BLOCK_TILE_BYTES
+    return replace(config, stages=min(STATIC_SHARED_BYTES // tiles, 4))
 
 
 def decompose_k_major(element: Element, scheme: str, short: bool = False) -> Config:

@@ -224,6 +224,7 @@ VARIANTS = VariantTable(
             tiles=(64, 128),
             default_tile=128,
             tensor_cores=True,
+            dynamic_shared=True,
             types=(("float32", (8, 0)), ("complex64", (8, 0))),
             schemes=(("fp16x3", 128), ("bf16x6", 128), ("bf16x9", 128), ("tf32x3", 128)),
             undecomposed="warp_tiled",
