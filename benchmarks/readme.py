@@ -24,6 +24,7 @@ from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
 from benchmarks.studies.agreement import agreement_table
 from benchmarks.studies.bank_conflicts import conflicts_table
+from benchmarks.studies.choices import choices_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
@@ -83,6 +84,12 @@ def _shapes_summary(text: str) -> str:
     return f"{summary(results)}\n\n{origin(results)}"
 
 
+def _choices(text: str) -> str:
+    """How well tables of rates choose on a GPU."""
+    results = json.loads(text)
+    return f"{choices_table(results).markdown(title=False)}\n\n{origin(results)}, seed {results['seed']}"
+
+
 def _bugs(text: str) -> str:
     """What the simulator and the tools of compute-sanitizer say of each planted bug."""
     results = json.loads(text)
@@ -116,6 +123,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
     "calls": ("ladder", _of_report(calls_table)),
     "selection": ("selection", _with_parts(products=selection_table)),
+    "choices-h100": ("choices-nvidia-h100-80gb-hbm3", _choices),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
     "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),

@@ -296,7 +296,7 @@ def test_packed_sizes_are_what_the_kernels_struct_holds() -> None:
     ],
 )
 def test_slices_of_k_are_none_of_them_empty(k: int, split: int, slices: int, steps: int) -> None:
-    assert split_k_partitions(split, k) == (slices, steps)
+    assert split_k_partitions(split, k, 8) == (slices, steps)
     assert (slices - 1) * steps < max(k, 1) <= max(slices * steps, 1)
 
 
@@ -358,8 +358,8 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
 
 
 def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:
-    assert split_k_partitions(1, 2**29) == (1, 2**29)
-    partitions, steps = split_k_partitions(1, 2**29 + 1)
+    assert split_k_partitions(1, 2**29, 8) == (1, 2**29)
+    partitions, steps = split_k_partitions(1, 2**29 + 1, 8)
     assert partitions == 2 and steps < 2**29
 
 

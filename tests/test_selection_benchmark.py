@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import statistics
+
 from benchmarks.selection import TYPES, drawn, quality, summary
 from benchmarks.studies import choices
+from benchmarks.support.results import FOLDER
 from tiledmm.bench.sizes import Size
+from tiledmm.selection import rates as tables
 from tiledmm.selection.front_end import call_of
 from tiledmm.selection.model import H100
 
@@ -40,8 +45,18 @@ def test_a_table_is_judged_by_what_it_would_pick() -> None:
     assert choices.named(best) in few and {*few} <= {*every}
     row = {"type": "float32", "size": [300, 200, 4000], "layout": "NN"}
     for wrong, ratio in ((1.0, 1.0), (4.0, 0.25)):
-        kernels = [[*key, 10.0 * (wrong if key == choices.named(best) else 1.0)] for key in few]
+        kernels = {key: 10.0 * (wrong if key == choices.named(best) else 1.0) for key in few}
         found = choices.judged(H100, {**row, "kernels": kernels})
-        assert found[:2] == (ratio, choices.named(best))
-    text, table = choices.judge({"products": [{**row, "kernels": kernels}]}, H100.rates, 3)
-    assert text.startswith("1 products: the choice is 0.250 x") and len(table.rows) == 1
+        assert (found.pick, found.ratio) == (choices.named(best), ratio)
+    results = {"machine": {"gpu": H100.rates.gpu.name}, "products": [{**row, "kernels": kernels}] * 2}
+    assert [each.ratio for each in choices.judge(results, H100.rates)] == [0.25, 0.25]
+    (first, *_) = choices.choices_table(results).rows
+    assert first == (str(H100.rates), "2", "0.250", "0.250", "2")
+
+
+def test_the_packages_tables_choose_well_on_their_gpus() -> None:
+    """By timings of random products that no table was made from."""
+    for gpu, rates in tables.shipped().items():
+        results = json.loads((FOLDER / f"choices-{tables.own_path(gpu).stem}.json").read_text("utf-8"))
+        assert results["machine"]["gpu"] == gpu
+        assert statistics.geometric_mean(each.ratio for each in choices.judge(results, rates)) > 0.97

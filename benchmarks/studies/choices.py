@@ -3,9 +3,9 @@
 For products drawn at random, every kernel that is expected within three times the fastest, each with the split-K factor
 of the model and two others. These timings then judge any table, without a GPU:
 
-    python -m benchmarks.studies.choices --seed 7                          # measure, on a GPU
-    python -m benchmarks.studies.choices --judge                           # the package's table
-    python -m benchmarks.studies.choices --judge table.json --worst 20     # one that tiledmm calibrate wrote
+    python -m benchmarks.studies.choices --seed 7                              # measure, on a GPU
+    python -m benchmarks.studies.choices --judge results.json                  # the package's tables
+    python -m benchmarks.studies.choices --judge results.json --table t.json   # one that tiledmm calibrate wrote
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,12 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import call_of
 from tiledmm.selection.model import SPLIT_K_FACTORS, Model
 
-RESULTS = FOLDER / "choices.json"
-
-# Kernels that are expected to take so many times as long as the fastest, or so many microseconds, are left out.
+# Kernels that are expected to take so many times as long as the fastest, or so many microseconds, are left out; the
+# fastest never is.
 _SLOW, _LONG = 3.0, 3000.0
+
+# A choice below this fraction of the fastest is counted as a bad one.
+_LOW = 0.8
 
 # Other split-K factors are so many places from the model's.
 _APART = 3
@@ -44,9 +46,9 @@ _APART = 3
 def considered(model: Model, product: Product) -> Iterator[Choice]:
     """Kernels for all of C, each with several split-K factors."""
     ranked = sorted(model.alone(product), key=lambda choice: choice.microseconds or 0.0)
+    fastest = ranked[0].microseconds or 0.0
     for choice in ranked:
-        expected = choice.microseconds or 0.0
-        if expected > _SLOW * (ranked[0].microseconds or 0.0) or expected > _LONG:
+        if (choice.microseconds or 0.0) > max(min(_SLOW * fastest, _LONG), fastest):
             return
         config = choice.specialization.config
         at = SPLIT_K_FACTORS.index(config.launch.split_k)
@@ -57,10 +59,9 @@ def considered(model: Model, product: Product) -> Iterator[Choice]:
                 yield replace(choice, specialization=replace(choice.specialization, config=changed))
 
 
-def named(choice: Choice) -> tuple[str, int]:
-    """A kernel's name, packed operands included, and its split-K factor."""
-    spec = choice.specialization
-    return str(replace(spec, config=spec.config.changed({"split_k": 1}))), spec.config.launch.split_k
+def named(choice: Choice) -> str:
+    """A kernel's name, packed operands and split-K included."""
+    return str(choice.specialization).removeprefix("tiledmm_")
 
 
 def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]]:
@@ -80,11 +81,10 @@ def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]
     planned = (each for choices in jobs.values() for choice in choices for each in choice.schedules)
     raw_kernels([launch.specialization for each in planned for launch in each.launches])
     for (size, layout), choices in jobs.items():
-        sets, kernels = bench.operands(Case(1, *size, layout), dtype), []
+        sets, kernels = bench.operands(Case(1, *size, layout), dtype), {}
         for choice in choices:
-            plan = Plan(choice)
-            seconds = bench.seconds(functools.partial(_run, plan, sets))
-            kernels.append([*named(choice), seconds * 1e6])
+            seconds = bench.seconds(functools.partial(_run, Plan(choice), sets))
+            kernels[named(choice)] = float(f"{seconds * 1e6:.4g}")
         rows.append({"type": dtype, "size": [*size], "layout": layout, "kernels": kernels})
     return rows
 
@@ -93,39 +93,61 @@ def _run(plan: Any, sets: list[Any], i: int) -> None:
     plan.run(*sets[i % len(sets)])
 
 
-def judged(model: Model, row: dict[str, Any]) -> tuple[float, tuple[str, int], tuple[str, int]]:
-    """How fast a model's pick of what was timed is, as a fraction of the fastest; the pick, and the fastest."""
-    taken = {(name, split): microseconds for name, split, microseconds in row["kernels"]}
-    product = call_of(Size(*row["size"]), row["type"], row["layout"], "float32")[0].multiplied
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a table would pick for a product of what was timed: its name, the fastest's, and its speed beside that."""
+
+    product: str
+    pick: str
+    fastest: str
+    ratio: float
+
+
+def judged(model: Model, row: dict[str, Any]) -> Judgement:
+    """A model's pick for a product."""
+    taken, size = row["kernels"], Size(*row["size"])
+    product = call_of(size, row["type"], row["layout"], "float32")[0].multiplied
     expected = {key: each.microseconds or 0.0 for each in model.every(product) if (key := named(each)) in taken}
     pick, fastest = min(expected, key=expected.__getitem__), min(taken, key=taken.__getitem__)
-    return taken[fastest] / taken[pick], pick, fastest
+    return Judgement(f"{size} {row['type']} {row['layout']}", pick, fastest, taken[fastest] / taken[pick])
 
 
-def judge(results: dict[str, Any], rates: tables.Rates, worst: int) -> tuple[str, Table]:
-    """How good a table's choices are, in a sentence, and the worst of them."""
-    model = Model(rates.gpu, rates)
-    found = sorted(((judged(model, row), row) for row in results["products"]), key=lambda each: each[0][0])
-    ratios = [ratio for (ratio, _, _), _ in found]
-    text = (
-        f"{len(ratios)} products: the choice is {statistics.geometric_mean(ratios):.3f} x the fastest in the geometric "
-        f"mean, {ratios[0]:.3f} at least, and below 0.8 for {sum(ratio < 0.8 for ratio in ratios)}."
-    )
-    cells = []
-    for (ratio, *keys), row in found[:worst]:
-        names = (f"{name}, {split}" for name, split in keys)
-        cells.append((str(Size(*row["size"])), row["type"], row["layout"], *names, significant(ratio)))
-    columns = "<shape", "<type", "<layout", "<chosen, split-K", "<fastest, split-K", "x the fastest"
-    return text, Table("The worst choices", columns, tuple(cells))
+def judge(results: dict[str, Any], rates: tables.Rates) -> list[Judgement]:
+    """A table's picks on the GPU of the results, the worst first."""
+    measured = tables.shipped().get(results["machine"]["gpu"], rates)
+    model = Model(measured.gpu, rates)
+    return sorted((judged(model, row) for row in results["products"]), key=lambda each: each.ratio)
+
+
+def choices_table(results: dict[str, Any]) -> Table:
+    """How well each of the package's tables chooses on the GPU of the results, its own first."""
+    own = results["machine"]["gpu"]
+    rows = []
+    for name, rates in sorted(tables.shipped().items(), key=lambda each: each[0] != own):
+        ratios = [each.ratio for each in judge(results, rates)]
+        low = sum(ratio < _LOW for ratio in ratios)
+        mean = statistics.geometric_mean(ratios)
+        rows.append(
+            (
+                str(rates) + ("" if name == own else ", scaled"),
+                f"{len(ratios)}",
+                f"{mean:.3f}",
+                f"{ratios[0]:.3f}",
+                f"{low}",
+            )
+        )
+    columns = "<rates", "products", "x the fastest, geometric mean", "least", f"below {_LOW}"
+    return Table("", columns, tuple(rows))
 
 
 def main() -> int:
     """Measures, or judges a table; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go, or are")
+    parser.add_argument("--out", type=Path, help="where the results go (default: results/choices-GPU.json)")
     parser.add_argument("--seed", type=int, default=1, help="of the products")
-    parser.add_argument("--products", type=int, default=40, help="of each type")
-    parser.add_argument("--judge", nargs="?", const="", metavar="TABLE", help="judge a table by the results")
+    parser.add_argument("--products", type=int, default=28, help="of each type")
+    parser.add_argument("--judge", type=Path, metavar="RESULTS", help="judge by these results, without a GPU")
+    parser.add_argument("--table", type=Path, help="the table to be judged (default: the package's)")
     parser.add_argument("--worst", type=int, default=10, help="choices to show")
     options = parser.parse_args()
     if options.judge is None:
@@ -138,18 +160,27 @@ def main() -> int:
         for dtype in TYPES:
             print(f"{dtype} ...", file=sys.stderr, flush=True)
             rows += measure(dtype, drawn(dtype, options.products, options.seed))
-        save(options.out, measured(this_machine(), {"seed": options.seed, "products": rows}))
-    results = json.loads(options.out.read_text(encoding="utf-8"))
-    machine = results["machine"]
-    rates = tables.shipped().get(machine["gpu"]) if not options.judge else tables.read(Path(options.judge))
-    if rates is None:
-        print(f"the package has no table of {machine['gpu']}: name one", file=sys.stderr)
-        return 1
+        machine = this_machine()
+        path = options.out or FOLDER / f"choices-{tables.own_path(machine.gpu).stem}.json"
+        save(path, measured(machine, {"seed": options.seed, "products": rows}))
+        print(path)
+        return 0
+    results = json.loads(options.judge.read_text(encoding="utf-8"))
     from rich.console import Console
 
-    text, table = judge(results, rates, options.worst)
-    Console(width=None if sys.stdout.isatty() else 160).print(table.rich())
-    print(text)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    if options.table is None:
+        console.print(choices_table(results).rich())
+        return 0
+    found = judge(results, tables.read(options.table))
+    ratios = [each.ratio for each in found]
+    columns = "<product", "<chosen", "<fastest", "x the fastest"
+    worst = ((each.product, each.pick, each.fastest, significant(each.ratio)) for each in found[: options.worst])
+    console.print(Table("The worst choices", columns, tuple(worst)).rich())
+    print(
+        f"{len(ratios)} products: {statistics.geometric_mean(ratios):.3f} x the fastest in the geometric mean, "
+        f"{ratios[0]:.3f} at least, and below {_LOW} for {sum(ratio < _LOW for ratio in ratios)}."
+    )
     return 0
 
 

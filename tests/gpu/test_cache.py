@@ -37,8 +37,9 @@ for device in range(cupy.cuda.runtime.getDeviceCount()):
 
 
 def start(folder: Path, in_memory: int = 0) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {
-        **os.environ, "CUPY_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT), "CUPY_CACHE_IN_MEMORY": str(in_memory),
+        **os.environ, "CUPY_CACHE_DIR": str(folder), "PYTHONPATH": paths, "CUPY_CACHE_IN_MEMORY": str(in_memory),
     }  # fmt: skip
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM], cwd=folder, env=environment, text=True,

@@ -86,6 +86,7 @@ def test_a_named_variant_without_room_for_workspace(pool: Any) -> None:
     left, right = operands()
     x1, x2 = to_device(left), to_device(right)
     variant = planned(x1, x2, "float32").choice.specialization.variant.name
+    pool.free_all_blocks()
     pool.set_limit(size=pool.used_bytes() + left.nbytes + ROOM)
     with pytest.raises(cupy.cuda.memory.OutOfMemoryError, match="workspace of"):
         tiledmm.matmul(x1, x2, variant=variant)
@@ -94,6 +95,7 @@ def test_a_named_variant_without_room_for_workspace(pool: Any) -> None:
 def test_a_result_without_room(pool: Any) -> None:
     left, right = operands()
     x1, x2 = to_device(left), to_device(right)
+    pool.free_all_blocks()
     pool.set_limit(size=pool.used_bytes() + ROOM)
     with pytest.raises(cupy.cuda.memory.OutOfMemoryError) as raised:
         tiledmm.matmul(x1, x2)

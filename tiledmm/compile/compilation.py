@@ -129,6 +129,8 @@ def raw_kernels(
             from concurrent.futures import ThreadPoolExecutor
 
             pool = stack.enter_context(ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)))
+            # Those with most accumulators take longest to compile.
+            wanted.sort(key=lambda each: -each.config.tm * each.config.tn)
             compiled = pool.map(on_device, wanted)
         kernels = {}
         for raw, ready in compiled:

@@ -14,7 +14,6 @@ from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
 from tiledmm.registry.config import Config
-from tiledmm.registry.variant import Variant
 from tiledmm.schedule.tensor_maps import TensorMap
 
 #: Most tiles of a launch: the limit of ``gridDim.x``, and kernels count tiles in 32 bits.
@@ -25,10 +24,6 @@ MOST_LAUNCHES = 65_535
 
 #: Most k of a split-K partition: kernels count its real numbers, two in a complex element, in 32 bits.
 LONGEST_PARTITION = 1 << 29
-
-#: Split-K partitions begin at multiples of this, so that neither vector loads (at most 4 elements) nor most kernels'
-#: steps along K are cut.
-PARTITION_STEP = 8
 
 #: Arrays in scratch memory begin at multiples of so many bytes.
 SCRATCH_ALIGNMENT = 512
@@ -107,15 +102,11 @@ class Schedule:
         return next(each for each in self.launches if len(each.operands) == 3)
 
 
-def partition_step(variant: Variant, config: Config) -> int:
-    """What split-K partitions begin at multiples of."""
-    return config.bk if variant.tma else PARTITION_STEP
-
-
-def split_k_partitions(split: int, k: int, step: int = PARTITION_STEP) -> tuple[int, int]:
+def split_k_partitions(split: int, k: int, step: int) -> tuple[int, int]:
     """The number of split-K partitions, and k in each: at most ``split`` unless K is huge, and none empty.
 
-    Each begins at a multiple of ``step``: a TMA box must not reach into the next partition.
+    Each begins at a multiple of ``step``, a tile's k: so its copies are as wide as those of the whole matrix, and a TMA
+    box does not reach into the next partition.
     """
     split = max(split, tiles(k, LONGEST_PARTITION))
     if split == 1 or k == 0:

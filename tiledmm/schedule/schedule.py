@@ -37,7 +37,6 @@ from tiledmm.schedule.launches import (
     Schedule,
     Scratch,
     in_launches,
-    partition_step,
     problem_args,
     products,
     split_k_partitions,
@@ -90,7 +89,7 @@ def _schedule(
         for copy in both:
             problem = copy.in_place_of(problem, kernel.layout)
         problem = replace(problem, k=both[0].rows)
-    split = split_k_partitions(config.launch.split_k, problem.k, partition_step(specialization.variant, config))
+    split = split_k_partitions(config.launch.split_k, problem.k, config.bk)
     partitions, _ = split
     countable = has_coordinates(problem) and tiles_in_all(config, problem, partitions) <= MOST_TILES
     if specialization.variant.is_limited and not countable:  # its tensor maps and operand scan span the whole product

@@ -6,6 +6,7 @@ by the unit that multiplies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,8 @@ from tiledmm.registry.config import Config
 from tiledmm.registry.tensor_cores import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule.launches import partition_step, split_k_partitions, tiles, tiles_of_c
+from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT
+from tiledmm.schedule.launches import split_k_partitions, tiles, tiles_of_c
 from tiledmm.selection.rates import KernelRates, Rates
 
 
@@ -28,12 +30,14 @@ class _Operands:
     Attributes:
         sizes: Bytes of A and of B.
         layout: A letter each: N K-major, T MN-major, G neither.
+        lines: Whether rows begin at lines of L2, of A and of B.
         k: Elements along k, packed ones where they are packed.
         microseconds: Time of packing or decomposition, launches included.
     """
 
     sizes: tuple[float, float]
     layout: str
+    lines: tuple[bool, bool]
     k: int
     microseconds: float
 
@@ -45,9 +49,10 @@ class Terms:
     Attributes:
         blocks: Blocks of the busiest SM.
         flops: FLOP of a step of k by a block on every SM.
-        steps: Steps of k.
+        steps: Steps of k, whole tiles of them.
         single_elements: Whether B is loaded one element at a time.
         sizes, layout: Bytes of A and B, and their layouts: N K-major, T MN-major, G neither.
+        lines: Whether rows begin at lines of L2, of A and of B.
         writing: Time of writing C, or partial sums of it.
         cache: Time of reading A and B as often as blocks do, from L2.
         before, after: Times of the launch and of those before it, and of the split-K reduction.
@@ -60,6 +65,7 @@ class Terms:
     single_elements: bool
     sizes: tuple[float, float]
     layout: str
+    lines: tuple[bool, bool]
     writing: float
     cache: float
     before: float
@@ -83,14 +89,15 @@ class Cost:
     def __init__(self, gpu: Gpu, rates: Rates) -> None:
         self.gpu, self.device = gpu, rates.device
         measured = rates.gpu
-        # Ratios to the measured GPU: of memory and L2 bandwidth; and FLOP/s of kernels here.
+        # Ratios to the measured GPU: of memory and L2 bandwidth.
         self._memory = gpu.bandwidth / measured.bandwidth
         self._l2 = gpu.sms * gpu.clock / (measured.sms * measured.clock)
-        self._flops: dict[KernelRates, float] = {}
+        # A kernel's FLOP/s here, and, where they are scaled, the most that there can be.
+        self._flops: dict[KernelRates, tuple[float, float]] = {}
         for row in rates.rows:
             here, there = row_flops(row, gpu), row_flops(row, measured)
             flops = row.tflops * 1e12
-            self._flops[row] = flops if here == there else min(flops * here / there, here)
+            self._flops[row] = (flops, math.inf) if here == there else (flops * here / there, here)
 
     @property
     def launch(self) -> float:
@@ -103,33 +110,35 @@ class Cost:
         a, b = (footprint(problem, operand) * each.itemsize for operand, each in enumerate((product.a, product.b)))
         layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         if "pack_elements" in packs:
-            packed_k, packing = tiles(problem.k, PACKED_ELEMENTS[compute.dtype_name].per_packed), 0.0
-            for size, letter in zip((a, b), layout, strict=True):
-                least = self.device.packing_bits[letter] if compute.dtype_name == "bool" else 0.0
-                packing += self.device.launch + max(self._moving(size, self.device.packing_elements), least)
+            packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.dtype_name].per_packed)
+            packing = sum(self._packing_elements(*each, compute) for each in zip((a, b), layout, strict=True))
             part = 4 * packed_k / max(problem.k * compute.itemsize, 1)
-            return _Operands((a * part, b * part), "TT", packed_k, packing)
+            return _Operands((a * part, b * part), "TT", (True, True), packed_k, packing)
         if packs:
             packed = a * ("pack_a" in packs) + b * ("pack_b" in packs)
             packed_b = variant.packed_b(compute).translate(TRANSPOSED)
             layout = ("N" if "pack_a" in packs else layout[0]) + (packed_b if "pack_b" in packs else layout[1])
-            return _Operands(
-                (a, b),
-                layout,
-                problem.k,
-                len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing),
-            )
+            left, right = _lines_in_place(product)
+            lines = left or "pack_a" in packs, right or "pack_b" in packs
+            time = len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing)
+            return _Operands((a, b), layout, lines, problem.k, time)
         if variant.decomposes_to_bytes:
-            return _Operands(
-                (a, b),
-                layout,
-                problem.k,
-                2 * self.device.launch + self._moving(2 * (a + b), self.device.decomposing_bytes),
-            )
+            rate = self.device.decomposing_bytes[str(compute.itemsize)]
+            time = 2 * self.device.launch + self._moving(2 * (a + b), rate)
+            return _Operands((a, b), layout, (True, True), problem.k, time)
         if variant.decomposes:
-            decomposing = sum(self._decomposing(product, operand, layout[operand], config.scheme) for operand in (0, 1))
-            return _Operands((a, b * compute.parts), layout, problem.k, self.device.decomposing_launches + decomposing)
-        return _Operands((a, b), layout, problem.k, 0.0)
+            time = sum(self._decomposing(product, operand, layout[operand], config.scheme) for operand in (0, 1))
+            time += self.device.decomposing_launches
+            return _Operands((a, b * compute.parts), layout, (True, True), problem.k, time)
+        return _Operands((a, b), layout, _lines_in_place(product), problem.k, 0.0)
+
+    def _packing_elements(self, size: float, letter: str, compute: Element) -> float:
+        """Microseconds of packing the elements of an operand."""
+        device = self.device
+        if compute.dtype_name != "bool":
+            return device.launch + self._moving(size, device.packing_elements)
+        time = self._moving(size, device.packing_bits[letter])
+        return device.launch + max(time, device.packing_bits_least[letter])
 
     def _decomposing(self, product: Product, operand: int, letter: str, scheme: str) -> float:
         """Microseconds of decomposing A (0) or B (1); complex elements of B become 2 x 2 real ones."""
@@ -171,12 +180,13 @@ class Cost:
 
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
         """The time up to the kernel's end, without a split-K reduction."""
-        rate = self._flops[row]
+        rate, most = self._flops[row]
         if terms.single_elements:
             rate *= self.device.single_elements
         if terms.layout[1] == "N":
             rate *= row.transposed_b
-        multiplying = terms.rounds(row.residents) * terms.flops * (terms.steps + row.overhead_k) / rate * 1e6
+        steps = terms.steps + row.overhead_k
+        multiplying = terms.rounds(row.residents) * terms.flops * steps / min(rate, most) * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (self._moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True))
         return terms.before + max(multiplying, sum(reading) + terms.writing, terms.cache)
@@ -187,12 +197,14 @@ class Cost:
         device = self.device
         operands = self._operands(variant, config, product, packs)
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.itemsize
-        partitions, steps = split_k_partitions(split, operands.k, partition_step(variant, config))
+        partitions, steps = split_k_partitions(split, operands.k, config.bk)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
         # wgmma's epilogue writes a transposed C of tf32 as fast.
         contiguous = problem.strides[5] == 1 or (variant.warpgroup and problem.strides[4] == 1)
         writing = self._moving(c_bytes, device.memory if contiguous else device.scattered)
-        asked = a_bytes * tiles(problem.n, config.bn) + b_bytes * tiles(problem.m, config.bm)
+        asked = a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)
+        whole, part = (device.l2_tma, device.l2_tma_unaligned) if variant.tma else (device.l2, device.l2_unaligned)
+        reading = sum(size / (whole if line else part) for size, line in zip(asked, operands.lines, strict=True))
         half = 0.5 if config.triangle else 1.0
         after = 0.0
         if partitions > 1:
@@ -201,12 +213,13 @@ class Cost:
         return Terms(
             blocks=tiles(blocks, self.gpu.sms // config.cluster),
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms,
-            steps=steps,
+            steps=tiles(steps, config.bk) * config.bk,
             single_elements=reads_single_elements(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
+            lines=operands.lines,
             writing=writing + self._moving(c_bytes * (partitions - 1), device.memory),
-            cache=half * asked / (device.l2_tma if variant.tma else device.l2) / self._l2 / 1e6,
+            cache=half * reading / self._l2 / 1e6,
             before=operands.microseconds + device.launch,
             host=device.decomposing_call if variant.decomposes else 0.0,
             after=after,
@@ -257,6 +270,13 @@ def footprint(problem: Problem, operand: int) -> int:
     for dimension in (*problem.outer, *problem.batch):
         products *= dimension.size if (dimension.a, dimension.b)[operand] else 1
     return rows * cols * products
+
+
+def _lines_in_place(product: Product) -> tuple[bool, bool]:
+    """Whether rows of A and of B begin at lines. Those of packed operands do (``PACKED_ALIGNMENT``)."""
+    strides = product.problem.strides
+    left, right = max(strides[:2]) * product.a.itemsize, max(strides[2:4]) * product.b.itemsize
+    return left % PACKED_ALIGNMENT == 0, right % PACKED_ALIGNMENT == 0
 
 
 def rate_type(compute: Element) -> str:

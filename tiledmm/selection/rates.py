@@ -59,25 +59,30 @@ class DeviceRates:
     """What a device reaches, whatever the kernel. Rates in TB/s, times in microseconds.
 
     Attributes:
-        memory, l2, l2_tma: Rates of the memory, of L2, and of L2 for TMA loads.
+        memory: Rate of the memory.
+        l2, l2_tma: Rates at which L2 is read, and by TMA, where rows begin at a line of 128 bytes.
+        l2_unaligned, l2_tma_unaligned: The same where they begin within a line.
         launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
         reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
         packing, packing_launch: Rate, read and written, of packing an operand, and time besides.
         single_elements: Fraction of its rate of a kernel that loads B one element at a time.
-        packing_elements, packing_bits: Rate, read, of packing narrow elements; least time for an operand whose elements
-            become bits, by its layout: K-major (N), MN-major (T), neither (G).
+        packing_elements, packing_bits: Rates, read, of packing narrow elements; and of packing elements into bits, by
+            the operand's layout: K-major (N), MN-major (T), neither (G).
+        packing_bits_least: Least time of the latter, likewise.
         decomposing_launches, decomposing_call: Time of a decomposed product's other launches, two that decompose and
             one that returns at once; and the host time of all, the least that a loop of such calls takes.
         decomposing, decomposing_mn_major: Rate, read and written, of decomposing, by the operand's layout. MN-major, a
             block decomposes rows from end to end: few blocks reach at most twice their SMs' share of the rate, and
             there is a time for prologue and epilogue.
-        decomposing_bytes: Rate, read and written, of decomposing into bytes.
+        decomposing_bytes: Rate, read and written, of decomposing into bytes, by an element's bytes.
         scattered: Rate of writes to a C whose rows are not contiguous.
     """
 
     memory: float
     l2: float
     l2_tma: float
+    l2_unaligned: float
+    l2_tma_unaligned: float
     launch: float
     reduction_launch: float
     reduction: float
@@ -87,11 +92,12 @@ class DeviceRates:
     single_elements: float
     packing_elements: float
     packing_bits: Mapping[str, float]
+    packing_bits_least: Mapping[str, float]
     decomposing_launches: float
     decomposing_call: float
     decomposing: Mapping[str, float]
     decomposing_mn_major: float
-    decomposing_bytes: float
+    decomposing_bytes: Mapping[str, float]
     scattered: float
 
 

@@ -163,11 +163,12 @@ class Bench:
         pair = cupy.ones((2, size), "i1")
         memory = 2 * size / self.seconds(lambda i: cupy.copyto(pair[0], pair[1])) / 1e12
         launch = 1e6 * self.seconds(self._launches("double_buffered", 16, "float32", Case(1, 16, 16, 1))[0])
-        return {
+        found = {
             "memory": memory, "launch": launch,
             **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
             "scattered": self._scattered(memory),
         }  # fmt: skip
+        return {name: _rounded(value) for name, value in found.items()}
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
         """Each launch of a product by itself."""
@@ -199,14 +200,18 @@ class Bench:
     def _packing(self, launch: float) -> dict[str, Any]:
         """Packing an operand, and elements: the latter for little and for much."""
         whole = self._first("warp_tiled", 64, "float32", Case(1, 64, 8192, 4096, "NT"), pack_b=1) - launch
-        bits = {
-            letter: self._first("warp_tiled", 64, "bool", Case(1, 512, 64, 512, layout), pack_elements=1) - launch
-            for letter, layout in (("N", "NN"), ("T", "TN"))
-        }
-        elements = self._first("warp_tiled", 64, "int8", Case(1, 8192, 64, 8192, "TN"), pack_elements=1) - launch
+
+        def of_elements(dtype: str, rows: int, k: int, layout: str) -> float:
+            """Microseconds of packing the elements of A."""
+            return self._first("warp_tiled", 64, dtype, Case(1, rows, 64, k, layout), pack_elements=1) - launch
+
+        least = {letter: of_elements("bool", 512, 512, f"{letter}N") for letter in "NT"}
+        bits = {letter: 8192 * 8192 / of_elements("bool", 8192, 8192, f"{letter}N") / 1e6 for letter in "NT"}
         return {
             "packing": 2 * 4 * 8192 * 4096 / whole / 1e6, "packing_launch": launch,
-            "packing_bits": {**bits, "G": bits["T"]}, "packing_elements": 8192 * 8192 / elements / 1e6,
+            "packing_elements": 8192 * 8192 / of_elements("int8", 8192, 8192, "TN") / 1e6,
+            "packing_bits": {**bits, "G": min(bits.values())},
+            "packing_bits_least": {**least, "G": max(least.values())},
         }  # fmt: skip
 
     def _decomposing(self) -> dict[str, Any]:
@@ -242,12 +247,15 @@ class Bench:
         clock.time(lambda i: plan.run(a, b, c), 20)
         return 1e6 * statistics.median(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
 
-    def _bytes(self, launch: float) -> dict[str, float]:
+    def _bytes(self, launch: float) -> dict[str, Any]:
         """Decomposing operands into bytes, likewise."""
         if not find_variant("split_integer").runs_on(self.gpu.arch.capability, compute_element("int32")):
             return {}
-        time = self._first("split_integer", 128, "int32", Case(1, 8192, 128, 4096)) - launch
-        return {"decomposing_bytes": 2 * 4 * 8192 * 4096 / time / 1e6}
+        rates = {}
+        for dtype, size in (("int16", 2), ("int32", 4), ("int64", 8)):
+            time = self._first("split_integer", 128, dtype, Case(1, 8192, 128, 4096)) - launch
+            rates[str(size)] = 2 * size * 8192 * 4096 / time / 1e6
+        return {"decomposing_bytes": rates}
 
     def _scattered(self, memory: float) -> float:
         """The rate of writes to a C whose columns are contiguous."""
@@ -259,6 +267,13 @@ class Bench:
         config = find_variant("warp_tiled").config(64, product.compute)
         plan = Plan(Choice(product, specialization_of("warp_tiled", config, product)))
         return min(float(out.nbytes) / self.seconds(lambda i: plan.run(a, b, out)) / 1e12, memory)
+
+
+def _rounded(value: Any) -> Any:
+    """A figure, or one for each layout or type, to four digits."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return float(f"{value:.4g}")
 
 
 def _run(plan: Any, sets: list[Any], i: int) -> None:

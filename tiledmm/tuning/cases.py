@@ -58,9 +58,9 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     if variant.skinny:
         layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
         for (n, k), layout in itertools.product(
-            ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000)), layouts
+            ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000), (400, 48), (4000, 150)), layouts
         ):
-            for m in {row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64)}:
+            for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         return cases
     fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"

@@ -31,6 +31,9 @@ _STEPS, _ROUNDS = (2.0, 1.4, 1.15, 1.05, 1.015), 12
 # How often kernels and device are fitted in turn; and most timings that the device is fitted to at a time.
 _PASSES, _MOST_TIMINGS = 3, 300
 
+# Microseconds of reading from which on a rate of L2 is steady.
+_STEADY = 20.0
+
 # The least that a timing counts; and an error that is small.
 _LEAST_WEIGHT, _SMALL_ERROR = 0.02, 0.05
 
@@ -172,22 +175,33 @@ def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
 
 
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
-    """The device's rates with those of L2: the highest at which blocks of any kernel were seen to read operands."""
-    cost = Cost(gpu, replace(rates, device=replace(rates.device, l2=1.0, l2_tma=1.0)))
-    seen: dict[bool, list[float]] = {True: [], False: []}
+    """The device's rates with those of L2: the highest at which blocks of any kernel were seen to read operands.
+
+    The lines that a row begins within are read for two rows, so unaligned operands are read more slowly. Their rate is
+    that of products of which both are.
+    """
+    seen = dict.fromkeys(("l2", "l2_tma", "l2_unaligned", "l2_tma_unaligned"), 0.0)
+    cost = Cost(gpu, replace(rates, device=_with(rates.device, seen, np.ones(4))))
     for kernel in kernels:
-        variant = kernel.row.variant
+        variant = find_variant(kernel.row.variant)
         for each in kernel.timings:
-            terms = cost.terms(variant, each.config, each.product, each.packs, each.split)
+            terms = cost.terms(variant.name, each.config, each.product, each.packs, each.split)
             reading = each.microseconds - terms.before - terms.after
-            if reading > 0.5 * each.microseconds:
-                seen[find_variant(variant).tma].append(terms.cache / reading)
-    l2, l2_tma = (_rounded(max(seen[tma], default=rates.device.memory)) for tma in (False, True))
-    return replace(rates.device, l2=l2, l2_tma=l2_tma)
+            if reading > max(0.5 * each.microseconds, _STEADY) and len({*terms.lines}) == 1:
+                name = ("l2_tma" if variant.tma else "l2") + ("" if terms.lines[0] else "_unaligned")
+                seen[name] = max(seen[name], terms.cache / reading)
+    found = {name: rate or rates.device.memory for name, rate in seen.items()}  # a GPU without TMA has no such timings
+    for name in ("l2", "l2_tma"):
+        found[f"{name}_unaligned"] = min(found[f"{name}_unaligned"], found[name])
+    return _with(rates.device, found, np.array([*found.values()]))
 
 
 def _decomposes(row: KernelRates, timing: Timing) -> bool:
     return find_variant(row.variant).decomposes
+
+
+def _decomposes_to_bytes(size: int, row: KernelRates, timing: Timing) -> bool:
+    return find_variant(row.variant).decomposes_to_bytes and timing.product.compute.itemsize == size
 
 
 def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
@@ -197,7 +211,7 @@ def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
 # The device's rates that are refined together, and by which timings.
 _DEVICE: tuple[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]], ...] = (
     (("decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"), _decomposes),
-    (("decomposing_bytes",), lambda row, timing: find_variant(row.variant).decomposes_to_bytes),
+    *(((f"decomposing_bytes.{size}",), functools.partial(_decomposes_to_bytes, size)) for size in (2, 4, 8)),
     (("single_elements",), _reads_single_elements),
     (("packing", "packing_launch"), lambda row, timing: bool(timing.packs)),
 )
