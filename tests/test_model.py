@@ -9,7 +9,9 @@ import pytest
 
 from tests import expected
 from tests.expected import product
+from tiledmm.elements import compute_element
 from tiledmm.registry.variants import find_variant
+from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 
 
@@ -53,3 +55,47 @@ def test_every_part_of_c_has_rows_and_columns(sizes: tuple[int, int, int]) -> No
             assert problem.m > 0 and problem.n > 0
             covered += problem.m * problem.n
         assert covered == sizes[0] * sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype"), [("wgmma", "float16"), ("tensor_core", "float16"), ("warp_tiled", "float32")]
+)
+def test_rows_that_begin_within_lines_of_l2_are_read_more_slowly(variant: str, dtype: str) -> None:
+    cost, config = Cost(H100.gpu, H100.rates), find_variant(variant).config(64, compute_element(dtype))
+
+    def cache(gap: int, *packs: str) -> float:
+        made = product(dtype, "NN", (1, 1024, 1024, 1024), gap)
+        return cost.terms(variant, config, made, packs, 1).cache
+
+    device = H100.rates.device
+    whole, part = (device.l2_tma, device.l2_tma_unaligned) if variant == "wgmma" else (device.l2, device.l2_unaligned)
+    assert cache(8) == pytest.approx(cache(0) * whole / part) and part < whole
+    assert cache(8, "pack_a", "pack_b") == pytest.approx(cache(0)), "packed rows begin at lines"
+    assert cache(0) < cache(8, "pack_a") < cache(8)
+
+
+def test_a_kernel_multiplies_whole_tiles_of_k() -> None:
+    cost, config = Cost(H100.gpu, H100.rates), find_variant("wgmma").config(64, compute_element("float16"))
+    steps = [cost.terms("wgmma", config, product("float16", "NN", (1, 64, 64, k), 0), (), 1).steps for k in (1, 64, 65)]
+    assert steps == [64, 64, 128]
+
+
+@pytest.mark.parametrize("packs", [(), ("pack_elements",)])
+@pytest.mark.parametrize("dtype", ["bool", "int8"])
+def test_packed_elements_take_the_time_of_their_type(dtype: str, packs: tuple[str, ...]) -> None:
+    cost, device = Cost(H100.gpu, H100.rates), H100.rates.device
+    config = find_variant("warp_tiled").config(64, compute_element(dtype))
+    for layout, letters in (("NN", "NT"), ("NT", "NN"), ("TN", "TT")):
+        before = cost.terms("warp_tiled", config, product(dtype, layout, (1, 4096, 4096, 4096), 0), packs, 1).before
+        if packs:
+            moved = [
+                4096**2 / (device.packing_bits[letter] if dtype == "bool" else device.packing_elements) / 1e6
+                for letter in letters
+            ]
+            assert before == pytest.approx(3 * device.launch + sum(moved), rel=1e-3)
+        else:
+            assert before == device.launch
+    small = cost.terms("warp_tiled", config, product(dtype, "NN", (1, 64, 64, 64), 0), packs, 1).before
+    if packs and dtype == "bool":
+        least = device.packing_bits_least
+        assert small == pytest.approx(3 * device.launch + least["N"] + least["T"], rel=1e-3)

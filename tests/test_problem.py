@@ -15,9 +15,10 @@ from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ShapeError
 from tiledmm.problem.operands import Array, describe, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
-from tiledmm.registry.variants import general_variants
-from tiledmm.schedule.launches import split_k_partitions
+from tiledmm.registry.variants import general_variants, kernel_variants
+from tiledmm.schedule.launches import split_k_partitions, tiles
 from tiledmm.schedule.schedule import schedule
+from tiledmm.selection.choice import specialization_of
 
 
 def problem_of(x1: np.ndarray, x2: np.ndarray, out: np.ndarray | None = None) -> Problem:
@@ -355,6 +356,22 @@ def test_every_variant_has_blocks_for_every_tile() -> None:
             (launch,) = schedule(specialization, problem).launches
             assert launch.blocks == -(-(-(-100 // config.bm) * -(-200 // config.bn)) // config.tiles_per_block)
             assert math.prod(specialization.block) == specialization.threads <= 1024
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
+def test_partitions_begin_at_whole_tiles_of_k(dtype: str) -> None:
+    matrix = np.zeros((200, 4096), dtype)
+    made = resolve(describe(matrix), describe(matrix.T))
+    for variant in kernel_variants():
+        if variant.multiplies(made.compute) and not variant.small_products:
+            config = variant.config(None, made.compute, {"split_k": 5})
+            (sums,) = (
+                each
+                for each in schedule(specialization_of(variant.name, config, made), made.problem).scratch
+                if each.name == "partial sums"
+            )
+            steps = tiles(tiles(4096, 5), config.bk) * config.bk
+            assert sums.shape[0] == tiles(4096, steps) <= 5
 
 
 def test_the_longest_partition_of_k_is_counted_in_32_bits() -> None:

@@ -395,6 +395,21 @@ def test_tune_keeps_the_fastest_that_is_right(device: list[str], capsys: pytest.
     )
 
 
+def test_tune_leaves_out_what_has_no_room_for_its_workspace(device: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, failed = sys.modules["tiledmm.launch"].Plan, []
+
+    class Plan(plan):  # type: ignore[misc, valid-type]
+        def run(self, a: Any, b: Any, c: Any) -> None:
+            if self.spec.config.launch.split_k > 1 and self.spec != QUICK:
+                failed.append(self.spec)
+                raise MemoryError("no room")
+            super().run(a, b, c)
+
+    monkeypatch.setattr(sys.modules["tiledmm.launch"], "Plan", Plan)
+    (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.001, progress=False)
+    assert failed and entry.variant == QUICK.variant.name
+
+
 def test_tune_measures_again_what_has_changed(device: list[str]) -> None:
     (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.001, progress=False)
     tuned.add(tuned.path_of("made up"), replace(entry, kernel="0" * 12))

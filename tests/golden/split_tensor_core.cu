@@ -822,8 +822,8 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
 static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
 
-constexpr int COLS = LIMBS == 3 ? 1 : 4;   // mma whose partial sums are in registers at the same time; fragments of 3 limbs take more
-static_assert(WN / 8 % COLS == 0, "a warp's columns are whole groups of COLS");
+// Instructions whose partial sums are in registers at the same time; fragments of 3 limbs leave fewer.
+constexpr int COLS = LIMBS == 3 ? 1 : WN % 32 == 0 ? 4 : 2;
 
 // Elements of one of A's matrices, and of B's: matrices are contiguous, their rows padded.
 __device__ __forceinline__ long long size_of_a(const Problem& p) {
@@ -915,7 +915,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 for (int limb = 0; limb < LIMBS; ++limb)
                     shared.a[stage][limb].read_a(frag_a[limb], a_begin, i * 16, k);
                 if (k == 0 && (whole.value || k_to_load > 0)) {   // between products, which overlap with the copies' address arithmetic
-                    if (i == 1) fetch<whole.value>(a_copies, shared.a[refilled], p.limb_a, k_to_load);
+                    if (i == (WM / 16 - 1) / 2) fetch<whole.value>(a_copies, shared.a[refilled], p.limb_a, k_to_load);
                     if (i == WM / 16 - 1) fetch<whole.value>(b_copies, shared.b[refilled], p.limb_b, k_to_load);
                 }
 #pragma unroll

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import compute_element
-from tiledmm.errors import ConfigError, TiledmmError
+from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.variants import find_variant
@@ -109,13 +109,12 @@ class Bench:
         cupy, kind = self._cupy, compute_element(dtype).dtype
         size = case.batch * (case.m * case.k + case.k * case.n + case.m * case.n)
         count = max(1, min(16, -(-2 * self._cache // (size * kind.itemsize))))
-        pool, begin, sets = self._pool(kind), 0, []
+        largest = case.batch * max(case.m * case.k, case.k * case.n)
+        pool, begin, sets = self._pool(kind, 2 * largest), 0, []
 
         def matrices(rows: int, cols: int, letter: str) -> Any:
             nonlocal begin
             elements = case.batch * rows * cols
-            if elements > pool.size:
-                raise ConfigError(f"a matrix of {elements} elements is larger than all that there are to take")
             if begin + elements > pool.size:
                 begin = 0
             flat = pool[begin : begin + elements]
@@ -132,12 +131,13 @@ class Bench:
             sets.append((a, b, cupy.empty(shape, kind)))
         return sets
 
-    def _pool(self, kind: Any) -> Any:
-        """Random elements."""
-        if kind.str not in self._pools or self._pools[kind.str].dtype != kind:
+    def _pool(self, kind: Any, least: int) -> Any:
+        """Random elements, at least so many."""
+        pool = self._pools.get(kind.str)
+        if pool is None or pool.dtype != kind or pool.size < least:
             cupy = self._cupy
             self._pools.clear()
-            rng, count = cupy.random.RandomState(_SEED), _POOL // kind.itemsize
+            rng, count = cupy.random.RandomState(_SEED), max(_POOL // kind.itemsize, least)
             if kind.kind in "biu":
                 values = rng.randint(0, 2 if kind.kind == "b" else 100, count)
             elif kind.kind == "c":

@@ -136,10 +136,10 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
             if compiled(choice.specialization.kernel).local_bytes:
                 continue
             plan = Plan(choice)
-        except TiledmmError:
+            reference.poison(first.c, right)
+            plan.run(*first)
+        except (TiledmmError, MemoryError):  # CuPy's OutOfMemoryError is one: there is no room for its workspace
             continue
-        reference.poison(first.c, right)
-        plan.run(*first)
         if not reference.judge(first.c, right).ok:
             continue
         choices[str(number)] = choice
