@@ -124,3 +124,14 @@ def test_what_a_card_reaches_scales_with_its_units() -> None:
         by_mma = gpu.arch.capability != (9, 0)
         assert 0.3 < reached[name] / (gpu.tensor_flops(2, by_mma=by_mma) / 1e12) <= 1, name
     assert reached["L40S"] > 1.8 * reached["RTX 4090"] and reached["RTX A6000"] > 1.8 * reached["RTX 3090"]
+
+
+@GPUS
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_a_row_times_a_matrix_is_bound_by_memory(gpu: Gpu, dtype: str) -> None:
+    """Also where the unit that multiplies is slow: what holds such kernels up is another."""
+    model = MODELS[gpu.name]
+    wanted = of_type(dtype, 1, 8192, 8192)
+    (best, *_) = model.rank(wanted)
+    assert best.microseconds is not None
+    assert best.microseconds < 1.5 * 1e6 * 8192 * 8192 * compute_element(dtype).itemsize / gpu.bandwidth

@@ -97,7 +97,9 @@ class Cost:
         for row in rates.rows:
             here, there = row_flops(row, gpu), row_flops(row, measured)
             flops = row.tflops * 1e12
-            self._flops[row] = (flops, math.inf) if here == there else (flops * here / there, here)
+            # What the unit that multiplies does not explain of the time is the SM's.
+            scaled = 1 / (1 / here + max(1 / flops - 1 / there, 0.0) / self._l2) if here else 0.0
+            self._flops[row] = (flops, math.inf) if here == there else (scaled, here)
 
     @property
     def launch(self) -> float:
