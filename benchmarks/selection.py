@@ -73,8 +73,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
 
     considered = {product: _considered(device_model(), dtype, *product) for product in products}
     print(f"{dtype}: compiling ...", file=sys.stderr, flush=True)
-    planned = (each for choices in considered.values() for choice in choices for each in choice.schedules)
-    raw_kernels([launch.specialization for each in planned for launch in each.launches])
+    raw_kernels([kernel for choices in considered.values() for choice in choices for kernel in choice.kernels])
     rows = []
     for (size, layout), choices in considered.items():
         print(f"{dtype} {size} {layout} ...", file=sys.stderr, flush=True)
@@ -98,7 +97,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
             kernels.append(
                 {"kernel": name, "slices": spec.config.launch.split_k, "expected": choice.microseconds, "ok": ok}
             )
-            rivals[name] = lambda i, plan=plan, s=sets: plan.run(*s[i % len(s)])
+            rivals[name] = timing.one_after_the_other(plan, sets)
         samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
         for kernel in kernels:
             kernel["microseconds"] = samples[kernel["kernel"]].seconds * 1e6
@@ -155,10 +154,10 @@ def quality(row: dict[str, Any]) -> float:
 def summary(rows: list[dict[str, Any]]) -> str:
     """How good the choices are, in a sentence."""
     found = [quality(row) for row in rows]
-    few = sum(each < 0.9 for each in found)
+    low = sum(each < 0.9 for each in found)
     return (
         f"{len(found)} products: auto's choice is {statistics.geometric_mean(found):.3f} x the fastest in the "
-        f"geometric mean, {min(found):.3f} at least, and below 0.9 for {few}."
+        f"geometric mean, {min(found):.3f} at least, and below 0.9 for {low}."
     )
 
 

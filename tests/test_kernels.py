@@ -14,6 +14,7 @@ from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.hardware.occupancy import occupancy
 from tiledmm.problem.casting import converts_in_kernel
+from tiledmm.registry.tensor_cores import BLOCK_TILE_BYTES
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.auxiliary import decomposing
 from tiledmm.schedule.schedule import not_decomposed
@@ -210,3 +211,9 @@ def test_kernel_of_wider_results(variant, tile, dtype, out_dtype):
 def test_kernel_of_the_full_product(variant, tile, dtype, layout, target):
     if runs_on(variant, tile, dtype, target):
         check(variant, tile, dtype, layout, target)
+
+
+def test_the_tile_that_a_block_keeps_in_shared_memory_has_the_size_that_is_counted() -> None:
+    spec = specialize("split_tensor_core", dtype="float32").kernel
+    check = f"\nstatic_assert(sizeof(BlockTile) == {BLOCK_TILE_BYTES});\n"
+    assert compile_for(render(spec) + check, spec.symbol, "sm_80").spill_store_bytes == 0

@@ -70,7 +70,7 @@ def test_rows_that_begin_within_lines_of_l2_are_read_more_slowly(variant: str, d
     device = H100.rates.device
     whole, part = (device.l2_tma, device.l2_tma_unaligned) if variant == "wgmma" else (device.l2, device.l2_unaligned)
     assert cache(8) == pytest.approx(cache(0) * whole / part) and part < whole
-    assert cache(8, "pack_a", "pack_b") == pytest.approx(cache(0)), "packed rows begin at lines"
+    assert cache(8, "pack_a", "pack_b") == pytest.approx(cache(0)), "packed rows begin at cache lines"
     assert cache(0) < cache(8, "pack_a") < cache(8)
 
 

@@ -169,8 +169,8 @@ def kernels_of_products(
         m, n, k = map(int, size)
         call, asked = call_of((m, n, k), "float32" if dtype is None else dtype, layout, precision)
         choice = choose(call, KernelKeywords(variant, tile, None, asked), model)
-        for launch in itertools.chain.from_iterable(each.launches for each in choice.schedules):
-            products = found.setdefault(launch.specialization, [])
+        for specialization in choice.kernels:
+            products = found.setdefault(specialization, [])
             if (name := f"{m} x {n} x {k}  {call.multiplied.compute.dtype_name}  {layout}") not in products:
                 products.append(name)
     return {each: found[each] for each in sorted(found, key=lambda each: each.symbol)}

@@ -1,7 +1,7 @@
-"""How well a table of rates chooses: times what there is to choose from, and judges any table by that.
+"""How well a table of rates chooses, by measured times of all that it may choose.
 
-For products drawn at random, every kernel that is expected within three times the fastest, each with the split-K factor
-of the model and two others. These timings then judge any table, without a GPU:
+For products drawn at random, every kernel that is expected within three times the fastest is timed, each with three
+split-K factors. Any table is compared with these times later, and that needs no GPU:
 
     python -m benchmarks.studies.choices --seed 7                              # measure, on a GPU
     python -m benchmarks.studies.choices --judge results.json                  # the package's tables
@@ -11,7 +11,6 @@ of the model and two others. These timings then judge any table, without a GPU:
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import statistics
 import sys
@@ -66,6 +65,7 @@ def named(choice: Choice) -> str:
 
 def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]]:
     """The microseconds of each kernel and split-K factor, a row a product."""
+    from tiledmm.bench.timing import one_after_the_other
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
     from tiledmm.launch import Plan
@@ -78,19 +78,14 @@ def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]
         (size, layout): list(considered(model, call_of(size, dtype, layout, "float32")[0].multiplied))
         for size, layout in products
     }
-    planned = (each for choices in jobs.values() for choice in choices for each in choice.schedules)
-    raw_kernels([launch.specialization for each in planned for launch in each.launches])
+    raw_kernels([kernel for choices in jobs.values() for choice in choices for kernel in choice.kernels])
     for (size, layout), choices in jobs.items():
         sets, kernels = bench.operands(Case(1, *size, layout), dtype), {}
         for choice in choices:
-            seconds = bench.seconds(functools.partial(_run, Plan(choice), sets))
+            seconds = bench.seconds(one_after_the_other(Plan(choice), sets))
             kernels[named(choice)] = float(f"{seconds * 1e6:.4g}")
         rows.append({"type": dtype, "size": [*size], "layout": layout, "kernels": kernels})
     return rows
-
-
-def _run(plan: Any, sets: list[Any], i: int) -> None:
-    plan.run(*sets[i % len(sets)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 #: Does the work once. The argument counts the calls, so that successive calls can use different memory.
 TimedCall = Callable[[int], object]
+
+
+def one_after_the_other(plan: Any, sets: Sequence[Any]) -> TimedCall:
+    """Runs a ``Plan``, each time with the next of several sets of operands."""
+    return lambda i: plan.run(*sets[i % len(sets)])
+
 
 #: Rounds of a call, and the least for a slow one.
 ROUNDS = 15

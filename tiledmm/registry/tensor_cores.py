@@ -170,9 +170,16 @@ def shared_limbs(config: Config, element: Element, layout: str) -> int:
 def split_float32(tile: int, element: Element, scheme: str) -> Config:
     """``tile`` columns of real numbers, and as many stages as the limbs leave room for."""
     config = in_elements(replace(_warpgroup_tiles(tile, SCHEMES[scheme].limb, stages=1), scheme=scheme), element)
-    chunks = shared_limbs(replace(config, stages=0), element, "NT")
-    stage = shared_limbs(config, element, "NT") - chunks
-    return replace(config, stages=max((DYNAMIC_SHARED_BYTES - chunks) // stage, 2))
+    beside, stage = _beside_and_stage(shared_limbs, config, element)
+    return replace(config, stages=max((DYNAMIC_SHARED_BYTES - beside) // stage, 2))
+
+
+def _beside_and_stage(
+    shared: Callable[[Config, Element, str], int], config: Config, element: Element
+) -> tuple[int, int]:
+    """Shared memory of a block besides its stages, and of one stage, in bytes."""
+    beside, one = (shared(replace(config, stages=stages), element, "NT") for stages in (0, 1))
+    return beside, one - beside
 
 
 #: Size of ``BlockTile`` (``matrices.cuh.j2``).
@@ -198,8 +205,8 @@ def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
     if scheme in _NARROW_WARPS:
         real = replace(real, wn=32, tn=8)
     config = in_elements(real, element)
-    tiles = shared_swizzled_limbs(config, element, "NT") - BLOCK_TILE_BYTES
-    return replace(config, stages=min(STATIC_SHARED_BYTES // tiles, 4))
+    _, stage = _beside_and_stage(shared_swizzled_limbs, config, element)
+    return replace(config, stages=min(STATIC_SHARED_BYTES // stage, 4))
 
 
 def decompose_k_major(element: Element, scheme: str, short: bool = False) -> Config:

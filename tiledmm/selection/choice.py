@@ -55,6 +55,11 @@ class Choice:
         return [schedule(part.specialization, part.product.problem) for part in self.parts]
 
     @property
+    def kernels(self) -> list[Specialization]:
+        """What all parts launch, one after the other."""
+        return [launch.specialization for each in self.schedules for launch in each.launches]
+
+    @property
     def workspace(self) -> int:
         """Bytes of scratch memory that all parts need: limbs, packed operands, partial sums."""
         return sum(each.workspace for each in self.schedules)

@@ -30,14 +30,14 @@ class _Operands:
     Attributes:
         sizes: Bytes of A and of B.
         layout: A letter each: N K-major, T MN-major, G neither.
-        lines: Whether rows begin at lines of L2, of A and of B.
+        aligned: Whether rows begin at cache lines, of A and of B.
         k: Elements along k, packed ones where they are packed.
         microseconds: Time of packing or decomposition, launches included.
     """
 
     sizes: tuple[float, float]
     layout: str
-    lines: tuple[bool, bool]
+    aligned: tuple[bool, bool]
     k: int
     microseconds: float
 
@@ -52,7 +52,7 @@ class Terms:
         steps: Steps of k, whole tiles of them.
         single_elements: Whether B is loaded one element at a time.
         sizes, layout: Bytes of A and B, and their layouts: N K-major, T MN-major, G neither.
-        lines: Whether rows begin at lines of L2, of A and of B.
+        aligned: Whether rows begin at cache lines, of A and of B.
         writing: Time of writing C, or partial sums of it.
         cache: Time of reading A and B as often as blocks do, from L2.
         before, after: Times of the launch and of those before it, and of the split-K reduction.
@@ -65,7 +65,7 @@ class Terms:
     single_elements: bool
     sizes: tuple[float, float]
     layout: str
-    lines: tuple[bool, bool]
+    aligned: tuple[bool, bool]
     writing: float
     cache: float
     before: float
@@ -97,9 +97,11 @@ class Cost:
         for row in rates.rows:
             here, there = row_flops(row, gpu), row_flops(row, measured)
             flops = row.tflops * 1e12
-            # What the unit that multiplies does not explain of the time is the SM's.
-            scaled = 1 / (1 / here + max(1 / flops - 1 / there, 0.0) / self._l2) if here else 0.0
-            self._flops[row] = (flops, math.inf) if here == there else (scaled, here)
+            if here == there:
+                self._flops[row] = flops, math.inf
+            else:  # what the unit that multiplies does not explain of the time is the SM's
+                others = max(1 / flops - 1 / there, 0.0) / self._l2
+                self._flops[row] = 1 / (1 / here + others) if here else 0.0, here
 
     @property
     def launch(self) -> float:
@@ -120,10 +122,10 @@ class Cost:
             packed = a * ("pack_a" in packs) + b * ("pack_b" in packs)
             packed_b = variant.packed_b(compute).translate(TRANSPOSED)
             layout = ("N" if "pack_a" in packs else layout[0]) + (packed_b if "pack_b" in packs else layout[1])
-            left, right = _lines_in_place(product)
-            lines = left or "pack_a" in packs, right or "pack_b" in packs
+            left, right = _aligned_in_place(product)
+            aligned = left or "pack_a" in packs, right or "pack_b" in packs
             time = len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing)
-            return _Operands((a, b), layout, lines, problem.k, time)
+            return _Operands((a, b), layout, aligned, problem.k, time)
         if variant.decomposes_to_bytes:
             rate = self.device.decomposing_bytes[str(compute.itemsize)]
             time = 2 * self.device.launch + self._moving(2 * (a + b), rate)
@@ -132,7 +134,7 @@ class Cost:
             time = sum(self._decomposing(product, operand, layout[operand], config.scheme) for operand in (0, 1))
             time += self.device.decomposing_launches
             return _Operands((a, b * compute.parts), layout, (True, True), problem.k, time)
-        return _Operands((a, b), layout, _lines_in_place(product), problem.k, 0.0)
+        return _Operands((a, b), layout, _aligned_in_place(product), problem.k, 0.0)
 
     def _packing_elements(self, size: float, letter: str, compute: Element) -> float:
         """Microseconds of packing the elements of an operand."""
@@ -206,7 +208,9 @@ class Cost:
         writing = self._moving(c_bytes, device.memory if contiguous else device.scattered)
         asked = a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)
         whole, part = (device.l2_tma, device.l2_tma_unaligned) if variant.tma else (device.l2, device.l2_unaligned)
-        reading = sum(size / (whole if line else part) for size, line in zip(asked, operands.lines, strict=True))
+        reading = sum(
+            size / (whole if aligned else part) for size, aligned in zip(asked, operands.aligned, strict=True)
+        )
         half = 0.5 if config.triangle else 1.0
         after = 0.0
         if partitions > 1:
@@ -219,7 +223,7 @@ class Cost:
             single_elements=reads_single_elements(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
-            lines=operands.lines,
+            aligned=operands.aligned,
             writing=writing + self._moving(c_bytes * (partitions - 1), device.memory),
             cache=half * reading / self._l2 / 1e6,
             before=operands.microseconds + device.launch,
@@ -274,8 +278,8 @@ def footprint(problem: Problem, operand: int) -> int:
     return rows * cols * products
 
 
-def _lines_in_place(product: Product) -> tuple[bool, bool]:
-    """Whether rows of A and of B begin at lines. Those of packed operands do (``PACKED_ALIGNMENT``)."""
+def _aligned_in_place(product: Product) -> tuple[bool, bool]:
+    """Whether rows of A and of B begin at cache lines. Those of packed operands do (``PACKED_ALIGNMENT``)."""
     strides = product.problem.strides
     left, right = max(strides[:2]) * product.a.itemsize, max(strides[2:4]) * product.b.itemsize
     return left % PACKED_ALIGNMENT == 0, right % PACKED_ALIGNMENT == 0

@@ -60,8 +60,8 @@ class DeviceRates:
 
     Attributes:
         memory: Rate of the memory.
-        l2, l2_tma: Rates at which L2 is read, and by TMA, where rows begin at a line of 128 bytes.
-        l2_unaligned, l2_tma_unaligned: The same where they begin within a line.
+        l2, l2_tma: Rates at which L2 is read, and by TMA, where rows begin at a cache line.
+        l2_unaligned, l2_tma_unaligned: The same where they begin within one.
         launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
         reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
         packing, packing_launch: Rate, read and written, of packing an operand, and time besides.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +59,6 @@ class Bench:
     def compiled(self, rows: Sequence[KernelRates], tell: Told) -> Iterator[tuple[KernelRates, Jobs]]:
         """What is to be timed; all kernels are compiled first, several at the same time."""
         from tiledmm.compile.compilation import compiled, raw_kernels
-        from tiledmm.schedule.schedule import schedule
 
         plain = {}
         for row in rows:
@@ -79,12 +77,7 @@ class Bench:
                 with contextlib.suppress(TiledmmError):  # not for such products
                     choices.append((case, choice_of(row, case)[0]))
             jobs.append((row, Jobs(residents, tuple(choices))))
-        launched = dict.fromkeys(
-            launch.specialization
-            for _, each in jobs
-            for _, choice in each.cases
-            for launch in schedule(choice.specialization, choice.product.problem).launches
-        )
+        launched = dict.fromkeys(kernel for _, each in jobs for _, choice in each.cases for kernel in choice.kernels)
         raw_kernels(list(launched), lambda ready: tell("compiling for layouts", len(launched)))
         for row, each in jobs:
             yield row, each
@@ -92,6 +85,7 @@ class Bench:
 
     def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
         """Most resident blocks of a kernel; and the microseconds of each case."""
+        from tiledmm.bench.timing import one_after_the_other
         from tiledmm.launch import Plan
 
         found = []
@@ -99,7 +93,7 @@ class Bench:
             with contextlib.suppress(TiledmmError, self._cupy.cuda.memory.OutOfMemoryError):
                 operands = self.operands(case, type_of(row))
                 plan = Plan(choice)
-                seconds = self.seconds(functools.partial(_run, plan, operands))
+                seconds = self.seconds(one_after_the_other(plan, operands))
                 if seconds < _LONGEST:
                     found.append(((case.batch, case.m, case.n, case.k, case.layout, case.split), seconds * 1e6))
         return {"residents": jobs.residents, "cases": found}
@@ -274,7 +268,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return float(f"{value:.4g}")
-
-
-def _run(plan: Any, sets: list[Any], i: int) -> None:
-    plan.run(*sets[i % len(sets)])

@@ -177,8 +177,8 @@ def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
     """The device's rates with those of L2: the highest at which blocks of any kernel were seen to read operands.
 
-    The lines that a row begins within are read for two rows, so unaligned operands are read more slowly. Their rate is
-    that of products of which both are.
+    A cache line that a row begins within is read for two rows, so unaligned operands are read more slowly. Their rate
+    is that of products of which both are.
     """
     seen = dict.fromkeys(("l2", "l2_tma", "l2_unaligned", "l2_tma_unaligned"), 0.0)
     cost = Cost(gpu, replace(rates, device=_with(rates.device, seen, np.ones(4))))
@@ -187,8 +187,8 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
         for each in kernel.timings:
             terms = cost.terms(variant.name, each.config, each.product, each.packs, each.split)
             reading = each.microseconds - terms.before - terms.after
-            if reading > max(0.5 * each.microseconds, _STEADY) and len({*terms.lines}) == 1:
-                name = ("l2_tma" if variant.tma else "l2") + ("" if terms.lines[0] else "_unaligned")
+            if reading > max(0.5 * each.microseconds, _STEADY) and len({*terms.aligned}) == 1:
+                name = ("l2_tma" if variant.tma else "l2") + ("" if terms.aligned[0] else "_unaligned")
                 seen[name] = max(seen[name], terms.cache / reading)
     found = {name: rate or rates.device.memory for name, rate in seen.items()}  # a GPU without TMA has no such timings
     for name in ("l2", "l2_tma"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -143,7 +142,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
         if not reference.judge(first.c, right).ok:
             continue
         choices[str(number)] = choice
-        rivals[str(number)] = functools.partial(_run, plan, sets)
+        rivals[str(number)] = timing.one_after_the_other(plan, sets)
     if not rivals:
         raise ConfigError(f"no kernel of {trials} gives the right result for {tuned.describe_product(product)}")
     samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
@@ -162,10 +161,6 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
         cut=choices[best].cut,
     )
     return tuned.stamped(entry)
-
-
-def _run(plan: Any, sets: list[Any], i: int) -> None:
-    plan.run(*sets[i % len(sets)])
 
 
 def _shown(jobs: list[tuple[Size, str, str]], progress: bool) -> Iterable[tuple[Size, str, str]]:
