@@ -20,9 +20,11 @@ def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), bl
     code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, instrumented=True))
     debug = debug_info(code.path)
     anchor = debug.address("tiledmm_anchor")
-    cells = np.zeros(out.size, np.uint64)
+    writes, reads = np.zeros((out.size, 2), np.uint64), np.zeros((out.size, 4), np.uint64)
     address = out.ctypes.data
-    operand = execution.Operand(begin=address, bytes=out.nbytes, granule=out.itemsize, cells=cells.ctypes.data)
+    operand = execution.Operand(
+        begin=address, bytes=out.nbytes, granule=out.itemsize, writes=writes.ctypes.data, reads=reads.ctypes.data
+    )
     return execution.execute(
         code,
         grid=(blocks, 1, 1),

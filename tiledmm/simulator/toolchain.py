@@ -37,10 +37,11 @@ _SHOWN_LINES = 40
 _KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
-    "-fno-stack-protector",
+    "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
+    "-fno-omit-frame-pointer",
 )  # fmt: skip
 
 # Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
@@ -217,14 +218,22 @@ def _instrumentation(command: tuple[str, ...]) -> list[str]:
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-            "-mllvm", "-tsan-instrument-read-before-write=1",
+            "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1",
         ]  # fmt: skip
         # Zig enables all of -fsanitize=undefined.
-        return ["-fno-sanitize=undefined", *accesses, "-fsanitize=array-bounds", "-fno-sanitize-recover=all", pattern]
-    accesses = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
+        return [
+            "-fno-sanitize=undefined",
+            *accesses,
+            "-fsanitize=array-bounds,integer-divide-by-zero",
+            "-fno-sanitize-recover=all",
+            pattern,
+        ]
+    accesses = [
+        "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", "--param", "tsan-distinguish-volatile=1",
+    ]  # fmt: skip
     release = re.search(r"\) (\d+)\.", _version(command))
     patterns = [pattern] if release and int(release[1]) >= 12 else []
-    return [*accesses, "-fsanitize=bounds", "-fno-sanitize-recover=all", *patterns]
+    return [*accesses, "-fsanitize=bounds,integer-divide-by-zero", "-fno-sanitize-recover=all", *patterns]
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
