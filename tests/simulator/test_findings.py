@@ -393,3 +393,22 @@ def test_inside_an_array_an_access_out_of_bounds_is_of_none_of_its_elements(addr
     raw = made_up("global access out of bounds", address=address)
     found = findings.finding(raw, "k", Lines({}), (), (Region("A", 100, 8),))
     assert (GAP in found.message) is inside
+
+
+def test_the_call_of_a_helper_is_named() -> None:
+    text = """
+    __device__ __attribute__((noinline)) void outer(float* x, int i);
+    __device__ void inner(float* x, int i) {
+        x[i] = 1;
+    }
+    __device__ __attribute__((noinline)) void outer(float* x, int i) {
+        inner(x, i);
+    }
+    __global__ void k(float* x) {
+        outer(x, threadIdx.x);
+        outer(x, threadIdx.x + 8);
+    }
+    """
+    (found,) = simulator.launch(text, 1, 8, (np.zeros(8, np.float32),)).findings
+    assert (found.line, found.calls) == (4, (7, 11))
+    assert found.message.endswith("; called at kernel.cu:7, kernel.cu:11")
