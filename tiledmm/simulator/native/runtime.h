@@ -30,6 +30,7 @@ void tiledmm_wait_for_copies(unsigned pending);
 int tiledmm_atomic_min(int* at, int value);
 
 unsigned tiledmm_shared_offset(const void* shared);
+void* tiledmm_shared_address(unsigned offset);
 void tiledmm_count_flops(unsigned operations);
 [[noreturn]] void tiledmm_trap();
 }
