@@ -183,8 +183,3 @@ def test_a_trap_is_found():
 def test_an_error_of_the_compiler_names_the_line():
     with pytest.raises(CompilationError, match=r"kernel\.cu:2.*undeclared_name"):
         launch("out[0] = undeclared_name;", out=np.zeros(1, np.int32))
-
-
-def test_inline_ptx_without_a_cpu_version_is_explained():
-    with pytest.raises(CompilationError, match="CPU version"):
-        launch('int x; asm("mov.u32 %0, %laneid;" : "=r"(x)); out[0] = x;', out=np.zeros(1, np.int32))

@@ -574,6 +574,8 @@ unsigned tiledmm_shared_offset(const void* shared) {
     return static_cast<unsigned>(reinterpret_cast<uintptr_t>(shared) - worker->shared_base);
 }
 
+void* tiledmm_shared_address(unsigned offset) { return reinterpret_cast<void*>(worker->shared_base + offset); }
+
 void tiledmm_count_flops(unsigned operations) {
     Worker& w = *worker;
     if (!w.run->launch.counts) return;

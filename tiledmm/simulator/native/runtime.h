@@ -43,6 +43,7 @@ int tiledmm_printf(const char* format, ...);   // printed after the launch
 long long tiledmm_clock();
 
 unsigned tiledmm_shared_offset(const void* shared);
+void* tiledmm_shared_address(unsigned offset);
 void tiledmm_count_flops(unsigned operations);
 [[noreturn]] void tiledmm_trap();
 }
