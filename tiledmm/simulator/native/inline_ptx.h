@@ -12,8 +12,6 @@
 #include "runtime.h"
 #include "tensor_cores.h"
 
-extern "C" void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits);
-
 namespace tiledmm_ptx {
 
 using tiledmm_detail::bits_as;
@@ -193,12 +191,8 @@ __forceinline__ void store(void* to, const T (&values)[COUNT]) {
 __forceinline__ void copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes) {
     tiledmm_copy_async(shared, global, bytes, source_bytes);
 }
-// Unlike wait_all, wait_group 0 does not wait for copies that belong to no group yet: they get one, the last.
-__forceinline__ void wait_group(unsigned pending) {
-    if (pending == 0) tiledmm_commit_copies();
-    tiledmm_wait_for_copies(pending == 0 ? 1 : pending);
-}
-__forceinline__ void wait_all() { tiledmm_wait_for_copies(0); }
+__forceinline__ void wait_group(unsigned pending) { tiledmm_wait_for_copies(pending); }
+__forceinline__ void wait_all() { tiledmm_wait_for_all_copies(); }
 
 // ---- floating point ----
 
@@ -631,15 +625,7 @@ TILEDMM_REDUCTION(redux_xor, xor_)
 
 __forceinline__ unsigned thread_number() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
-__forceinline__ unsigned long long clock() {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#else
-    unsigned long long ticks;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-    return ticks;
-#endif
-}
+__forceinline__ unsigned long long clock() { return static_cast<unsigned long long>(tiledmm_clock()); }
 
 // ---- matrices ----
 
