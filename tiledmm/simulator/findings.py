@@ -51,13 +51,17 @@ WARNINGS = frozenset({"barrier not reached by threads that have ended", "shuffle
 NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
 
+#: And such that a GPU would not compile or launch.
+LAUNCH_BOUNDS = "block beyond the launch bounds"
+TOO_MUCH_SHARED = "too much shared memory"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that is wrong with a kernel.
 
     Attributes:
-        kind: One of ``KINDS``, or ``NOT_WRITTEN``, or ``WRONG_RESULT``.
+        kind: One of ``KINDS``, or ``NOT_WRITTEN``, ``WRONG_RESULT``, ``LAUNCH_BOUNDS`` or ``TOO_MUCH_SHARED``.
         message: One sentence with all that is known.
         line: Line of ``Report.text``, 0 if unknown.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.

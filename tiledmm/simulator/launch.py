@@ -15,8 +15,9 @@ from tiledmm.errors import ConfigError, OperandTypeError, ShapeError
 from tiledmm.hardware.architectures import Architecture, find_target
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
-from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry
-from tiledmm.simulator.parameters import POINTER, Parameter, kernels_in
+from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
+from tiledmm.simulator.declarations import kernels_in
+from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
@@ -165,11 +166,13 @@ def run(
     exact: bool = False,
     expected: Mapping[int | str, Any] | None = None,
     tolerance: Tolerance | None = None,
+    state: ModuleState | None = None,
 ) -> Report:
     """Runs a compiled kernel: see ``launch``.
 
     Args:
         exact: Whether numbers must have the sizes that CuPy would pass.
+        state: What the variables outside of functions hold; None for what the text says.
     """
     parameters = kernel.parameters
     blocks, threads = _three("grid", grid), _three("block", block)
@@ -208,8 +211,9 @@ def run(
             shared_bytes=shared_bytes,
             settings=settings,
             writers=bool(wanted),
+            state=state,
         )
-        found = kernel.findings([outcome], placed, shared_bytes)
+        found = kernel.refusals(threads) + kernel.findings([outcome], placed, shared_bytes)
         for each in placed:
             if each.writable:
                 each.array[...] = each.view()

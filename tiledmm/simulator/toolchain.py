@@ -29,6 +29,7 @@ from elftools.elf.sections import SymbolTableSection
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
 from tiledmm.simulator import inline_ptx
+from tiledmm.simulator.declarations import launch_bounds
 
 NATIVE = Path(__file__).parent / "native"
 
@@ -106,7 +107,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
         mark_used(target)
         compiles = not target.exists()
         if compiles:
-            _compile_kernel(source, [*command, *flags], runtime, target)
+            _compile_kernel(source, symbol, [*command, *flags], runtime, target)
         yield target
     if compiles:
         bound(folder, MAX_BYTES)
@@ -118,13 +119,14 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
         return path
 
 
-def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path) -> None:
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
         text = inline_ptx.translate(source)
         (folder / "kernel.cu").write_text(text, encoding="utf-8")
         headers = ["cuda.h", *(["inline_ptx.h"] if text != source else []), "kernel.cu", "entry.h"]
-        (folder / "unit.cpp").write_text("".join(f'#include "{header}"\n' for header in headers), encoding="utf-8")
+        unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+        (folder / "unit.cpp").write_text(unit, encoding="utf-8")
         _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
         if dynamic := _dynamic_arrays(source, folder / "unit.o"):

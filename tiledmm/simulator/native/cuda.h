@@ -4,20 +4,21 @@
 // operating system, so they share it, and concurrent blocks do not. Arrays are aligned to 64 KiB, so that the bytes after
 // each belong to no array.
 //
-// Depends on: runtime.h, intrinsics.h, ptx.h, tensor_cores.h
+// Depends on: runtime.h, intrinsics.h, parameters.h, ptx.h, tensor_cores.h
 #pragma once
 
 #define alignas(bytes) __attribute__((aligned(bytes)))   // the keyword may not follow __shared__
 
 #include "intrinsics.h"
+#include "parameters.h"
 #include "ptx.h"
 #include "runtime.h"
 #include "tensor_cores.h"
 
 #define __global__ __attribute__((noinline))
-#define __device__
+#define __device__ __attribute__((aligned(64)))   // what lies behind a variable is none of it
 #define __host__
-#define __constant__
+#define __constant__ __attribute__((aligned(64)))
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
