@@ -49,8 +49,8 @@ from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.simulator import toolchain
+from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.simulate import simulate
-from tiledmm.simulator.simulated_kernel import Settings
 
 # ---- what is edited ----
 

@@ -8,8 +8,8 @@ import pytest
 import tiledmm
 from tiledmm import simulator
 from tiledmm.simulator import trace
+from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.requests import requests
-from tiledmm.simulator.simulated_kernel import Event
 
 
 def text_of(recorded, line):

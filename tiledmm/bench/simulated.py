@@ -20,7 +20,7 @@ from tiledmm.registry.variants import find_variant
 from tiledmm.report.cells import NONE, count, error_figure, significant
 from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, precision_of
-from tiledmm.simulator import Report, run
+from tiledmm.simulator import ProductReport, run
 
 #: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.
 SIZES = (Size(128, 128, 128), Size(61, 83, 47))
@@ -41,7 +41,7 @@ class Simulated:
     """
 
     variant_tile: VariantTile
-    report: Report | None
+    report: ProductReport | None
     verdict: Verdict | None
     error: str = ""
 

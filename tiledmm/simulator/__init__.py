@@ -26,12 +26,14 @@ import numpy as np
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
+from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
-from tiledmm.simulator.report import Report
+from tiledmm.simulator.launch import launch
+from tiledmm.simulator.report import ProductReport, Report
 from tiledmm.simulator.requests import Request
+from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.simulate import simulate
-from tiledmm.simulator.simulated_kernel import Event, Settings
 from tiledmm.simulator.tracing import Trace, trace
 from tiledmm.simulator.traffic import GlobalTraffic, LineCounts, SharedTraffic, Traffic
 
@@ -42,12 +44,14 @@ __all__ = [
     "GlobalTraffic",
     "Lane",
     "LineCounts",
+    "ProductReport",
     "Report",
     "Request",
     "SharedTraffic",
     "Trace",
     "Traffic",
     "explain_conflicts",
+    "launch",
     "matmul",
     "run",
     "trace",
@@ -117,12 +121,13 @@ def run(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
-) -> tuple[np.ndarray[Any, Any], Report]:
+) -> tuple[np.ndarray[Any, Any], ProductReport]:
     """Runs ``matmul`` and reports counts and findings.
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
-        source: A file with CUDA C to run instead of the kernel: an edited copy of what ``tiledmm.source`` gives.
+        source: A file with CUDA C to run instead of the kernel, an edited copy of what ``tiledmm.source`` gives. Of a
+            product with several launches, it replaces the kernels that it defines.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS) of ``target``, where contiguous accesses are
             vectorized. Needs the extra ``inspect``.

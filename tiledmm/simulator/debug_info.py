@@ -6,7 +6,7 @@ import functools
 import re
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -28,11 +28,28 @@ class SharedArray:
     Attributes:
         name: As in the source.
         offset: Offset in the library's block of thread-local variables, in bytes.
-        bytes: Size in bytes.
+        bytes: Size in bytes. Of a dynamic array, the most that a launch may give it.
+        dynamic: Whether the launch gives its size.
     """
 
     name: str
     offset: int
+    bytes: int
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable outside of functions: ``__device__``, ``__constant__`` or ``constexpr``.
+
+    Attributes:
+        name: As in the source.
+        address: Offset in the file, in bytes.
+        bytes: Size in bytes.
+    """
+
+    name: str
+    address: int
     bytes: int
 
 
@@ -51,6 +68,7 @@ class DebugInfo:
         self._units: list[Unit] = []
         self._arrays: list[SharedArray] = []
         self._symbols: dict[str, int] = {}
+        self._variables: list[Variable] = []
         elf = ELFFile(BytesIO(library.read_bytes()))
         table = elf.get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if isinstance(table, SymbolTableSection) else ():
@@ -59,6 +77,8 @@ class DebugInfo:
             self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
             if symbol["st_info"]["type"] == "STT_TLS":
                 self._arrays.append(SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
+            elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
+                self._variables.append(Variable(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
         if elf.get_section_by_name(".debug_info"):
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
@@ -92,12 +112,23 @@ class DebugInfo:
             raise LookupError(f"{self._library} defines no symbol {symbol!r}, or was stripped of its symbols") from None
 
     def shared_arrays(self) -> tuple[SharedArray, ...]:
-        """The kernel's shared arrays, by offset."""
+        """The kernel's shared arrays, by offset. Dynamic ones are one, by the name of the first."""
         # The others are the runtime's, and what compilers add: "$d" (Clang), "debug.panic_stage" (Zig), and a symbol
         # without a size for the begin of the block (GCC on arm64).
-        arrays = (each for each in self._arrays if each.bytes and each.name.isidentifier())
-        own = (each for each in arrays if not each.name.startswith("tiledmm_"))
-        return tuple(sorted(own, key=lambda array: array.offset))
+        dynamic = self._symbols.get("tiledmm_dynamic_shared")
+        arrays = {
+            each.offset: replace(each, dynamic=each.offset == dynamic)
+            for each in reversed(self._arrays)
+            if each.bytes and each.name.isidentifier() and not each.name.startswith("tiledmm_")
+        }
+        return tuple(arrays[offset] for offset in sorted(arrays))
+
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables outside of functions, by address."""
+        own = (
+            each for each in self._variables if each.name.isidentifier() and not each.name.startswith(("tiledmm_", "_"))
+        )
+        return tuple(sorted(own, key=lambda variable: variable.address))
 
 
 def _source_name(symbol: str) -> str:
@@ -106,10 +137,16 @@ def _source_name(symbol: str) -> str:
     ``tile`` of ``_ZZ6kernelPfE4tile``, ``_ZZ6kernelPfE4tile_0`` (the second of its name in the function), ``_ZL4tile``
     (static, outside of functions) and ``_ZN5outer4tileE`` (in a namespace).
     """
-    if symbol.startswith("_Z"):
-        for length in re.finditer(r"(?=(\d+))", symbol):
-            begin = length.end(1)
-            end = begin + int(length[1])
-            if begin < end <= len(symbol) and _AFTER_NAME.fullmatch(symbol, end):
-                return symbol[begin:end]
-    return symbol
+    if not symbol.startswith("_Z"):
+        return symbol
+    names = []
+    for length in re.finditer(r"(?=(\d+))", symbol):
+        begin = length.end(1)
+        end = begin + int(length[1])
+        if begin < end <= len(symbol) and _AFTER_NAME.fullmatch(symbol, end):
+            names.append((symbol[length.start(1) - 1] == "E", symbol[begin:end]))
+    # In a function, "E" ends the function's own name and parameters; that name may have digits that look like a length.
+    local = [name for is_local, name in names if is_local]
+    if symbol.startswith("_ZZ") and local:
+        return local[-1]
+    return names[0][1] if names else symbol

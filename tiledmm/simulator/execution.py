@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from tiledmm.simulator import toolchain
 SPACES = ("shared", "global")
 KINDS = ("load", "store", "copy", "arithmetic", "barrier")
 ORDERS = ("forward", "reverse", "random")
+
+#: Places in a kernel's code that access memory (``native/state.h``).
+SITES = 1 << 14
 
 #: Instead of the writer of an element: all blocks may read and write it at any time (``native/interface.h``).
 ANYBODYS = (1 << 64) - 1
@@ -33,6 +36,7 @@ class Operand(Structure):
 
     _fields_ = [
         ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("cells", c_void_p),
+        ("defined", c_uint64),
     ]  # fmt: skip
 
 
@@ -95,6 +99,20 @@ class RawEvent(Structure):
 
 
 @dataclass(frozen=True, slots=True)
+class Writer:
+    """Who wrote an element.
+
+    Attributes:
+        block, thread: Their numbers.
+        pc: The place in the code.
+    """
+
+    block: int
+    thread: int
+    pc: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Results of a run. Places in code are offsets in the kernel's library."""
 
@@ -104,6 +122,15 @@ class Outcome:
     barriers: int
     blocks: int
     seconds: float
+    output: str = ""
+    places: dict[int, int] = field(default_factory=dict)
+
+    def writer(self, cells: np.ndarray[Any, Any], element: int) -> Writer | None:
+        """Who wrote an element of an array last; None if nobody did, or if that was not recorded."""
+        if element >= len(cells) or not cells[element]:
+            return None
+        cell = int(cells[element])
+        return Writer((cell >> 34) - 1, cell >> 24 & 0x3FF, self.places.get(cell >> 10 & 0x3FFF, 0))
 
 
 def runtime() -> Any:
@@ -119,6 +146,8 @@ def _load_runtime(path: Path) -> Any:
     library.tiledmm_work.argtypes = (c_void_p,)
     library.tiledmm_stop.argtypes = (c_void_p,)
     library.tiledmm_end.argtypes = (c_void_p,)
+    library.tiledmm_place.restype = c_uint64
+    library.tiledmm_place.argtypes = (c_void_p, c_uint64)
     for name in ("blocks_done", "barriers", "findings", "counts", "trace"):
         function = getattr(library, f"tiledmm_{name}")
         function.restype = c_uint64
@@ -195,6 +224,7 @@ def execute(
     describe: Callable[[int, str], tuple[int, int, int]] | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    writers: bool = False,
 ) -> Outcome:
     """Runs every block of a launch.
 
@@ -212,6 +242,7 @@ def execute(
         describe: For a place in the code: its group, and the widest access in machine code to shared and global memory.
         workers: Cores to use; None for all.
         progress: Called from time to time with the number of finished blocks and of all blocks.
+        writers: Whether ``Outcome.writer`` is asked afterwards.
     """
     library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
@@ -252,6 +283,9 @@ def execute(
             barriers=library.tiledmm_barriers(run),
             blocks=blocks,
             seconds=seconds,
+            places={site: pc - code.base for site in range(SITES) if (pc := library.tiledmm_place(run, site))}
+            if writers
+            else {},
         )
     finally:
         library.tiledmm_end(run)

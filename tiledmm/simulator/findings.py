@@ -26,8 +26,9 @@ KINDS = (
     "subscript out of bounds",
 )
 
-#: The kind that the host finds: elements of the result that no thread wrote.
+#: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
 NOT_WRITTEN = "result not written"
+WRONG_RESULT = "wrong result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Finding:
     """Something that is wrong with a kernel.
 
     Attributes:
-        kind: One of ``KINDS``, or ``NOT_WRITTEN``.
+        kind: One of ``KINDS``, or ``NOT_WRITTEN``, or ``WRONG_RESULT``.
         message: One sentence with all that is known.
         line: Line of ``Report.text``, 0 if unknown.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
@@ -127,8 +128,8 @@ def finding(
     space = SPACES[raw.space]
     region = nearest(shared if space == "shared" else operands, raw.address)
     where = region.describe(raw.address, space) if region else f"at an address outside all arrays ({raw.address:#x})"
-    who = f"block {_show(block)}, thread {_show(thread)}"
-    other = f"thread {_show(other_thread)}"
+    who = f"block {show(block)}, thread {show(thread)}"
+    other = f"thread {show(other_thread)}"
     access = "writes" if raw.writes else "reads"
     size = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''}"
     other_at = "the same line" if other_line == line else location(other_line)
@@ -152,7 +153,7 @@ def finding(
         if other_block == block:
             said = f"{who} {access} {size} {where}, which {other} wrote at {other_at} with no barrier in between"
         else:
-            said = f"{who} {access} {size} {where}, which {other} of block {_show(other_block)} wrote at {other_at}"
+            said = f"{who} {access} {size} {where}, which {other} of block {show(other_block)} wrote at {other_at}"
     elif kind == "barrier not reached by all":
         if raw.other_pc and other_line == line:
             return None  # one barrier, which the C++ compiler duplicated
@@ -192,7 +193,8 @@ def _triple(values: Any) -> tuple[int, int, int]:
     return values[0], values[1], values[2]
 
 
-def _show(index: tuple[int, int, int]) -> str:
+def show(index: tuple[int, int, int]) -> str:
+    """An index of a block or thread, without its z where that is 0."""
     return "(" + ", ".join(map(str, index if index[2] else index[:2])) + ")"
 
 

@@ -27,6 +27,8 @@ class Placed:
         self.phase = (array.ctypes.data + span.start - owner.ctypes.data) % _ALIGNMENT if array.size else 0
         self.reserved_bytes = self.bytes + _ALIGNMENT
         self.begin = 0
+        self.filled = False
+        self.writable = True
         self.cells = np.zeros(0, np.uint64)
         self.before = np.zeros(0, np.bool_)
 
@@ -35,14 +37,22 @@ class Placed:
         """Address of the array's first element."""
         return self.begin - self.span.start
 
-    def place(self, memory: execution.Memory, region: int, *, filled: bool) -> None:
-        """Assigns an address and, if ``filled``, copies the elements there; all other bytes are those of NaNs."""
+    def place(self, memory: execution.Memory, region: int, *, filled: bool, written: bool | None = None) -> None:
+        """Assigns an address and, if ``filled``, copies the elements there; all other bytes are those of NaNs.
+
+        Args:
+            memory: Where.
+            region: Its region there.
+            filled: Whether the array's elements are there before the launch.
+            written: Whether the kernel may write there; by default, where nothing is before.
+        """
         self.begin = memory.addresses[region] + self.phase
         self.memory = memory.bytes(region, self.phase + self.bytes)[self.phase :]
         self.memory[:] = 255
+        self.filled = filled
         if filled:
             self.view()[...] = self.array
-        else:
+        if written if written is not None else not filled:
             self.cells = np.zeros(self.bytes // self.itemsize, np.uint64)
             self.before = np.zeros(self.cells.shape, np.bool_)
         dense = self.array.size * self.itemsize == self.bytes
@@ -88,4 +98,5 @@ class Placed:
             granule=self.itemsize,
             valid=None if self.valid is None else self.valid.ctypes.data,
             cells=self.cells.ctypes.data if writable else None,
+            defined=self.filled,
         )

@@ -20,13 +20,11 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts and findings of a simulated product. No figure is a time on a GPU.
+    """Counts and findings of a simulated kernel. No figure is a time on a GPU.
 
     Attributes:
         symbol: The kernel.
         target: The target architecture: ``"sm_90"``.
-        sizes: m, n, k as the kernel computed them, and the number of products.
-        element_bytes: Bytes of an element of A.
         grid, block: Blocks, and threads of a block, along x, y and z.
         findings: What is wrong with the kernel; empty if nothing is.
         barriers: Barriers of a block, over all blocks.
@@ -38,12 +36,11 @@ class Report:
         text: The kernel's source.
         locations: File and line that each line of ``text`` comes from: ``"tiled.cu.j2:57"``.
         seconds: Time of the simulation.
+        output: What the kernel printed.
     """
 
     symbol: str
     target: str
-    sizes: tuple[int, int, int, int]
-    element_bytes: int
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     findings: tuple[Finding, ...]
@@ -55,6 +52,7 @@ class Report:
     text: str
     locations: tuple[str, ...]
     seconds: float
+    output: str = ""
 
     @property
     def ok(self) -> bool:
@@ -62,27 +60,10 @@ class Report:
         return not self.findings
 
     @property
-    def multiply_adds(self) -> int:
-        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
-        m, n, k, products = self.sizes
-        return m * n * k * products
-
-    @property
     def global_bytes(self) -> int:
         """Bytes that the threads load from and store to global memory."""
         traffic = self.source
         return traffic.global_load.bytes + traffic.copy_load.bytes + traffic.global_store.bytes
-
-    @property
-    def intensity(self) -> float:
-        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
-        return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
-
-    @property
-    def reuse(self) -> float:
-        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
-        loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
-        return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
 
     def check(self) -> None:
         """Raises SimulationError if there are findings; the message has all of them."""
@@ -91,14 +72,7 @@ class Report:
 
     def json(self) -> str:
         """All attributes and the derived figures, as JSON."""
-        known = asdict(self) | {
-            "ok": self.ok,
-            "multiply_adds": self.multiply_adds,
-            "global_bytes": self.global_bytes,
-            "intensity": self.intensity,
-            "reuse": self.reuse,
-            "nsight": (self.sass or self.source).nsight(),
-        }
+        known = asdict(self) | self._derived()
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
@@ -113,11 +87,70 @@ class Report:
         """
         return _listing(self, headers=headers)
 
+    def _derived(self) -> dict[str, object]:
+        """Figures that follow from the attributes."""
+        return {"ok": self.ok, "global_bytes": self.global_bytes, "nsight": (self.sass or self.source).nsight()}
+
+    def _size(self) -> str:
+        """What was computed, for the title of the table."""
+        return ""
+
+    def _figures(self) -> tuple[str, ...]:
+        """Notes below the table."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductReport(Report):
+    """Counts and findings of a simulated product.
+
+    Attributes:
+        sizes: m, n, k as the kernel computed them, and the number of products.
+        element_bytes: Bytes of an element of A.
+    """
+
+    sizes: tuple[int, int, int, int]
+    element_bytes: int
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the product: m * n * k for each matrix of a batch."""
+        m, n, k, products = self.sizes
+        return m * n * k * products
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity: operations of the product (two per multiply-add) per byte of ``global_bytes``."""
+        return 2 * self.multiply_adds / self.global_bytes if self.global_bytes else 0.0
+
+    @property
+    def reuse(self) -> float:
+        """Uses of each element loaded from global memory: both factors of each multiply-add count."""
+        loaded = self.source.global_load.bytes + self.source.copy_load.bytes  # a lane may load several at once
+        return 2 * self.multiply_adds * self.element_bytes / loaded if loaded else 0.0
+
+    def _derived(self) -> dict[str, object]:
+        return {
+            "ok": self.ok,
+            "multiply_adds": self.multiply_adds,
+            "global_bytes": self.global_bytes,
+            "intensity": self.intensity,
+            "reuse": self.reuse,
+            "nsight": (self.sass or self.source).nsight(),
+        }
+
+    def _size(self) -> str:
+        m, n, k, products = self.sizes
+        return f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "") + "  "
+
+    def _figures(self) -> tuple[str, ...]:
+        return (
+            f"{self.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {self.reuse:.3g} uses.",
+        )
+
 
 def _table(report: Report) -> Table:
     """The totals of a report, and the counts of each source line."""
-    m, n, k, products = report.sizes
-    size = f"{m} x {n} x {k}" + (f", {products} products" if products != 1 else "")
     rows = [("all", *_cells(report.flops, report.barriers, report.sass or report.source), "")]
     for each in report.lines:
         rows.append(
@@ -125,12 +158,12 @@ def _table(report: Report) -> Table:
         )
     view = f"machine code of {report.target}" if report.sass else "source"
     notes = (
-        f"{report.intensity:.3g} FLOP per byte of global traffic; an element is loaded for {report.reuse:.3g} uses.",
+        *report._figures(),
         f"Accesses of the {view}. Counts, not times: nothing here was measured on a GPU.",
         *(finding.message for finding in report.findings),
     )
     return Table(
-        title=f"{report.symbol}  {size}  grid {_index(report.grid)}, block {_index(report.block)}",
+        title=f"{report.symbol}  {report._size()}grid {_index(report.grid)}, block {_index(report.block)}",
         columns=("<line", *_COLUMNS, "<source"),
         rows=tuple(rows),
         notes=notes,

@@ -20,10 +20,12 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
 from tiledmm.simulator import execution
+from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.findings import NOT_WRITTEN, Finding
 from tiledmm.simulator.placed import Placed
-from tiledmm.simulator.report import Report
-from tiledmm.simulator.simulated_kernel import Event, Settings, SimulatedKernel
+from tiledmm.simulator.report import ProductReport
+from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.simulated_kernel import SimulatedKernel, Source
 from tiledmm.simulator.traffic import Traffic, total
 
 
@@ -32,7 +34,7 @@ class Simulation:
     """A simulated call: result, report, and the events and the lines of the barriers of the traced block."""
 
     result: np.ndarray[Any, Any]
-    report: Report
+    report: ProductReport
     events: tuple[Event, ...] = ()
     barriers: tuple[int, ...] = ()
 
@@ -52,7 +54,7 @@ def simulate(
         x1, x2, out: NumPy arrays; ``out`` may be None.
         ufunc, kernel: The keywords of ``matmul``.
         settings: How to run it.
-        source: A file with CUDA C to run in place of the kernel's own.
+        source: A file with CUDA C to run in place of those of the call's kernels that it defines.
     """
     for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
         if not isinstance(x, np.ndarray):
@@ -62,7 +64,7 @@ def simulate(
         raise OperandTypeError("out is read-only")
     described = None if out is None else describe(out)
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
-    run = _Run(choose(call, kernel, _model, tuned=False), source, settings)
+    run = _Run(choose(call, kernel, _model, tuned=False), Source.read(source) if source else None, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
@@ -87,7 +89,7 @@ class _Run:
     of all kernels.
     """
 
-    def __init__(self, choice: Choice, source: Path | None, settings: Settings) -> None:
+    def __init__(self, choice: Choice, source: Source | None, settings: Settings) -> None:
         self.product, self.settings = choice.product, settings
         self.kernels: list[SimulatedKernel] = []
         self.scratch: list[Scratch] = []
@@ -105,7 +107,13 @@ class _Run:
                     self.main = len(self.kernels)
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
                 scan = names.get(SCAN, "")
-                self.kernels.append(SimulatedKernel(named, source if multiplying else None, settings, scan))
+                self.kernels.append(SimulatedKernel(named, source, settings, scan))
+        if source and not any(each.spec.symbol in source.text for each in self.kernels):
+            symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.kernels))
+            raise ConfigError(
+                f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "
+                "write what tiledmm.source gives for these to a file, and edit that"
+            )
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product
@@ -141,7 +149,8 @@ class _Run:
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
             kernel, outcome = self.kernels[self.main], outcomes[0][self.main]
-            events, barriers = tuple(kernel.events(outcome, placed)), kernel.barriers(outcome)
+            events = tuple(kernel.compiled.events(outcome, placed, kernel.block))
+            barriers = kernel.compiled.barriers(outcome)
             result[...] = placed[2].view()
         finally:
             memory.release()
@@ -171,27 +180,27 @@ class _Run:
                     for begin in kernel.launch.scan:  # which all blocks read and write at any time
                         array.cells[begin : begin + SCAN_HEAD] = execution.ANYBODYS
 
-    def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> Report:
+    def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> ProductReport:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
         of_kernel = [[each[i] for each in outcomes] for i in range(len(self.kernels))]
         done = of_kernel[self.main]
-        counts = kernel.line_counts(done)
+        counts = kernel.compiled.line_counts(done, sass=settings.sass)
         found = [each for one, its in zip(self.kernels, of_kernel, strict=True) for each in one.findings(its, placed)]
-        return Report(
+        return ProductReport(
             symbol=kernel.spec.symbol,
-            target=kernel.target.name,
+            target=kernel.compiled.target.name,
             sizes=(problem.m, problem.n, problem.k, problem.products),
             element_bytes=kernel.spec.a.itemsize,
-            grid=(kernel.launch.blocks, 1, 1) if outcomes else (0, 0, 0),
-            block=(*kernel.spec.block, 1),
+            grid=kernel.grid if outcomes else (0, 0, 0),
+            block=kernel.block,
             findings=tuple(found),
             barriers=sum(each.barriers for each in done),
             flops=sum(each.flops for each in counts),
             source=total(each.source for each in counts),
             sass=total(each.sass or Traffic() for each in counts) if settings.sass else None,
             lines=counts,
-            text=kernel.text,
-            locations=kernel.places.locations,
+            text=kernel.compiled.text,
+            locations=kernel.compiled.places.locations,
             seconds=sum(each.seconds for its in of_kernel for each in its),
         )
 

@@ -18,10 +18,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import platformdirs
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
@@ -81,7 +84,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
 
     Args:
         source: CUDA C, as NVRTC gets it.
-        symbol: Name of the kernel.
+        symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
         arch: Value of ``__CUDA_ARCH__``, such as 900.
         instrumented: Whether the runtime sees every access.
 
@@ -97,7 +100,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
-        target = folder / f"{symbol[:120]}-{key}.so"
+        target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
         mark_used(target)
         compiles = not target.exists()
         if compiles:
@@ -114,7 +117,6 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
 
 
 def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path) -> None:
-    dynamic = _DYNAMIC_SHARED.findall(source)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
@@ -123,9 +125,8 @@ def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path
         )
         _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
-        if dynamic:
-            arrays = "".join(_dynamic_array(name) for name in dict.fromkeys(dynamic))
-            (folder / "arrays.cpp").write_text(arrays, encoding="utf-8")
+        if dynamic := _dynamic_arrays(source, folder / "unit.o"):
+            (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
             _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
             objects.append("arrays.o")
         library = folder / "kernel.so"
@@ -181,15 +182,33 @@ def cache_folder() -> Path:
     return folder
 
 
-# Dynamic shared memory, whose size the launch gives, is an array without a size.
-_DYNAMIC_SHARED = re.compile(r"extern\s+__shared__[^;]*?\b(\w+)\s*\[\s*\]\s*;")
-
-#: The largest shared memory of a block on any GPU: dynamic arrays have this size.
+#: The largest shared memory of a block on any GPU: memory for dynamic shared arrays, which have the size of the launch.
 MAX_DYNAMIC_SHARED = 227 * 1024
 
+#: The variable that every dynamic shared array of a kernel is a name of.
+DYNAMIC_SHARED = "tiledmm_dynamic_shared"
 
-def _dynamic_array(name: str) -> str:
-    return f"thread_local __attribute__((aligned(65536))) unsigned char {name}[{MAX_DYNAMIC_SHARED}];\n"
+
+def _dynamic_arrays(source: str, unit: Path) -> list[str]:
+    """The (mangled) names of shared arrays whose size the launch gives: ``extern __shared__ float s[]``."""
+    if not re.search(r"\bextern\b[^;]*\b__shared__\b", source):
+        return []
+    table = ELFFile(BytesIO(unit.read_bytes())).get_section_by_name(".symtab")
+    return sorted(
+        symbol.name
+        for symbol in (table.iter_symbols() if isinstance(table, SymbolTableSection) else ())
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_TLS"
+    )
+
+
+def _dynamic_memory(names: Sequence[str]) -> str:
+    """C++ that defines one array under all names: on a GPU they are the same memory."""
+    defined = f"thread_local __attribute__((aligned(65536))) unsigned char {DYNAMIC_SHARED}[{MAX_DYNAMIC_SHARED}];\n"
+    return defined + "".join(
+        f'__asm__(".globl {name}\\n.hidden {name}\\n.type {name}, %tls_object\\n'
+        f'.size {name}, {MAX_DYNAMIC_SHARED}\\n.set {name}, {DYNAMIC_SHARED}");\n'
+        for name in names
+    )
 
 
 def _instrumentation(command: tuple[str, ...]) -> list[str]:

@@ -198,7 +198,7 @@ ALWAYS_INLINE void check_result(Worker& w, const Operand& o, uintptr_t address, 
         if (cells[at].load(std::memory_order_relaxed) == ANYBODYS) continue;
         const Cell old = writes ? cells[at].exchange(mine, std::memory_order_relaxed) : cells[at].load(std::memory_order_relaxed);
         if (old == 0) {
-            if (!writes) report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
+            if (!writes && !o.defined) report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
             continue;
         }
         const Other other = {pc_of(run, old >> 10 & 0x3fff), (old >> 34) - 1, static_cast<unsigned>(old >> 24 & 0x3ff), true};

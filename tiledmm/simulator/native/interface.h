@@ -32,6 +32,7 @@ struct Operand {
     uint64_t granule;         // bytes of an element
     const uint8_t* valid;     // for each granule, whether it is an element of the array; null: all are
     uint64_t* cells;          // for each granule, its writer; null: read-only
+    uint64_t defined;         // whether it holds something before the launch
 };
 
 // Instead of the writer: all blocks may read and write the granule at any time.
@@ -93,6 +94,7 @@ uint64_t tiledmm_findings(const Run* run, const Finding** findings);
 uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts);
 uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
 uint64_t tiledmm_barriers(const Run* run);
+uint64_t tiledmm_place(const Run* run, uint64_t site);   // of an access, by its number in a cell
 void tiledmm_end(Run* run);
 
 // `count` regions of memory with `guard` inaccessible bytes around each; region i begins at addresses[i], a multiple of 512.

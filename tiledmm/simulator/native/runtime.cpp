@@ -419,6 +419,7 @@ int tiledmm_work(Run* run) {
 uint64_t tiledmm_blocks_done(const Run* run) { return run->finished; }
 void tiledmm_stop(Run* run) { run->stop = true; }
 uint64_t tiledmm_barriers(const Run* run) { return run->barriers; }
+uint64_t tiledmm_place(const Run* run, uint64_t site) { return run->sites[site].pc; }
 
 uint64_t tiledmm_findings(const Run* run, const Finding** findings) {
     *findings = run->findings.data();

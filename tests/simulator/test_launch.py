@@ -1,0 +1,173 @@
+"""Kernels of the user's: ``simulator.launch``."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tiledmm import simulator
+from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError, ShapeError
+
+SCALE = """
+template <int N>
+__global__ void __launch_bounds__(64) scale(float* x, const float* y, int n, double a) {
+    extern __shared__ float s[];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) s[threadIdx.x] = x[i] + y[i];
+    __syncthreads();
+    if (i < n) x[i] = s[threadIdx.x] * a + N;
+}
+"""
+
+FILL = """
+__global__ void fill(int* to, int width, int height) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    int z = blockIdx.z * blockDim.z + threadIdx.z;
+    to[(z * height + y) * width + x] = x + 10 * y + 100 * z;
+}
+"""
+
+
+def test_a_template_with_arrays_scalars_and_dynamic_shared_memory():
+    x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
+    right = (x + y) * 2 + 3
+    report = simulator.launch(SCALE, 2, 64, (x, y, 100, 2.0), name="scale<3>", shared_bytes=256, expected={"x": right})
+    report.check()
+    np.testing.assert_array_equal(x, right)
+    assert report.source.global_load.lanes == 200
+    assert (report.grid, report.block, report.symbol) == ((2, 1, 1), (64, 1, 1), "scale<3>")
+
+
+def test_grids_and_blocks_have_up_to_three_dimensions():
+    to = np.zeros((4, 6, 8), np.int32)
+    simulator.launch(FILL, (2, 3, 2), (4, 2, 2), (to, 8, 6)).check()
+    z, y, x = np.indices(to.shape)
+    np.testing.assert_array_equal(to, x + 10 * y + 100 * z)
+
+
+def test_a_wrong_element_names_who_wrote_it():
+    x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
+    right = (x + y) * 2 + 3
+    right[70] += 1
+    report = simulator.launch(SCALE, 2, 64, (x, y, 100, 2.0), name="scale<3>", shared_bytes=256, expected={0: right})
+    (found,) = report.findings
+    assert (found.kind, found.block, found.thread) == ("wrong result", (1, 0, 0), (6, 0, 0))
+    assert found.text.strip() == "if (i < n) x[i] = s[threadIdx.x] * a + N;"
+    assert "1 of 100 elements of x; x[70] is 145.0, expected 146.0" in found.message
+
+
+def test_dynamic_shared_memory_has_the_size_that_the_launch_gives_it():
+    x = np.ones(100, np.float32)
+    report = simulator.launch(SCALE, 2, 64, (x, x, 100, 2.0), name="scale<3>", shared_bytes=200)
+    assert "just behind shared array s (200 bytes)" in report.findings[0].message
+
+
+def test_dynamic_arrays_are_one():
+    text = """
+    __global__ void both(int* out) {
+        extern __shared__ int a[];
+        extern __shared__ unsigned char b[];
+        a[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        out[threadIdx.x] = b[4 * threadIdx.x];
+    }
+    """
+    out = np.zeros(32, np.int32)
+    simulator.launch(text, 1, 32, (out,), shared_bytes=128, expected={"out": np.arange(32)}).check()
+
+
+def test_views_of_one_array_share_its_memory():
+    text = "__global__ void move(float* to, const float* from) { to[threadIdx.x] = from[threadIdx.x]; }"
+    x = np.arange(8, dtype=np.float32)
+    simulator.launch(text, 1, 4, (x[4:], x[:4])).check()
+    np.testing.assert_array_equal(x, [0, 1, 2, 3, 0, 1, 2, 3])
+    simulator.launch(text, 1, 3, (x[1:4], x[4:])).check()
+    np.testing.assert_array_equal(x, [0, 0, 1, 2, 0, 1, 2, 3])
+
+
+def test_a_float_array_passes_for_vectors_of_floats():
+    text = "__global__ void sum(float* out, const float4* in) { float4 v = in[0]; out[0] = v.x + v.y + v.z + v.w; }"
+    out = np.zeros(1, np.float32)
+    simulator.launch(text, 1, 1, (out, np.arange(8, dtype=np.float32))).check()
+    assert out[0] == 6
+    with pytest.raises(AlignmentError, match=r"in is a const float4\*, whose elements have 16 bytes; the array has 28"):
+        simulator.launch(text, 1, 1, (out, np.arange(7, dtype=np.float32)))
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_int), ("second", ctypes.c_double)]
+
+
+@pytest.mark.parametrize("pair", [Pair(3, 0.5), bytes(Pair(3, 0.5)), np.array([(3, 0.5)], Pair)[0]])
+def test_structures(pair):
+    text = """
+    struct Pair { int first; double second; };
+    __global__ void multiply(double* out, Pair pair) { out[0] = pair.first * pair.second; }
+    """
+    out = np.zeros(1)
+    simulator.launch(text, 1, 1, (out, pair)).check()
+    assert out[0] == 1.5
+
+
+def test_a_null_pointer():
+    text = "__global__ void choose(int* out, const int* in) { out[0] = in ? in[0] : -1; }"
+    out = np.zeros(1, np.int32)
+    simulator.launch(text, 1, 1, (out, None)).check()
+    assert out[0] == -1
+
+
+def test_read_only_arrays_are_not_written():
+    text = "__global__ void write(float* to) { to[0] = 1; }"
+    to = np.zeros(1, np.float32)
+    to.flags.writeable = False
+    assert [each.kind for each in simulator.launch(text, 1, 1, (to,)).findings] == ["write to an operand"]
+    assert to[0] == 0
+
+
+X = np.zeros(8, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((X, X, 1), {}, OperandTypeError, r"takes 4 arguments \(float\*, const float\*, int, double\); got 3"),
+        ((X.astype(float), X, 1, 1.0), {}, OperandTypeError, r"x is a float\*; got an array of float64"),
+        ((1, X, 1, 1.0), {}, OperandTypeError, "x is a float\\*; got int 1: pass a NumPy array"),
+        ((X, X, X, 1.0), {}, OperandTypeError, "n is an int, not a pointer"),
+        ((X, X, "1", 1.0), {}, OperandTypeError, "n is an int; got str '1'"),
+        ((X, X, 2**40, 1.0), {}, ConfigError, "n is an int, from -2147483648 to 2147483647; got 1099511627776"),
+        ((X, X, 1.5, 1.0), {}, ConfigError, "n is an int; got 1.5"),
+        ((X, X, 1, 1.0), {"name": "scaled"}, ConfigError, "no kernel 'scaled'; its kernels are scale"),
+        ((X, X, 1, 1.0), {"shared_bytes": 10**6}, ConfigError, "shared_bytes is from 0 to 232448 on sm_90"),
+        ((X, X, 1, 1.0), {"block": 2000}, ConfigError, "block is from 1 to 1024 x 1024 x 64; got 2000 x 1 x 1"),
+        ((X, X, 1, 1.0), {"block": (64, 32)}, ConfigError, "at most 1024 threads; got 2048"),
+        ((X, X, 1, 1.0), {"grid": (1, 70000)}, ConfigError, "grid is from 1 to"),
+        ((X, X, 1, 1.0), {"grid": 0}, ConfigError, "got 0 x 1 x 1"),
+        ((X, X, 1, 1.0), {"grid": "x"}, ConfigError, "whole numbers; got 'x'"),
+        ((X, X, 1, 1.0), {"expected": {"z": X}}, ConfigError, r"by number or name \(x, y, n, a\); got 'z'"),
+        ((X, X, 1, 1.0), {"expected": {"x": X[:3]}}, ShapeError, "has shape"),
+    ],
+)
+def test_what_does_not_fit_the_kernel_is_refused(arguments, options, error, message):
+    options = {"grid": 1, "block": 32, "name": "scale<3>", **options}
+    with pytest.raises(error, match=message):
+        simulator.launch(SCALE, options.pop("grid"), options.pop("block"), arguments, **options)
+
+
+def test_a_text_with_several_kernels_needs_a_name(tmp_path):
+    file = tmp_path / "two.cu"
+    file.write_text("__global__ void one(int* x) {} /* __global__ void no(); */ __global__ void two(int* x) {}")
+    with pytest.raises(ConfigError, match=r"two.cu has 2 kernels \(one, two\); name= says which"):
+        simulator.launch(file, 1, 1, (np.zeros(1, np.int32),))
+    with pytest.raises(ConfigError, match="has no __global__ function"):
+        simulator.launch("void f() {}", 1, 1, ())
+    with pytest.raises(ConfigError, match="cannot be read"):
+        simulator.launch(tmp_path / "none.cu", 1, 1, ())
+
+
+def test_the_file_and_line_of_a_finding(tmp_path):
+    file = tmp_path / "mine.cu"
+    file.write_text("__global__ void beyond(int* x) {\n    x[threadIdx.x] = 1;\n}\n")
+    (found,) = simulator.launch(file, 1, 5, (np.zeros(4, np.int32),), name="beyond").findings
+    assert (found.location, found.line, found.thread) == ("mine.cu:2", 2, (4, 0, 0))
+    assert "just behind global array x (16 bytes)" in found.message

@@ -1,0 +1,245 @@
+"""A kernel compiled for the CPU, with its counts, findings and events by source line and array."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.codegen.source_map import SourceMap
+from tiledmm.hardware.architectures import Architecture
+from tiledmm.simulator import execution, toolchain
+from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
+from tiledmm.simulator.findings import WRONG_RESULT, Finding, Region, finding, show
+from tiledmm.simulator.lines import SourceLines
+from tiledmm.simulator.parameters import Parameter, parameters_of
+from tiledmm.simulator.placed import Placed
+from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.traffic import LineCounts, line_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One access of one thread, or one floating-point operation.
+
+    Attributes:
+        step: Number of barriers of the block before it.
+        thread: Index of the thread, (x, y, z).
+        kind: ``"load"``, ``"store"`` or ``"copy"`` (cp.async: two events, one in each memory); or ``"arithmetic"``,
+            which has no array, element or bytes.
+        space: ``"shared"``, ``"global"`` or ``"registers"``.
+        array: ``"A"``, ``"B"`` or ``"C"`` in global memory; in shared memory, the array's name in the source.
+        element: Index of the element in an operand; in a shared array, its number in elements of ``bytes``.
+        bytes: Bytes that are accessed.
+        address: Byte address; in shared memory, the offset from the first array.
+        line: Source line, 0 if unknown.
+    """
+
+    step: int
+    thread: tuple[int, int, int]
+    kind: str
+    space: str
+    array: str
+    element: tuple[int, ...]
+    bytes: int
+    address: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Blocks of a grid and threads of a block along x, y and z, and their indices by number."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+    def block_index(self, number: int) -> tuple[int, int, int]:
+        """The index of a block."""
+        return _index(number, self.grid)
+
+    def thread_index(self, number: int) -> tuple[int, int, int]:
+        """The index of a thread in its block."""
+        return _index(number, self.block)
+
+
+def _index(number: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    return number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
+
+
+class CompiledKernel:
+    """One kernel for one target architecture.
+
+    Args:
+        text: CUDA C.
+        places: File and line of each of its lines.
+        name: The kernel's name, with its template arguments.
+        target: The architecture.
+        instrumented: Whether the runtime sees every access.
+    """
+
+    def __init__(self, text: str, places: SourceMap, name: str, target: Architecture, *, instrumented: bool) -> None:
+        self.text, self.places, self.name, self.target = text, places, name, target
+        arch = target.capability[0] * 100 + target.capability[1] * 10
+        with toolchain.kernel_library(text, name, arch=arch, instrumented=instrumented) as path:
+            self.code = execution.Code.load(path)
+            self.debug = debug_info(path)
+        self.lines = SourceLines(self.debug, text, places)
+
+    def run(
+        self,
+        arguments: Sequence[Any],
+        operands: Sequence[execution.Operand],
+        *,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        settings: Settings,
+        writers: bool = False,
+    ) -> execution.Outcome:
+        """Runs every block of a launch.
+
+        Args:
+            arguments: ctypes objects or NumPy arrays that hold the arguments.
+            operands: The memory that the kernel may access.
+            grid, block: Blocks, and threads of a block, along x, y and z.
+            shared_bytes: Size of dynamic shared memory.
+            settings: How to run it.
+            writers: Whether it is asked afterwards who wrote an element.
+        """
+        return execution.execute(
+            self.code,
+            grid=grid,
+            block=block,
+            arguments=arguments,
+            operands=operands,
+            shared=[
+                (array.offset - self.debug.address("tiledmm_anchor"), shared_bytes if array.dynamic else array.bytes)
+                for array in self.debug.shared_arrays()
+            ],
+            checks=settings.checks,
+            counts=settings.counts or settings.sass,
+            order=settings.order,
+            seed=settings.seed,
+            traced_block=settings.traced_block,
+            traced_arithmetic=settings.traced_arithmetic,
+            max_steps=settings.max_steps,
+            describe=self._describe() if settings.sass else None,
+            workers=settings.workers,
+            progress=settings.progress,
+            writers=writers,
+        )
+
+    def wrong_result(self, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
+        """A finding for a result that is not what is expected.
+
+        Args:
+            said: What is wrong, in words.
+            writer: Who wrote it; None if nobody did.
+            geometry: Grid and block.
+        """
+        nowhere = (0, 0, 0)
+        if writer is None:
+            message = f"{self.name}: {WRONG_RESULT}: {said}; no thread wrote it"
+            return Finding(WRONG_RESULT, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, 1)
+        line = self.lines.of([writer.pc])[writer.pc]
+        block, thread = geometry.block_index(writer.block), geometry.thread_index(writer.thread)
+        location = self.lines.location(line)
+        message = (
+            f"{self.name}, {location}: {WRONG_RESULT}: {said}; block {show(block)}, thread {show(thread)} wrote it"
+        )
+        text = self.lines.text(line)
+        return Finding(WRONG_RESULT, message, line, location, text, block, thread, None, None, None, None, None, 1)
+
+    @functools.cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the kernel."""
+        return parameters_of(self.code, self.text, self.name)
+
+    @functools.cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables outside of functions that the kernel's file defines."""
+        return self.debug.variables()
+
+    def line_counts(self, outcomes: list[execution.Outcome], *, sass: bool) -> tuple[LineCounts, ...]:
+        """Counts by source line."""
+        sites = [site for each in outcomes for site in each.sites]
+        lines = self.lines.of([site.pc for site in sites])
+        return line_counts(sites, lines, self.lines.text, self.lines.location, sass=sass)
+
+    def findings(self, outcomes: list[execution.Outcome], placed: Sequence[Placed], shared_bytes: int) -> list[Finding]:
+        """Findings, in words.
+
+        Args:
+            outcomes: What ``run`` returned.
+            placed: The arrays that it ran on.
+            shared_bytes: Size of dynamic shared memory.
+        """
+        found = [raw for each in outcomes for raw in each.findings]
+        lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
+        shared = tuple(
+            Region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
+            for offset, array in self._shared_offsets
+        )
+        base = self.code.base
+        operands = (
+            *(Region(each.name, each.begin, each.bytes) for each in placed),
+            *(Region(each.name, base + each.address, each.bytes) for each in self.variables),
+        )
+        named = (
+            finding(raw, self.name, lines, self.lines.text, self.lines.location, shared, operands) for raw in found
+        )
+        return [each for each in named if each]
+
+    def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
+        from tiledmm.simulator.widths import Widths
+
+        widths = Widths(self.text, self.name, self.target.name)
+
+        def describe(place: int, kind: str) -> tuple[int, int, int]:
+            line = self.lines.of([place])[place]
+            return line, *widths.of(line, kind)
+
+        return describe
+
+    def events(
+        self, outcome: execution.Outcome, placed: Sequence[Placed], block: tuple[int, int, int]
+    ) -> Iterator[Event]:
+        """Events of the traced block of ``block`` threads along x, y and z, in the order in which these ran here."""
+        width, height, _ = block
+        lines = self.lines.of(event.pc for event in outcome.events)
+        indices = {each.name: each.indices() for each in placed} if outcome.events else {}
+
+        @functools.cache  # threads access the same elements again and again
+        def find(space: str, address: int, size: int) -> tuple[str, tuple[int, ...]]:
+            if space == "shared":
+                begin, array = next((at, each) for at, each in self._shared_offsets if at <= address < at + each.bytes)
+                return array.name, ((address - begin) // size,)
+            operand = next(each for each in placed if each.begin <= address < each.begin + each.bytes)
+            flat = indices[operand.name][(address - operand.begin) // operand.itemsize]
+            return operand.name, tuple(int(i) for i in np.unravel_index(flat, operand.array.shape))
+
+        for raw in outcome.events:
+            kind, space = execution.KINDS[raw.kind], execution.SPACES[raw.space]
+            if kind == "barrier":
+                continue
+            thread = (raw.thread % width, raw.thread // width % height, raw.thread // (width * height))
+            if kind == "arithmetic":
+                yield Event(raw.step, thread, kind, "registers", "", (), 0, 0, lines[raw.pc])
+                continue
+            name, element = find(space, raw.address, raw.bytes)
+            yield Event(raw.step, thread, kind, space, name, element, raw.bytes, raw.address, lines[raw.pc])
+
+    def barriers(self, outcome: execution.Outcome) -> tuple[int, ...]:
+        """The source line of each barrier of the traced block."""
+        places = [raw.pc for raw in outcome.events if execution.KINDS[raw.kind] == "barrier"]
+        lines = self.lines.of(places)
+        return tuple(lines[place] for place in places)
+
+    @functools.cached_property
+    def _shared_offsets(self) -> list[tuple[int, SharedArray]]:
+        """The shared arrays, each with its offset from the first."""
+        arrays = self.debug.shared_arrays()
+        return [(array.offset - arrays[0].offset, array) for array in arrays]

@@ -1,0 +1,238 @@
+"""The parameters of a kernel, and the arguments that they take.
+
+The compiled kernel tells what its parameters are (``native/entry.h``); their names come from its text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from ctypes import Structure, c_char_p, c_uint32
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.simulator.execution import Code
+
+# In the order of ``ParameterKind`` in ``native/entry.h``.
+POINTER, SIGNED, UNSIGNED, FLOAT, BOOL, OTHER = range(6)
+
+# NumPy's kinds of elements that each kind of pointer takes, where the sizes agree.
+_TAKES = {SIGNED: "iu", UNSIGNED: "iub", FLOAT: "fc", BOOL: "b"}
+
+
+class _NativeParameter(Structure):
+    _fields_ = [
+        ("kind", c_uint32), ("read_only", c_uint32), ("bytes", c_uint32),
+        ("element_bytes", c_uint32), ("element_alignment", c_uint32), ("element_kind", c_uint32), ("text", c_char_p),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Attributes:
+        name: As in the source, or its number where that is not known.
+        type: As in C++: ``"const float*"``.
+        kind: ``POINTER``, ``SIGNED``, ``UNSIGNED``, ``FLOAT``, ``BOOL`` or ``OTHER`` (a structure).
+        bytes: Size of an argument.
+        read_only: Whether it is a pointer to const.
+        element_kind, element_bytes, element_alignment: Of what a pointer points to; the sizes are 0 for void.
+    """
+
+    name: str
+    type: str
+    kind: int
+    bytes: int
+    read_only: bool
+    element_kind: int
+    element_bytes: int
+    element_alignment: int
+
+    def check_array(self, array: np.ndarray[Any, Any]) -> None:
+        """Raises where an array is not what the pointer points to.
+
+        Raises:
+            OperandTypeError: If its elements have another type.
+            AlignmentError: If its address or its size does not fit elements of that size.
+        """
+        if self.kind != POINTER:
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}, not a pointer; got an array of {array.dtype}"
+            )
+        size = array.dtype.itemsize
+        if self.element_bytes <= 1 and self.element_kind in (SIGNED, UNSIGNED, OTHER):  # void or char: any bytes
+            return
+        kinds = _TAKES.get(self.element_kind)
+        fits = (
+            self.element_bytes % size == 0
+            if kinds is None  # a structure or a vector type of smaller elements
+            else array.dtype.kind in kinds and size == self.element_bytes * (2 if array.dtype.kind == "c" else 1)
+        )
+        if not fits:
+            raise OperandTypeError(f"parameter {self.name} is {self._article()}; got an array of {array.dtype}")
+        if array.size and array.ctypes.data % size:
+            raise AlignmentError(
+                f"the array for parameter {self.name} begins at an address that is not a multiple of its {size}-byte "
+                "elements; a GPU cannot read it in place: copy it first (x.copy())"
+            )
+        if array.nbytes % self.element_bytes:
+            raise AlignmentError(
+                f"parameter {self.name} is {self._article()}, whose elements have {self.element_bytes} bytes; the "
+                f"array has {array.nbytes}, which is no multiple of that"
+            )
+
+    def scalar(self, value: Any, *, exact: bool) -> Any:
+        """The bytes of an argument that is not an array, as a ctypes buffer.
+
+        Args:
+            value: A number, None for a null pointer, or a structure: a NumPy scalar, bytes, or of ctypes.
+            exact: Whether it must have the size that CuPy would pass: a Python float as a double.
+
+        Raises:
+            OperandTypeError: If the parameter has another type.
+            ConfigError: If the parameter cannot hold the value.
+        """
+        if self.kind == POINTER:
+            if value is None:
+                return ctypes.c_void_p(None)
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}: pass a NumPy array, or None for a "
+                "null pointer"
+            )
+        if self.kind == OTHER:
+            return self._structure(value)
+        dtype = np.dtype({SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "b"}[self.kind] + str(self.bytes))
+        if self.kind == BOOL:
+            dtype = np.dtype(np.bool_)
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+            raise OperandTypeError(f"parameter {self.name} is {self._article()}; got {_kind_of(value)}")
+        if exact and self.kind == FLOAT and not (isinstance(value, np.floating) and value.dtype == dtype):
+            passed = (
+                "as a double" if isinstance(value, float) else "as an integer" if isinstance(value, int) else "as it is"
+            )
+            if not (self.bytes == 8 and isinstance(value, float)):
+                raise OperandTypeError(
+                    f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, which CuPy passes {passed}: "
+                    f"pass numpy.{dtype}({value})"
+                )
+        if exact and isinstance(value, np.number) and value.dtype.itemsize < dtype.itemsize:
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, of {value.dtype.itemsize} bytes: "
+                f"pass numpy.{dtype}({value})"
+            )
+        if self.kind in (SIGNED, UNSIGNED):
+            if int(value) != value:
+                raise ConfigError(f"parameter {self.name} is {self._article()}; got {value!r}")
+            limits = np.iinfo(dtype)
+            if not limits.min <= int(value) <= limits.max:
+                raise ConfigError(
+                    f"parameter {self.name} is {self._article()}, from {limits.min} to {limits.max}; got {value}"
+                )
+            value = int(value)
+        return _buffer(np.array(value, dtype).tobytes())
+
+    def _structure(self, value: Any) -> Any:
+        if isinstance(value, (ctypes.Structure, ctypes.Array, bytes, bytearray)):
+            raw = bytes(value)
+        elif isinstance(value, (np.generic, np.ndarray)):
+            raw = value.tobytes()
+        elif isinstance(value, (complex, float)):
+            raw = np.array(value, {4: "f4", 8: "c8", 16: "c16"}.get(self.bytes, "c16")).tobytes()
+        else:
+            raise OperandTypeError(
+                f"parameter {self.name} is a {self.type} of {self.bytes} bytes; got {_kind_of(value)}: pass a NumPy "
+                "structured scalar, bytes, or a ctypes structure"
+            )
+        if len(raw) != self.bytes:
+            raise OperandTypeError(
+                f"parameter {self.name} is a {self.type} of {self.bytes} bytes; got {len(raw)} bytes"
+            )
+        return _buffer(raw)
+
+    def _article(self) -> str:
+        return ("an " if self.type[:1] in "aeiou" and not self.type.startswith("uni") else "a ") + self.type
+
+
+def parameters_of(code: Code, text: str, name: str) -> tuple[Parameter, ...]:
+    """The parameters of a compiled kernel.
+
+    Args:
+        code: The kernel.
+        text: Its source.
+        name: Its name, with its template arguments.
+    """
+    count = code.loaded.tiledmm_parameter_count()
+    native = (_NativeParameter * count)()
+    code.loaded.tiledmm_describe_parameters(native)
+    names = _names(text, re.split(r"[<:]+", name.partition("<")[0])[-1], count)
+    return tuple(
+        Parameter(
+            known, _type(each.text.decode()), each.kind, each.bytes, bool(each.read_only), each.element_kind,
+            each.element_bytes, each.element_alignment,
+        )
+        for known, each in zip(names, native, strict=True)
+    )  # fmt: skip
+
+
+def kernels_in(text: str) -> list[str]:
+    """The names of the ``__global__`` functions that a text defines or declares, in its order."""
+    plain = _without_comments(text)
+    found = []
+    for match in re.finditer(r"__global__\b", plain):
+        rest = re.sub(
+            r"__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)", " ", plain[match.end() : match.end() + 2000]
+        )
+        if named := re.match(r"[\s\w:]*?\bvoid\s+([A-Za-z_]\w*)\s*\(", rest):
+            found.append(named[1])
+    return list(dict.fromkeys(found))
+
+
+def variables_in(text: str, space: str) -> frozenset[str]:
+    """The names of the variables that a text defines with an attribute such as ``__constant__``."""
+    return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", _without_comments(text)))
+
+
+def _names(text: str, kernel: str, count: int) -> Sequence[str]:
+    """The names of a kernel's parameters; their numbers where they are not found."""
+    numbers = [str(i) for i in range(count)]
+    plain = _without_comments(text)
+    begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
+    if not begin:
+        return numbers
+    depth, parts, last = 1, [""], ""
+    for last in plain[begin.end() :]:
+        depth += (last in "(<[{") - (last in ")>]}")
+        if depth == 0:
+            break
+        if last == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += last
+    names = [re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^]]*\]|=.*", "", part)) for part in parts if part.strip()]
+    found = [each[-1] for each in names if len(each) > 1]
+    return found if len(found) == count == len(names) and len(set(found)) == count else numbers
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+
+
+def _type(pretty: str) -> str:
+    """A type out of ``__PRETTY_FUNCTION__``: ``const char* type_text() [with T = const float*]``."""
+    return re.sub(r"\s+([*&])", r"\1", pretty.partition("T = ")[2].removesuffix("]"))
+
+
+def _buffer(raw: bytes) -> Any:
+    return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
+
+
+def _kind_of(value: Any) -> str:
+    kind = type(value)
+    return f"{'' if kind.__module__ == 'builtins' else kind.__module__ + '.'}{kind.__qualname__} {value!r}"[:120]

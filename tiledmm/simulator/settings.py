@@ -1,0 +1,51 @@
+"""How a kernel is run on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tiledmm.errors import ConfigError
+from tiledmm.simulator import execution
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a kernel is run.
+
+    Attributes:
+        checks: Whether every access is checked.
+        counts: Whether traffic is counted.
+        sass: Whether traffic is also counted as in the machine code (SASS). Needs NVRTC and nvdisasm.
+        order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
+        seed: Seed of the order ``"random"``.
+        target: The target architecture: ``"sm_75"``, say, has no cp.async.
+        workers: Cores to use; None for all.
+        progress: Called from time to time with the number of finished blocks and of all blocks.
+        traced_block: The block whose accesses are recorded one by one, or None.
+        traced_arithmetic: Whether its floating-point operations are recorded, too.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        timeout: Seconds after which a launch ends with a finding; None for no limit.
+    """
+
+    checks: bool = True
+    counts: bool = True
+    sass: bool = False
+    order: str = "forward"
+    seed: int = 0
+    target: str = "sm_90"
+    workers: int | None = None
+    progress: Callable[[int, int], None] | None = None
+    traced_block: int | None = None
+    traced_arithmetic: bool = False
+    max_steps: int = 0
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.order not in execution.ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(execution.ORDERS)}; got {self.order!r}")
+
+    @property
+    def instrumented(self) -> bool:
+        """Whether the runtime sees accesses at all."""
+        return self.checks or self.counts or self.sass or self.traced_block is not None
