@@ -51,7 +51,13 @@ BUGS = ROOT / "tests" / "simulator" / "bugs"
 # A bug may make a kernel loop for ever, and the simulator with it.
 _SECONDS = 60
 
-WRONG = "wrong result"
+# A kernel that waits for ever is to be a finding long before.
+_TIMEOUT = 10
+
+WRONG, NOT_WRITTEN = "wrong result", "result not written"
+
+# Causes that leave elements of the result unwritten.
+_LEAVE_OUT = ("result not written", "launch geometry")
 
 
 class Verdict(str, Enum):
@@ -240,7 +246,7 @@ class LearnersKernel:
         launch = KERNELS[self.name].prepare()
         call: dict[str, Any] = {
             "grid": launch.grid, "block": launch.block, "name": launch.name, "shared_bytes": launch.shared_bytes,
-            "expected": launch.expected, "rtol": launch.rtol, "workers": 1,
+            "expected": launch.expected, "rtol": launch.rtol, "counts": False, "workers": 1, "timeout": _TIMEOUT,
         }  # fmt: skip
         arguments = list(launch.arguments)
         for position, value in keywords.pop("arguments", {}).items():
@@ -285,8 +291,13 @@ def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
     if not outcome.findings:
         return Judgement(Verdict.MISSED if outcome.right else Verdict.WRONG)
     for each in outcome.findings:
-        # The line of a wrong element is that of the store, which need not be where the mistake is.
-        named = {each.line, each.other_line} & lines or (each.kind == bug.cause == WRONG and each.line)
+        named = (
+            {each.line, each.other_line} & lines
+            # The line of a wrong element is that of the store, which need not be where the mistake is.
+            or (each.kind == bug.cause == WRONG and each.line)
+            # An element that nobody wrote has no line.
+            or (each.kind in (WRONG, NOT_WRITTEN) and not each.line and bug.cause in _LEAVE_OUT)
+        )
         if named and (not bug.kinds or each.kind in bug.kinds):
             return Judgement(Verdict.FOUND, outcome.findings)
     return Judgement(Verdict.ELSEWHERE, outcome.findings)
@@ -325,8 +336,17 @@ def read(folder: Path = BUGS) -> Suite:
 # ---- child processes ----
 
 
+def _end_with_parent() -> None:
+    """Ends this process, whatever it runs, when its parent has ended."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
 def _serve(connection: Connection) -> None:
     """Runs kernels until the parent goes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             kernel, text, keywords = connection.recv()
@@ -436,7 +456,9 @@ def rates(bugs: Iterable[Bug], judgements: dict[str, Judgement]) -> dict[str, Co
 
 def table(counts: dict[str, Counter[str]]) -> Table:
     """A row for each cause."""
-    made = Table("cause", *(verdict.value for verdict in Verdict), "of", title="Bugs planted in kernels")
+    made = Table(title="Bugs planted in kernels")
+    for heading in ("cause", *(verdict.value for verdict in Verdict), "of"):
+        made.add_column(heading, justify="left" if heading == "cause" else "right", no_wrap=True)
     total = sum(counts.values(), Counter())
     for cause, row in (*counts.items(), ("all", total)):
         made.add_row(cause, *(str(row[verdict.value] or "-") for verdict in Verdict), str(row.total()))
@@ -474,7 +496,7 @@ def main() -> int:
     arguments = parser.parse_args()
     suite = read()
     bugs = [bug for bug in suite.bugs if all(word in f"{bug.id} {bug.cause}" for word in arguments.k.split())]
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=160)
     with console.status("") as status:
         done = Counter[Verdict]()
 
