@@ -16,29 +16,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from enum import Enum
-from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tests.simulator.kernels import KERNELS
+from tiledmm.simulator.findings import NOT_WRITTEN
+from tools.broken_kernels import WRONG, AnyKernel, Found, LearnersKernel, Outcome, OwnKernel
+from tools.children import Children, End
 from tools.trees import ROOT
 
 if sys.version_info >= (3, 11):
@@ -47,14 +43,6 @@ else:
     import tomli as tomllib
 
 BUGS = ROOT / "tests" / "simulator" / "bugs"
-
-# A bug may make a kernel loop for ever, and the simulator with it.
-_SECONDS = 60
-
-# A kernel that waits for ever is to be a finding long before.
-_TIMEOUT = 10
-
-WRONG, NOT_WRITTEN = "wrong result", "result not written"
 
 # Causes that leave elements of the result unwritten.
 _LEAVE_OUT = ("result not written", "launch geometry")
@@ -129,146 +117,6 @@ class Bug:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a finding says."""
-
-    kind: str
-    line: int
-    other_line: int
-    message: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run of a kernel showed."""
-
-    right: bool
-    findings: tuple[Found, ...] = ()
-    error: str = ""
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing is wrong."""
-        return self.right and not self.findings and not self.error
-
-
-@dataclass(frozen=True)
-class OwnKernel:
-    """A kernel that this package renders.
-
-    Attributes:
-        variant, tile, dtype, layout, target, config: The call that runs it.
-        sizes: m, n, k.
-        auxiliary: The auxiliary kernel of that call which is edited, by its variant's name; empty for the main one.
-    """
-
-    variant: str
-    tile: int | None = None
-    dtype: str = "float32"
-    layout: str = "NN"
-    target: str = "sm_90"
-    config: dict[str, int] = field(default_factory=dict)
-    sizes: tuple[int, int, int] = (40, 50, 37)
-    auxiliary: str = ""
-
-    def operands(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Small integers in the layout."""
-        m, n, k = self.sizes
-        rng = np.random.default_rng(0)
-        low = 0 if np.dtype(self.dtype).kind in "bu" else -4
-        pair = (rng.integers(low, 5, shape).astype(self.dtype) for shape in ((m, k), (k, n)))
-        left, right = (np.asfortranarray(x) if way == "T" else x for x, way in zip(pair, self.layout, strict=True))
-        return left, right
-
-    def text(self) -> str:
-        """The rendered text."""
-        from tiledmm.codegen.rendering import render
-
-        return next(render(each.specialization) for each in self._launches() if self._edits(each))
-
-    def _launches(self) -> Iterable[Any]:
-        from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-        from tiledmm.problem.operands import begin_together, describe
-        from tiledmm.schedule.schedule import schedule
-        from tiledmm.selection.front_end import choose, resolve_call
-        from tiledmm.simulator.simulate import _model
-
-        a, b = self.operands()
-        keywords = KernelKeywords(self.variant, self.tile, self.config or None, "float32")
-        ufunc = UfuncKeywords.of("matmul", {})
-        call = resolve_call(describe(a), describe(b), None, ufunc, "float32", begin_together(a, b))
-        choice = choose(call, keywords, _model, tuned=False)
-        planned = schedule(choice.parts[0].specialization, choice.parts[0].product.problem)
-        return planned.launches
-
-    def _edits(self, launch: Any) -> bool:
-        return launch.specialization.variant.name == (self.auxiliary or self.variant)
-
-    def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
-        """Runs the kernel with another text."""
-        from tiledmm import simulator
-        from tiledmm.simulator import simulated_kernel
-
-        a, b = self.operands()
-        call = {"variant": self.variant, "tile": self.tile, "target": self.target, "config": self.config or None}
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "broken.cu"
-            path.write_text(text, "utf-8")
-            render = simulated_kernel.render
-            if self.auxiliary:  # source= replaces the kernel that multiplies
-                own = next(each.specialization for each in self._launches() if self._edits(each))
-                simulated_kernel.render = lambda spec: text if spec == own else render(spec)
-            try:
-                c, report = simulator.run(
-                    a, b, source=None if self.auxiliary else path, counts=False, workers=1, **call, **keywords
-                )
-            finally:
-                simulated_kernel.render = render
-        wide = np.complex128 if a.dtype.kind == "c" else np.float64
-        exact = a @ b if a.dtype.kind in "iub" else a.astype(wide) @ b.astype(wide)
-        return Outcome(bool(np.array_equal(c, exact.astype(c.dtype))), _found(report))
-
-
-@dataclass(frozen=True)
-class LearnersKernel:
-    """One of ``KERNELS``."""
-
-    name: str
-
-    def text(self) -> str:
-        """The file's text."""
-        return KERNELS[self.name].path.read_text("utf-8")
-
-    def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
-        """Launches the kernel with another text."""
-        from tiledmm import simulator
-
-        launch = KERNELS[self.name].prepare()
-        call: dict[str, Any] = {
-            "grid": launch.grid, "block": launch.block, "name": launch.name, "shared_bytes": launch.shared_bytes,
-            "expected": launch.expected, "rtol": launch.rtol, "counts": False, "workers": 1, "timeout": _TIMEOUT,
-        }  # fmt: skip
-        arguments = list(launch.arguments)
-        for position, value in keywords.pop("arguments", {}).items():
-            arguments[int(position)] = value
-        call |= {key: tuple(value) if isinstance(value, list) else value for key, value in keywords.items()}
-        report = simulator.launch(text, call.pop("grid"), call.pop("block"), arguments, **call)
-        right = all(
-            np.array_equal(np.sort(launch.arguments[position]), np.sort(values))
-            for position, values in launch.any_order.items()
-        )
-        findings = _found(report)
-        return Outcome(right and all(each.kind != WRONG for each in findings), findings)
-
-
-def _found(report: Any) -> tuple[Found, ...]:
-    return tuple(Found(each.kind, each.line or 0, each.other_line or 0, each.message) for each in report.findings)
-
-
-AnyKernel = OwnKernel | LearnersKernel
-
-
-@dataclass(frozen=True)
 class Judgement:
     """What became of a bug, and what was found."""
 
@@ -279,7 +127,10 @@ class Judgement:
     @property
     def said(self) -> str:
         """A line that shows it."""
-        return self.error or (self.findings[0].message if self.findings else "")
+        if self.findings:
+            return self.findings[0].message
+        lines = self.error.splitlines()
+        return next((line for line in lines if "error:" in line), lines[0] if lines else "")
 
 
 def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
@@ -333,86 +184,7 @@ def read(folder: Path = BUGS) -> Suite:
     return Suite(tuple(bugs), own)
 
 
-# ---- child processes ----
-
-
-def _end_with_parent() -> None:
-    """Ends this process, whatever it runs, when its parent has ended."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
-
-
-def _serve(connection: Connection) -> None:
-    """Runs kernels until the parent goes."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(EOFError, KeyboardInterrupt):
-        while True:
-            kernel, text, keywords = connection.recv()
-            try:
-                outcome = kernel.run(kernel.text() if text is None else text, dict(keywords))
-            except Exception as error:  # whatever a broken kernel makes the simulator raise
-                outcome = Outcome(False, error=f"{type(error).__name__}: {error}")
-            connection.send(outcome)
-
-
-class Child:
-    """A process that runs kernels, and a new one whenever it has ended."""
-
-    def __init__(self) -> None:
-        self._process: Any = None
-
-    def run(self, kernel: AnyKernel, text: str | None, keywords: dict[str, Any]) -> Outcome | Verdict:
-        """The outcome, or how the process ended."""
-        if self._process is None:
-            context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-        try:
-            self._connection.send((kernel, text, keywords))
-            if self._connection.poll(_SECONDS):
-                return self._connection.recv()
-            verdict = Verdict.HUNG
-        except (EOFError, OSError):
-            verdict = Verdict.KILLED
-        self.end()
-        return verdict
-
-    def end(self) -> None:
-        """Ends the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
-            self._process = None
-
-
-class Children:
-    """Several, each of which runs one kernel at a time."""
-
-    def __init__(self, number: int) -> None:
-        self._all = [Child() for _ in range(number)]
-        self._free: SimpleQueue[Child] = SimpleQueue()
-        for child in self._all:
-            self._free.put(child)
-
-    def __enter__(self) -> Children:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for child in self._all:
-            child.end()
-
-    def run(self, kernel: AnyKernel, text: str | None = None, keywords: dict[str, Any] | None = None) -> Any:
-        """An outcome or a verdict, of any free one."""
-        child = self._free.get()
-        try:
-            return child.run(kernel, text, keywords or {})
-        finally:
-            self._free.put(child)
+# ---- a run ----
 
 
 def judge_all(
@@ -427,15 +199,13 @@ def judge_all(
         def one(bug: Bug) -> Judgement:
             base = bases[bug.kernel]
             kernel = suite.kernel(bug.kernel)
-            if isinstance(base, Verdict) or not base.sound:
-                why = (
-                    base.value if isinstance(base, Verdict) else base.error or str(base.findings[:1] or "wrong result")
-                )
+            if isinstance(base, End) or not base.sound:
+                why = base.value if isinstance(base, End) else base.error or str(base.findings[:1] or "wrong result")
                 judgement = Judgement(Verdict.BASE, error=why)
             else:
                 text = kernel.text()
                 outcome = children.run(kernel, bug.planted(text), bug.launch)
-                judgement = Judgement(outcome) if isinstance(outcome, Verdict) else judge(bug, text, outcome)
+                judgement = Judgement(Verdict(outcome.value)) if isinstance(outcome, End) else judge(bug, text, outcome)
             with lock:
                 progress(bug, judgement)
             return judgement

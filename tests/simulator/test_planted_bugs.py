@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tools.simulator_bugs import BUGS, Bug, Judgement, Outcome, Verdict, judge, judge_all, read
+from tools.broken_kernels import Found, Outcome
+from tools.simulator_bugs import BUGS, Bug, Judgement, Verdict, judge, judge_all, read
 
 SUITE = read()
 
@@ -40,17 +41,11 @@ def test_a_line_beside_the_planted_one_does_not_count() -> None:
     text = "a;\nb;\nc;\ne;"
     assert bug.planted(text) == "a;\nd;\ne;" and bug.planted_lines(text) == {2}
     for line, other, verdict in ((2, 0, "FOUND"), (3, 2, "FOUND"), (3, 0, "ELSEWHERE"), (0, 0, "ELSEWHERE")):
-        outcome = Outcome(True, (_found(line, other),))
+        outcome = Outcome(True, (Found("kind", line, other, "message"),))
         assert judge(bug, text, outcome).verdict is Verdict[verdict]
     assert judge(bug, text, Outcome(True)).verdict is Verdict.MISSED
     assert judge(bug, text, Outcome(False)).verdict is Verdict.WRONG
     assert judge(bug, text, Outcome(False, error="TypeError: no")).verdict is Verdict.REFUSED
-
-
-def _found(line: int, other_line: int):
-    from tools.simulator_bugs import Found
-
-    return Found("kind", line, other_line, "message")
 
 
 def test_a_few_bugs_are_found() -> None:
