@@ -47,6 +47,9 @@ BUGS = ROOT / "tests" / "simulator" / "bugs"
 # Causes that leave elements of the result unwritten.
 _LEAVE_OUT = ("result not written", "launch geometry")
 
+# Causes that show in the result alone: the line is that of the store, which need not be where the mistake is.
+_BY_RESULT = (WRONG, "views of dynamic shared memory", "read before set: global")
+
 
 class Verdict(str, Enum):
     """What became of a bug."""
@@ -142,14 +145,16 @@ def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
     if not outcome.findings:
         return Judgement(Verdict.MISSED if outcome.right else Verdict.WRONG)
     for each in outcome.findings:
-        named = (
+        if (bug.kinds and each.kind not in bug.kinds) or (
+            each.kind == WRONG and bug.cause not in (*_BY_RESULT, *_LEAVE_OUT)
+        ):
+            continue
+        if (
             {each.line, each.other_line} & lines
-            # The line of a wrong element is that of the store, which need not be where the mistake is.
-            or (each.kind == bug.cause == WRONG and each.line)
+            or (each.kind == WRONG and bug.cause in _BY_RESULT and each.line)
             # An element that nobody wrote has no line.
             or (each.kind in (WRONG, NOT_WRITTEN) and not each.line and bug.cause in _LEAVE_OUT)
-        )
-        if named and (not bug.kinds or each.kind in bug.kinds):
+        ):
             return Judgement(Verdict.FOUND, outcome.findings)
     return Judgement(Verdict.ELSEWHERE, outcome.findings)
 
