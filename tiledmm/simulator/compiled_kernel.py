@@ -130,6 +130,8 @@ class CompiledKernel:
             workers=settings.workers,
             progress=settings.progress,
             writers=writers,
+            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            timeout=settings.timeout,
         )
 
     def wrong_result(self, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
@@ -144,7 +146,7 @@ class CompiledKernel:
         if writer is None:
             message = f"{self.name}: {WRONG_RESULT}: {said}; no thread wrote it"
             return Finding(WRONG_RESULT, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, 1)
-        line = self.lines.of([writer.pc])[writer.pc]
+        line = self.lines.line(writer.pc)
         block, thread = geometry.block_index(writer.block), geometry.thread_index(writer.thread)
         location = self.lines.location(line)
         message = (
@@ -178,7 +180,6 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
         """
         found = [raw for each in outcomes for raw in each.findings]
-        lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
         shared = tuple(
             Region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._shared_offsets
@@ -188,10 +189,9 @@ class CompiledKernel:
             *(Region(each.name, each.begin, each.bytes) for each in placed),
             *(Region(each.name, base + each.address, each.bytes) for each in self.variables),
         )
-        named = (
-            finding(raw, self.name, lines, self.lines.text, self.lines.location, shared, operands) for raw in found
-        )
-        return [each for each in named if each]
+        named = (finding(raw, self.name, self.lines, shared, operands) for raw in found)
+        # A missing barrier is a race first of all, and only then memory that nobody has written yet.
+        return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
 
     def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
         from tiledmm.simulator.widths import Widths
@@ -199,7 +199,7 @@ class CompiledKernel:
         widths = Widths(self.text, self.name, self.target.name)
 
         def describe(place: int, kind: str) -> tuple[int, int, int]:
-            line = self.lines.of([place])[place]
+            line = self.lines.line(place)
             return line, *widths.of(line, kind)
 
         return describe

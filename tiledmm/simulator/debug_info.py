@@ -79,6 +79,9 @@ class DebugInfo:
                 self._arrays.append(SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
             elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
                 self._variables.append(Variable(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
+        text = elf.get_section_by_name(".text")
+        #: The first address of machine code, and the one behind the last.
+        self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
         if elf.get_section_by_name(".debug_info"):
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]
@@ -96,6 +99,10 @@ class DebugInfo:
         """
         with self._lock:
             return [self._line(address) for address in addresses]
+
+    def texts(self, addresses: Iterable[int]) -> list[tuple[tuple[str, int, int], ...]]:
+        """The same as files, lines and columns: equal where an instruction comes from the same text."""
+        return [tuple((each.file, each.line, each.column) for each in chain) for chain in self.lines(addresses)]
 
     def _line(self, address: int) -> tuple[Frame, ...]:
         return next((unit.lines(address) for unit in self._units if unit.covers(address)), ())

@@ -222,7 +222,7 @@ def run(
                     byte = (
                         distance + sum(i * s for i, s in zip(first, array.strides, strict=True)) - placed[at].span.start
                     )
-                    writer = outcome.writer(placed[at].cells, byte // placed[at].itemsize)
+                    writer = outcome.writer(placed[at].writes, byte // placed[at].granule)
                     said = (
                         f"{count:,} of {array.size:,} elements of {parameter.name}; {parameter.name}"
                         f"[{', '.join(map(str, first))}] is {array[first]}, expected {wanted[parameter.name][first]}"
@@ -236,7 +236,8 @@ def run(
         target=kernel.target.name,
         grid=blocks,
         block=threads,
-        findings=tuple(found),
+        findings=tuple(each for each in found if not each.is_warning),
+        warnings=tuple(each for each in found if each.is_warning),
         barriers=outcome.barriers,
         flops=sum(each.flops for each in counts),
         source=total(each.source for each in counts),

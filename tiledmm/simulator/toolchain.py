@@ -28,6 +28,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
+from tiledmm.simulator import inline_ptx
 
 NATIVE = Path(__file__).parent / "native"
 
@@ -37,10 +38,11 @@ _SHOWN_LINES = 40
 _KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
-    "-fno-stack-protector",
+    "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
+    "-fno-omit-frame-pointer",
 )  # fmt: skip
 
 # Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
@@ -119,10 +121,10 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
 def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
-        (folder / "kernel.cu").write_text(source, encoding="utf-8")
-        (folder / "unit.cpp").write_text(
-            '#include "cuda.h"\n#include "kernel.cu"\n#include "entry.h"\n', encoding="utf-8"
-        )
+        text = inline_ptx.translate(source)
+        (folder / "kernel.cu").write_text(text, encoding="utf-8")
+        headers = ["cuda.h", *(["inline_ptx.h"] if text != source else []), "kernel.cu", "entry.h"]
+        (folder / "unit.cpp").write_text("".join(f'#include "{header}"\n' for header in headers), encoding="utf-8")
         _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
         if dynamic := _dynamic_arrays(source, folder / "unit.o"):
@@ -217,14 +219,22 @@ def _instrumentation(command: tuple[str, ...]) -> list[str]:
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-            "-mllvm", "-tsan-instrument-read-before-write=1",
+            "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1",
         ]  # fmt: skip
         # Zig enables all of -fsanitize=undefined.
-        return ["-fno-sanitize=undefined", *accesses, "-fsanitize=array-bounds", "-fno-sanitize-recover=all", pattern]
-    accesses = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
+        return [
+            "-fno-sanitize=undefined",
+            *accesses,
+            "-fsanitize=array-bounds,integer-divide-by-zero",
+            "-fno-sanitize-recover=all",
+            pattern,
+        ]
+    accesses = [
+        "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", "--param", "tsan-distinguish-volatile=1",
+    ]  # fmt: skip
     release = re.search(r"\) (\d+)\.", _version(command))
     patterns = [pattern] if release and int(release[1]) >= 12 else []
-    return [*accesses, "-fsanitize=bounds", "-fno-sanitize-recover=all", *patterns]
+    return [*accesses, "-fsanitize=bounds,integer-divide-by-zero", "-fno-sanitize-recover=all", *patterns]
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
@@ -259,8 +269,10 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
-    """The text of the runtime and of this module: after an edit, libraries are compiled again."""
-    return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), Path(__file__)))
+    """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
+    here = Path(__file__)
+    modules = (here, here.with_name("inline_ptx.py"), *sorted(here.with_name("ptx").glob("*.py")))
+    return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), *modules))
 
 
 def _key(*parts: str) -> str:
@@ -272,8 +284,7 @@ def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
+    if refused := inline_ptx.refusal(done.stderr):
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {refused}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
-    hint = ""
-    if re.search(r"\basm\b|Assembler messages", output):
-        hint = "\n(inline PTX cannot run on the CPU: put it in a function with a CPU version, as cuda_src/ptx.cuh does)"
-    raise CompilationError(f"the kernel does not compile for the CPU:\n{output}{hint}")
+    raise CompilationError(f"the kernel does not compile for the CPU:\n{output}")

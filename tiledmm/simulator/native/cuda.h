@@ -33,15 +33,15 @@
 
 // ---- barriers and warps ----
 
-#define __syncthreads() tiledmm_sync_threads()
-#define __syncthreads_count(predicate) static_cast<int>(tiledmm_sync_threads_count(predicate))
-#define __syncthreads_or(predicate) static_cast<int>(tiledmm_sync_threads_count(predicate) != 0)
-#define __syncthreads_and(predicate) static_cast<int>(tiledmm_sync_threads_count(!(predicate)) == 0)
+#define __syncthreads() tiledmm_sync_threads(__COUNTER__)
+#define __syncthreads_count(predicate) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, predicate))
+#define __syncthreads_or(predicate) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, predicate) != 0)
+#define __syncthreads_and(predicate) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, !(predicate)) == 0)
 
 __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { tiledmm_sync_warp(mask); }
-__forceinline__ void __threadfence() {}
-__forceinline__ void __threadfence_block() {}
-__forceinline__ void __threadfence_system() {}
+__forceinline__ void __threadfence_block() { tiledmm_fence(0); }
+__forceinline__ void __threadfence() { tiledmm_fence(1); }
+__forceinline__ void __threadfence_system() { tiledmm_fence(2); }
 
 namespace tiledmm_detail {
 
@@ -50,7 +50,7 @@ __forceinline__ T exchange(unsigned mask, T value, unsigned source) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 2, "a shuffle moves 2, 4 or 8 bytes");
     unsigned long long bits = 0;
     __builtin_memcpy(&bits, &value, sizeof(T));
-    tiledmm_exchange(mask, bits);
+    tiledmm_exchange(mask, bits, 1);
     bits = tiledmm_exchanged(source);
     __builtin_memcpy(&value, &bits, sizeof(T));
     return value;
@@ -80,7 +80,7 @@ __forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int w
     return tiledmm_detail::exchange(mask, value, (lane & (width - 1)) + lanes < unsigned(width) ? lane + lanes : lane);
 }
 __forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
-    tiledmm_exchange(mask, predicate != 0);
+    tiledmm_exchange(mask, predicate != 0, 2);
     unsigned votes = 0;
     for (unsigned lane = 0; lane < 32; ++lane)
         if (mask >> lane & 1) votes |= unsigned(tiledmm_exchanged(lane)) << lane;
@@ -92,6 +92,12 @@ __forceinline__ int __all_sync(unsigned mask, int predicate) { return __ballot_s
 // ---- memory ----
 
 __forceinline__ unsigned long long __cvta_generic_to_shared(const void* shared) { return tiledmm_shared_offset(shared); }
-__forceinline__ int atomicMin(int* at, int value) { return tiledmm_atomic_min(at, value); }
+__forceinline__ int atomicMin(int* at, int value) {
+    tiledmm_atomic_access(at, sizeof(int));
+    int old = value, next = value;
+    while (!tiledmm_compare_and_swap(at, &old, &next, sizeof(int)) && old > value) {
+    }
+    return old;
+}
 __forceinline__ void __trap() { tiledmm_trap(); }
 #define memcpy(to, from, bytes) __builtin_memcpy(to, from, bytes)   // between variables of a thread: neither is checked

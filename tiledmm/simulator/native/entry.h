@@ -133,6 +133,10 @@ extern "C" __attribute__((no_sanitize("thread"), visibility("default"))) void ti
     tiledmm_detail::describe(TILEDMM_KERNEL, into);
 }
 
+// exit() and abort() of the C library end a thread of the kernel, not the process.
+extern "C" void tiledmm_leave() { tiledmm_exit(); }
+__asm__(".globl exit\n.hidden exit\n.set exit, tiledmm_leave\n.globl abort\n.hidden abort\n.set abort, tiledmm_leave");
+
 // The calling thread's copy of this variable: its copies of the shared arrays have known offsets from it.
 thread_local char tiledmm_anchor;
 extern "C" __attribute__((visibility("default"))) void* tiledmm_anchor_address() { return &tiledmm_anchor; }

@@ -13,23 +13,37 @@ uint3 tiledmm_grid_size() __attribute__((const));
 unsigned tiledmm_lane() __attribute__((const));
 
 // Barriers of the block, and of the lanes of a mask in a warp.
-void tiledmm_sync_threads();
-unsigned tiledmm_sync_threads_count(bool predicate);
+void tiledmm_sync_threads(unsigned instance);   // each in the text has its own number
+unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate);
 void tiledmm_sync_warp(unsigned mask);
+void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits);   // bar.sync, or bar.arrive where it does not wait
+void tiledmm_fence(unsigned scope);   // 0: the block, 1: the GPU, 2: the system
+unsigned tiledmm_active_mask();
 
 // Exchange of one value per lane: publishes it and waits for the lanes of the mask; then the values of all can be read.
-void tiledmm_exchange(unsigned mask, unsigned long long value);
+// All lanes must exchange for the same kind of operation.
+void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind);
 unsigned long long tiledmm_exchanged(unsigned lane);
+unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned strict);   // with a finding where the mask has not the lane
+void tiledmm_bad_shuffle_width(int width);
 
 // cp.async: copies `source_bytes` and zeros up to `bytes`; groups of copies; waits until `pending` groups are left.
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes);
 void tiledmm_commit_copies();
 void tiledmm_wait_for_copies(unsigned pending);
+void tiledmm_wait_for_all_copies();
 
-// Atomics on global memory.
-int tiledmm_atomic_min(int* at, int value);
+// Atomics: the check of one, and the operation, of 1, 2, 4, 8 or 16 bytes, which puts what it found into `expected`.
+void tiledmm_atomic_access(void* at, unsigned bytes);
+int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes);
+
+int tiledmm_printf(const char* format, ...);   // printed after the launch
+[[noreturn]] void tiledmm_assert_failed(const char* expression);
+[[noreturn]] void tiledmm_exit();
+long long tiledmm_clock();
 
 unsigned tiledmm_shared_offset(const void* shared);
+void* tiledmm_shared_address(unsigned offset);
 void tiledmm_count_flops(unsigned operations);
 [[noreturn]] void tiledmm_trap();
 }
