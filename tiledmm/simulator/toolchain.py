@@ -173,7 +173,7 @@ def _unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
         reason = next((line for line in lines if "error" in line), lines[0])
     return MissingDependencyError(
         f"{shlex.join(command)} does not compile the simulator's runtime: {reason}. "
-        f"A compiler of C++17 is needed, such as GCC 12, Clang 14 or Zig 0.17; {_NAME_A_COMPILER}"
+        "Set CXX to a compiler of C++17, such as GCC 12, Clang 14 or Zig 0.17"
     )
 
 
