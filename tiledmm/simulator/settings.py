@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from tiledmm.errors import ConfigError
 from tiledmm.simulator import execution
 
@@ -49,6 +51,9 @@ class Settings:
             raise ConfigError(f'checks is True, False or "full"; got {self.checks!r}')
         if self.order not in execution.ORDERS:
             raise ConfigError(f"order of threads is one of {', '.join(execution.ORDERS)}; got {self.order!r}")
+        whole = isinstance(self.workers, (int, np.integer)) and not isinstance(self.workers, bool)
+        if self.workers is not None and not (whole and self.workers > 0):
+            raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
 
     @property
     def instrumented(self) -> bool:

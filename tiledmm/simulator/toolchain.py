@@ -1,7 +1,4 @@
-"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by their source and flags.
-
-The libraries are loaded as code, so they are kept in the user's own cache folder, where nobody else can write.
-"""
+"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by source and flags."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import platform
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -23,18 +19,20 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
-import platformdirs
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
-from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
+from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.simulator import inline_ptx
 from tiledmm.simulator.declarations import launch_bounds
+from tiledmm.simulator.library_cache import cache_folder, ensure
 
 NATIVE = Path(__file__).parent / "native"
 
 _SHOWN_LINES = 40
+
+_NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it: c++, g++ or clang++ on PATH is used"
 
 # Flags for every kernel. Vector instructions would hide the width of its own accesses.
 _KERNEL_FLAGS = (
@@ -61,11 +59,8 @@ def compiler() -> tuple[str, ...]:
         raise MissingDependencyError(
             "the simulator runs on Linux, x86-64 or arm64: on macOS use a container, on Windows WSL"
         )
-    if named := os.environ.get("CXX"):
-        command = tuple(shlex.split(named))
-        if command and shutil.which(command[0]):
-            return command
-        raise MissingDependencyError(f"CXX names {named!r}, which does not exist")
+    if named := os.environ.get("CXX", "").strip():
+        return _named_compiler(named)
     for name in ("c++", "g++", "clang++"):
         if found := shutil.which(name):
             return (found,)
@@ -75,6 +70,20 @@ def compiler() -> tuple[str, ...]:
         "the simulator compiles kernels with a C++ compiler, and there is none (c++, g++ or clang++ on PATH, or $CXX); "
         'install one, or: pip install "tiledmm[simulate]"'
     )
+
+
+def _named_compiler(text: str) -> tuple[str, ...]:
+    """The command that ``$CXX`` holds."""
+    try:
+        name, *options = shlex.split(text)
+    except ValueError as error:
+        raise MissingDependencyError(f"CXX={text!r} is no command ({error}); {_NAME_A_COMPILER}") from None
+    if shutil.which(name):
+        # It is run in other folders.
+        return (os.path.abspath(name) if os.path.dirname(name) else name, *options)
+    path = Path(name)
+    what = "is a directory" if path.is_dir() else "is not executable" if path.exists() else "does not exist"
+    raise MissingDependencyError(f"CXX names {name!r}, which {what}; {_NAME_A_COMPILER}")
 
 
 def compiler_version() -> str:
@@ -104,11 +113,9 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool, f
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
         target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
         mark_used(target)
-        compiles = not target.exists()
-        if compiles:
-            _compile_kernel(source, symbol, [*command, *flags], runtime, target)
+        compiled = ensure(target, lambda scratch: _compile_kernel(source, symbol, [*command, *flags], runtime, scratch))
         yield target
-    if compiles:
+    if compiled:
         bound(folder, MAX_BYTES)
 
 
@@ -191,19 +198,17 @@ def _write_unit(source: str, symbol: str, folder: Path) -> None:
     (folder / "unit.cpp").write_text(unit, encoding="utf-8")
 
 
-def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        folder = Path(scratch)
-        _write_unit(source, symbol, folder)
-        _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
-        objects = ["unit.o"]
-        if dynamic := _dynamic_arrays(source, folder / "unit.o"):
-            (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
-            _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
-            objects.append("arrays.o")
-        library = folder / "kernel.so"
-        _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
-        os.replace(library, target)
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
+    _write_unit(source, symbol, folder)
+    _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+    objects = ["unit.o"]
+    if dynamic := _dynamic_arrays(source, folder / "unit.o"):
+        (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
+        _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+        objects.append("arrays.o")
+    library = folder / "kernel.so"
+    _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
+    return library
 
 
 @contextlib.contextmanager
@@ -214,44 +219,39 @@ def runtime_library() -> Iterator[Path]:
     target = cache_folder() / f"runtime-{key}.so"
     with in_use(target.parent):
         mark_used(target)
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                library = Path(scratch) / "runtime.so"
-                # Kernels' libraries refer to it by its path.
-                name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
-                _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
-                os.replace(library, target)
+        try:
+            ensure(target, lambda scratch: _compile_runtime(command, target, scratch))
+        except CompilationError as error:
+            raise _unfit(command, str(error)) from error
         yield target
+
+
+def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Path:
+    library = folder / "runtime.so"
+    # Kernels' libraries refer to it by its path, which may have a comma in it: -Wl would cut it there.
+    name = ["-Xlinker", "-soname", "-Xlinker", str(target)]
+    complete = ["-Xlinker", "-z", "-Xlinker", "defs"]  # a C compiler would leave the C++ library out and say nothing
+    _run([*command, *_RUNTIME_FLAGS, *name, *complete, "-o", library.name, str(NATIVE / "runtime.cpp"), "-ldl"], folder)
+    return library
+
+
+def _unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
+    """The error for a compiler that does not compile the runtime, which is always the same text."""
+    if re.search("undefined (reference|symbol)", output):
+        reason = "it links no C++ library, as C compilers do not (name g++ for gcc, clang++ for clang)"
+    else:
+        lines = [line.strip() for line in output.splitlines()[1:] if line.strip()] or [output]
+        reason = next((line for line in lines if "error" in line), lines[0])
+    return MissingDependencyError(
+        f"{shlex.join(command)} does not compile the simulator's runtime: {reason}. "
+        "Set CXX to a compiler of C++17, such as GCC 12, Clang 14 or Zig 0.17"
+    )
 
 
 def build_runtime() -> Path:
     """The same where nothing is removed from the cache meanwhile."""
     with runtime_library() as path:
         return path
-
-
-def cache_path() -> Path:
-    """Where libraries are kept: in ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches."""
-    named = os.environ.get("TILEDMM_CACHE_DIR")
-    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
-    return folder.absolute() / "simulator"
-
-
-def cache_folder() -> Path:
-    """``cache_path()``, which exists and which only this user can write to.
-
-    Raises:
-        TiledmmError: If others could write there.
-    """
-    folder = cache_path()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise TiledmmError(
-            f"{folder} can be written by others than you, and what lies there is loaded as code; "
-            "set TILEDMM_CACHE_DIR to a folder of your own"
-        )
-    return folder
 
 
 #: The largest shared memory of a block on any GPU: memory for dynamic shared arrays, which have the size of the launch.
@@ -327,9 +327,15 @@ def _machine_flags() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _version(command: tuple[str, ...]) -> str:
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
-    if done.returncode:
-        raise MissingDependencyError(f"{shlex.join(command)} --version fails: {done.stderr.strip()[:500]}")
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise MissingDependencyError(f"{shlex.join(command)} cannot be run ({error}); {_NAME_A_COMPILER}") from None
+    if done.returncode or not done.stdout.strip():
+        said = done.stderr.strip()[:500] or f"exit status {done.returncode}, no output"
+        raise MissingDependencyError(f"{shlex.join(command)} --version fails ({said}); {_NAME_A_COMPILER}")
     return done.stdout
 
 
