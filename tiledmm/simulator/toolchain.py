@@ -28,6 +28,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
+from tiledmm.simulator.headers import needed
 
 NATIVE = Path(__file__).parent / "native"
 
@@ -120,10 +121,11 @@ def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
-        (folder / "unit.cpp").write_text(
-            '#include "cuda.h"\n#include "kernel.cu"\n#include "entry.h"\n', encoding="utf-8"
-        )
-        _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+        headers = ["cuda.h", *needed(source), "kernel.cu", "entry.h"]
+        (folder / "unit.cpp").write_text("".join(f'#include "{header}"\n' for header in headers), encoding="utf-8")
+        # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of this file.
+        includes = ["-iquote", str(NATIVE), f"-I{NATIVE / 'include'}"]
+        _run([*command, *includes, "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
         if dynamic := _dynamic_arrays(source, folder / "unit.o"):
             (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
@@ -260,7 +262,8 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
     """The text of the runtime and of this module: after an edit, libraries are compiled again."""
-    return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), Path(__file__)))
+    files = sorted(file for file in NATIVE.rglob("*") if file.is_file())
+    return "".join(file.read_text(encoding="utf-8") for file in (*files, Path(__file__), Path(__file__).with_name("headers.py")))
 
 
 def _key(*parts: str) -> str:

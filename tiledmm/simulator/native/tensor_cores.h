@@ -90,12 +90,12 @@ __forceinline__ KVector exchanged_k_vector(int index) {
     return all;
 }
 __forceinline__ void exchange_registers(unsigned low, unsigned high) {
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low);
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low, MATRICES);
 }
 
 // The same for float64, with 4 elements along k: four lanes have one each.
 __forceinline__ void exchange_k_vector(double (&all)[4], double own, int index) {
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(own)));
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(own)), MATRICES);
     for (int quad = 0; quad < 4; ++quad) all[quad] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * index + quad)));
 }
 
