@@ -18,7 +18,9 @@ HEADERS = {
     "atomics.h": re.compile(r"atomic[A-Z]\w*"),
     "functions.h": re.compile("|".join(sorted(FUNCTIONS))),
     "packed.h": re.compile(r"__v[a-z]+[24]"),
-    "rounding.h": re.compile(r"__\w+_r[zud]|__\w+2(int|uint|ll|ull|float|double)_rn|__[fd](rcp|sqrt|rsqrt)_rn|ll?r(int|ound)f?"),
+    "rounding.h": re.compile(
+        r"__\w+_r[zud]|__\w+2(int|uint|ll|ull|float|double)_rn|__[fd](rcp|sqrt|rsqrt)_rn|ll?r(int|ound)f?"
+    ),
     "warps.h": re.compile(r"__(shfl|ballot|any|all|uni|match|reduce|activemask|fns)\w*"),
 }
 

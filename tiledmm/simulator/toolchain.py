@@ -28,6 +28,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
+from tiledmm.simulator import refusals
 from tiledmm.simulator.headers import needed
 
 NATIVE = Path(__file__).parent / "native"
@@ -125,7 +126,7 @@ def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path
         (folder / "unit.cpp").write_text("".join(f'#include "{header}"\n' for header in headers), encoding="utf-8")
         # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of this file.
         includes = ["-iquote", str(NATIVE), f"-I{NATIVE / 'include'}"]
-        _run([*command, *includes, "-c", "-o", "unit.o", "unit.cpp"], folder)
+        _run([*command, *includes, "-c", "-o", "unit.o", "unit.cpp"], folder, source)
         objects = ["unit.o"]
         if dynamic := _dynamic_arrays(source, folder / "unit.o"):
             (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
@@ -263,15 +264,22 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 def _own_text() -> str:
     """The text of the runtime and of this module: after an edit, libraries are compiled again."""
     files = sorted(file for file in NATIVE.rglob("*") if file.is_file())
-    return "".join(file.read_text(encoding="utf-8") for file in (*files, Path(__file__), Path(__file__).with_name("headers.py")))
+    modules = (Path(__file__), Path(__file__).with_name("headers.py"))
+    return "".join(file.read_text(encoding="utf-8") for file in (*files, *modules))
 
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _run(command: list[str], folder: Path) -> None:
-    """Runs the compiler in the folder of its files, so that no other path gets into debug information."""
+def _run(command: list[str], folder: Path, source: str = "") -> None:
+    """Runs the compiler in the folder of its files, so that no other path gets into debug information.
+
+    Args:
+        command: The compiler and its arguments, of which the last four are ``-c -o <object> <unit>`` for a kernel.
+        folder: The folder of its files.
+        source: The kernel's text, in which errors are explained.
+    """
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
@@ -279,4 +287,8 @@ def _run(command: list[str], folder: Path) -> None:
     hint = ""
     if re.search(r"\basm\b|Assembler messages", output):
         hint = "\n(inline PTX cannot run on the CPU: put it in a function with a CPU version, as cuda_src/ptx.cuh does)"
+    if source and not hint:
+        known = refusals.known_names(command[:-4], NATIVE, folder)
+        if refused := refusals.explain(done.stderr, source, known):
+            raise CompilationError(f"the kernel does not compile for the CPU: {refused.message(source)}")
     raise CompilationError(f"the kernel does not compile for the CPU:\n{output}{hint}")

@@ -44,6 +44,18 @@ struct Wider<T, T> {};   // has an overload of its own, or is ambiguous as on a 
 
 }   // namespace tiledmm_detail
 
+// Functions of the C library that not every compiler has as built-ins.
+extern "C" {
+double tiledmm_exp10(double) __asm__("exp10");
+long double tiledmm_exp10l(long double) __asm__("exp10l");
+long double tiledmm_j0l(long double) __asm__("j0l");
+long double tiledmm_j1l(long double) __asm__("j1l");
+long double tiledmm_jnl(int, long double) __asm__("jnl");
+long double tiledmm_y0l(long double) __asm__("y0l");
+long double tiledmm_y1l(long double) __asm__("y1l");
+long double tiledmm_ynl(int, long double) __asm__("ynl");
+}
+
 // ---- one argument: name(double), name(float), namef(float), name(integer) ----
 
 #define TILEDMM_OVERLOADS(name, in_double, in_float)                            \
@@ -79,7 +91,7 @@ TILEDMM_ROUNDED(acosh)
 TILEDMM_ROUNDED(atanh)
 TILEDMM_SAME(exp)
 TILEDMM_SAME(exp2)
-TILEDMM_WIDER(exp10)
+TILEDMM_OVERLOADS(exp10, static_cast<double>(tiledmm_exp10l(x)), static_cast<float>(tiledmm_exp10(x)))
 TILEDMM_WIDER(expm1)
 TILEDMM_SAME(log)
 TILEDMM_SAME(log2)
@@ -98,14 +110,14 @@ TILEDMM_OVERLOADS(rcbrt, static_cast<double>(1 / __builtin_cbrtl(x)), static_cas
 #define TILEDMM_PAIR(name, in_double)                                                                          \
     __forceinline__ double name(double x) { return static_cast<double>(in_double); }                            \
     __forceinline__ float name##f(float x) { return static_cast<float>(in_double); }
-TILEDMM_PAIR(j0, __builtin_j0l(x))
-TILEDMM_PAIR(j1, __builtin_j1l(x))
-TILEDMM_PAIR(y0, __builtin_y0l(x))
-TILEDMM_PAIR(y1, __builtin_y1l(x))
-__forceinline__ double jn(int n, double x) { return static_cast<double>(__builtin_jnl(n, x)); }
-__forceinline__ float jnf(int n, float x) { return static_cast<float>(__builtin_jn(n, x)); }
-__forceinline__ double yn(int n, double x) { return static_cast<double>(__builtin_ynl(n, x)); }
-__forceinline__ float ynf(int n, float x) { return static_cast<float>(__builtin_yn(n, x)); }
+TILEDMM_PAIR(j0, tiledmm_j0l(x))
+TILEDMM_PAIR(j1, tiledmm_j1l(x))
+TILEDMM_PAIR(y0, tiledmm_y0l(x))
+TILEDMM_PAIR(y1, tiledmm_y1l(x))
+__forceinline__ double jn(int n, double x) { return static_cast<double>(tiledmm_jnl(n, x)); }
+__forceinline__ float jnf(int n, float x) { return static_cast<float>(tiledmm_jnl(n, x)); }
+__forceinline__ double yn(int n, double x) { return static_cast<double>(tiledmm_ynl(n, x)); }
+__forceinline__ float ynf(int n, float x) { return static_cast<float>(tiledmm_ynl(n, x)); }
 
 // ---- two and three arguments ----
 

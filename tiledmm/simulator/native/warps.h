@@ -152,12 +152,13 @@ __forceinline__ int __uni_sync(unsigned mask, int predicate) {
 template <class T>
 __forceinline__ unsigned __match_any_sync(unsigned mask, T value) {
     unsigned present;
-    return tiledmm_detail::match(mask, value, tiledmm_detail::MATCH_ANY, present);
+    return tiledmm_detail::match(mask, static_cast<typename tiledmm_detail::Shuffled<T>::type>(value), tiledmm_detail::MATCH_ANY, present);
 }
 template <class T>
 __forceinline__ unsigned __match_all_sync(unsigned mask, T value, int* all) {
     unsigned present;
-    const unsigned same = tiledmm_detail::match(mask, value, tiledmm_detail::MATCH_ALL, present);
+    const unsigned same =
+        tiledmm_detail::match(mask, static_cast<typename tiledmm_detail::Shuffled<T>::type>(value), tiledmm_detail::MATCH_ALL, present);
     *all = same == present;
     return *all ? mask : 0;
 }
