@@ -32,7 +32,12 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#if defined(__clang__) || __GNUC__ < 10
 #define __shared__ thread_local __attribute__((aligned(65536)))
+#else
+// GCC would look up whether an array of a class is initialised, although its constructor does nothing.
+#define __shared__ __constinit thread_local __attribute__((aligned(65536)))
+#endif
 #define __restrict__ __restrict
 
 #define threadIdx (tiledmm_thread_index())

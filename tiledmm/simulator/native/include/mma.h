@@ -18,7 +18,7 @@ struct row_major;
 struct col_major;
 enum layout_t { mem_row_major, mem_col_major };
 namespace precision {
-struct tf32;
+struct tf32 {};
 }
 
 namespace detail {
@@ -226,13 +226,13 @@ __forceinline__ void mma_sync(fragment<accumulator, M, N, K, D>& d, const fragme
     for (int i = 0; i < c.num_elements; ++i) {
         const int element = static_cast<int>(tiledmm_lane()) * c.num_elements + i;
         const auto *row = &rows[element / N * K], *col = &cols[element % N];
-        if constexpr (sizeof(T) == 1) {
+        if constexpr (sizeof(rows[0]) == 1) {
             d.x[i] = saturate ? detail::multiply_add_saturated<T, K>(row, col, N, c.x[i]) : detail::multiply_add<T, K>(row, col, N, c.x[i]);
         } else {
             d.x[i] = static_cast<D>(detail::multiply_add<T, K>(row, col, N, c.x[i]));
         }
     }
-    if (sizeof(T) != 1) TILEDMM_COUNT_FLOPS(2 * M * N * K / 32);
+    if (sizeof(rows[0]) != 1) TILEDMM_COUNT_FLOPS(2 * M * N * K / 32);
 }
 
 __forceinline__ float __float_to_tf32(float x) {   // to nearest, halves away from zero
