@@ -184,7 +184,7 @@ def test_pipelines(target):
 
 def padded(matrix: np.ndarray) -> np.ndarray:
     """With rows of a multiple of 16 bytes."""
-    return np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % (16 // matrix.itemsize))))
+    return np.ascontiguousarray(np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % (16 // matrix.itemsize)))))
 
 
 def product(m: int, n: int, k: int, types: tuple[str, str], layouts: tuple[str, str], a, b, c, target: str = "sm_80"):
