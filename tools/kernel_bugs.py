@@ -92,7 +92,7 @@ BUGS = (
     Bug("writes to A", "naive", "c_tile.write(row, col, sum);", "c_tile.write(row, col, sum); *(TA*)a = {};",
         ("write to an operand",), "*(TA*)a", tile=None),
     Bug("some threads leave before a barrier", "tiled", "const int ty = threadIdx.y;",
-        "const int ty = threadIdx.y; if (tx == 3) return;", ("barrier not reached by all",), "__syncthreads"),
+        "const int ty = threadIdx.y; if (tx == 3) return;", ("uninitialised shared memory",), "As[ty]"),
     Bug("a barrier in a branch", "tiled", "__syncthreads();   // both",
         "if (tx < 8) __syncthreads(); else __syncwarp(); //", ("barrier not reached by all", "warp not converged")),
     Bug("a wide load at an odd address", "naive", "Sum sum = {};", "Sum sum = *(const double*)(a + 1) > 1e300;",

@@ -511,7 +511,7 @@ class Judge:
             done = simulate(case.a, case.b, case.out(), UfuncKeywords(), keywords, settings, source)
             if done.report.findings:
                 kinds = tuple(sorted({each.kind for each in done.report.findings}))
-                status = "hangs" if "runaway thread" in kinds else "found"
+                status = "hangs" if set(kinds) & {"runaway thread", "thread that waits for ever", "no end"} else "found"
                 return Verdict(status, kinds, f"product {number}, {order}: {done.report.findings[0].message}")
             if not np.array_equal(done.result, case.expected):
                 return Verdict("wrong result", detail=f"product {number}, {order}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ ACCESSES = {
     "B": "value = b[at];",
     "C": "c[at] = 0;",
     "shared": "value = (&few[0])[at];",
-    "shared, 16 bytes": "cp_async<16>(&few[at], b, 16);",
+    "shared, 16 bytes": "cp_async<16>(&few[at], b, 16); wait_for_copies();",
 }
 MAKES_ONE = """\
     __shared__ alignas(16) float few[18];
@@ -129,7 +130,7 @@ GAP = ", which is none of its elements"
         ("A", 1, "reads 4 bytes at byte 4 of global array A (956 bytes)" + GAP),
         ("A", 117, "reads 4 bytes at byte 468 of global array A (956 bytes)" + GAP),
         ("A", 239, "reads 4 bytes just behind global array A (956 bytes)"),
-        ("A, 8 bytes", 0, "reads 8 bytes at byte 0 of global array A (956 bytes)" + GAP),
+        ("A, 8 bytes", 0, None),  # the second half lies between two elements: it may be read, if it is not used
         ("B", 31, None),
         ("B", 32, "reads 4 bytes just behind global array B (128 bytes)"),
         ("B", 33, "reads 4 bytes 4 bytes behind the end of global array B (128 bytes)"),
@@ -188,18 +189,29 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("instead", "said"),
     [
-        ("    if (tx == 3) return;\n    __syncthreads();", r"and thread \(3, \d+\) has ended without it"),
         ("    if (tx < 8)\n        __syncthreads();\n    else\n        __syncthreads();",
          r"and thread \(\d+, \d+\) is at another one, at edited\.cu:\d+"),
-        ("    if (tx < 8) __syncthreads(); else __syncthreads();", None),
+        ("    if (tx < 8) __syncthreads(); else __syncthreads();",
+         r"and thread \(\d+, \d+\) is at another one, at the same line"),
     ],
 )  # fmt: skip
-def test_the_message_says_where_others_are_than_at_a_barrier(tmp_path: Path, instead: str, said: str | None) -> None:
+def test_the_message_says_where_others_are_than_at_a_barrier(tmp_path: Path, instead: str, said: str) -> None:
     begins = "    const int ty = threadIdx.y;\n"
     path = edited(tmp_path, (begins, f"{begins}{instead}\n"), variant="tiled")
     found = messages(path, "tiled", tile=16)
-    assert bool(found) is bool(said)
-    assert said is None or re.search("barrier not reached by all: block .* waits at a barrier, " + said, found[0])
+    assert re.search("barrier not reached by all: block .* waits at a barrier, " + said, found[0])
+
+
+def test_threads_that_have_ended_count_as_arrived_at_a_barrier(tmp_path: Path) -> None:
+    begins = "    const int ty = threadIdx.y;\n"
+    leaves = (begins, f"{begins}    if (threadIdx.y == 99) return;\n    __syncthreads();\n")
+    path = edited(tmp_path, leaves, variant="tiled")
+    _, report = simulator.run(*SIZES, variant="tiled", tile=16, source=path, counts=False)
+    assert report.ok and not report.warnings
+    text = "__global__ void k(int* x, int n) { if (threadIdx.x >= n) return; __syncthreads(); x[threadIdx.x] = 1; }"
+    report = simulator.launch(text, 1, 64, (np.zeros(8, np.int32), 8))
+    assert report.ok and [each.kind for each in report.warnings] == ["barrier not reached by threads that have ended"]
+    assert "thread (63, 0) has ended, which counts as arrived" in report.warnings[0].message
 
 
 @pytest.mark.parametrize("subscript", [-1, -2, 16, 17])
@@ -208,6 +220,25 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
     path = edited(tmp_path, (old, f"As[a_m][a_k + (thread == 0 ? {subscript} : 0)] ="), variant="tiled")
     (found,) = messages(path, "tiled", tile=16)
     assert f"uses the subscript {subscript} of an array of 16 elements" in found
+
+
+class Lines:
+    """Made-up source lines: those of places, each with its number as text."""
+
+    def __init__(self, lines: dict[int, int], text: Callable[[int], str] = str, calls: tuple[int, ...] = ()) -> None:
+        self._lines, self.text, self._calls = lines, text, calls
+
+    def line(self, place: int) -> int:
+        return self._lines.get(place, 0)
+
+    def calls(self, place: int) -> tuple[int, ...]:
+        return self._calls
+
+    def location(self, line: int) -> str:
+        return f"k.cu:{line}"
+
+    def same_text(self, place: int, other: int) -> bool:
+        return self.line(place) == self.line(other)
 
 
 def made_up(kind: str, **changes: object) -> execution.RawFinding:
@@ -224,15 +255,15 @@ def made_up(kind: str, **changes: object) -> execution.RawFinding:
 def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words):
     region = Region("A", 100, 8)
     found = findings.finding(
-        made_up("uninitialised result", bytes=size), "k", {}, lambda line: f"<{line}>", "k.cu:{}".format, (), (region,)
+        made_up("uninitialised result", bytes=size), "k", Lines({}, lambda line: f"<{line}>"), (), (region,)
     )
     assert words in found.message and "block (1, 2, 3), thread (4, 5, 6)" in found.message
     assert (found.line, found.location, found.text) == (0, "k.cu:0", "<0>")
     assert (found.block, found.thread) == ((1, 2, 3), (4, 5, 6))
     assert (found.other_line, found.other_text, found.other_block, found.other_thread) == (None, None, None, None)
-    race = findings.finding(made_up("race on global memory", pc=5), "k", {5: 9}, str, "k.cu:{}".format, (), (region,))
+    race = findings.finding(made_up("race on global memory", pc=5), "k", Lines({5: 9}), (), (region,))
     assert (race.line, race.other_line, race.other_thread) == (9, 0, (7, 8, 9))
-    assert race.message.startswith("k, k.cu:9: race") and "wrote at k.cu:0" in race.message
+    assert race.message.startswith("k, k.cu:9: race") and "read at k.cu:0" in race.message
     assert str(race) == f"{race.message}\n  k.cu:9 | 9\n  k.cu:0 | 0"
 
 
@@ -241,9 +272,6 @@ def test_where_an_address_lies_to_the_byte():
     said = [region.describe(address, "global").split(" global")[0] for address in (99, 100, 107, 108, 109)]
     assert said == ["1 bytes before", "at byte 0 of", "at byte 7 of", "just behind", "1 bytes behind the end of"]
 
-
-#: A line's place in a file.
-AT = "k.cu:{}".format
 
 SAID = {
     "global access out of bounds": "writes 3 bytes at byte 4 of global array A (8 bytes)" + GAP,
@@ -259,7 +287,7 @@ SAID = {
         "in between"
     ),
     "race on global memory": (
-        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) wrote at k.cu:22 with no barrier "
+        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) read at k.cu:22 with no barrier "
         "in between"
     ),
     "barrier not reached by all": "waits at a barrier, and thread (7, 8, 9) is at another one, at k.cu:22",
@@ -269,13 +297,41 @@ SAID = {
         "not been waited for"
     ),
     "runaway thread": "made more accesses than the limit and did not end",
-    "trap": "executed __trap()",
+    "trap": "executed a trap",
     "subscript out of bounds": "uses the subscript 104 of an array of 3 elements",
+    "barrier not reached by threads that have ended": (
+        "waits at a barrier; thread (7, 8, 9) has ended, which counts as arrived"
+    ),
+    "lanes of a warp differ": (
+        "waits for lanes of its warp, and thread (7, 8, 9), at k.cu:22, for another mask or operation"
+    ),
+    "shuffle from a lane outside the mask": "takes a value from lane 3, which the mask does not have",
+    "shuffle of an undefined value": "takes a value from lane 3, which the mask does not have",
+    "shuffle of a wrong width": "shuffles with a width of 3, which is no power of two up to 32",
+    "access to another thread's local memory": "writes 3 bytes at byte 4 of global array A (8 bytes)",
+    "division by zero": "divides an integer by zero, or the least integer by -1",
+    "stack overflow": "needs more local memory than a thread has (512 KiB)",
+    "call of a null pointer": "calls a function through a pointer that is null or none of a function",
+    "memory fault": "accesses the address 0x68",
+    "no end": "has made no access to memory for seconds: a loop that does not end?",
+    "timeout": "was running when the time was up",
+    "call of exit or abort": "calls exit() or abort()",
+    "assertion failed": "fails an assertion",
+    "copy that the instruction cannot make": (
+        "copies 3 bytes by cp.async, which copies 4, 8 or 16, from compute capability 8.0 on"
+    ),
+    "thread that waits for ever": (
+        "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
+        "one that waits for a later one never ends)"
+    ),
+    "conversion out of range": "converts a number that the integer type does not hold",
 }
 
 #: Findings that two threads take part in.
-OF_TWO = ("race on shared memory", "race on global memory", "barrier not reached by all", "warp not converged",
-          "copy not waited for")  # fmt: skip
+OF_TWO = (
+    "race on shared memory", "race on global memory", "barrier not reached by all", "warp not converged",
+    "copy not waited for", "barrier not reached by threads that have ended", "lanes of a warp differ",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", findings.KINDS)
@@ -283,7 +339,7 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
     space = 0 if "shared" in kind or kind == "copy not waited for" else 1
     raw = made_up(kind, space=space, bytes=3, writes=1, pc=10, other_pc=20, count=1234)
     shared, operands = (Region("As", 100, 8),), (Region("A", 100, 8),)
-    found = findings.finding(raw, "kernel", {10: 11, 20: 22}, lambda line: f"<{line}>", AT, shared, operands)
+    found = findings.finding(raw, "kernel", Lines({10: 11, 20: 22}, lambda line: f"<{line}>"), shared, operands)
     who = "block (1, 2, 3), thread (4, 5, 6)"
     assert found.message == f"kernel, k.cu:11: {kind}: {who} {SAID[kind]} (1,234 times)"
     assert (found.kind, found.line, found.text, found.count) == (kind, 11, "<11>", 1234)
@@ -295,9 +351,14 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
     ("kind", "changes", "said"),
     [
         ("race on shared memory", {"space": 0, "other_writes": 1}, "which thread (7, 8) wrote at k.cu:22 with"),
-        ("race on global memory", {"other_block": (3, 2, 0)}, "which thread (7, 8) of block (3, 2) wrote at k.cu:22"),
+        (
+            "race on global memory",
+            {"other_block": (3, 2, 0), "other_writes": 1},
+            "which thread (7, 8) of block (3, 2) wrote at k.cu:22 with nothing that orders the two",
+        ),
         ("barrier not reached by all", {"other_pc": 0}, "and thread (7, 8) has ended without it"),
-        ("barrier not reached by all", {"other_pc": 10}, None),
+        ("barrier not reached by all", {"other_pc": 10, "bytes": 0}, None),
+        ("barrier not reached by all", {"other_pc": 10}, "is at another one, at the same line"),
         ("warp not converged", {"other_pc": 0}, "and thread (7, 8) is elsewhere"),
         ("copy not waited for", {"other_pc": 10}, "of thread (7, 8) at the same line has not"),
         ("subscript out of bounds", {"address": 2**64 - 5}, "the subscript -5 of an array of 1 elements"),
@@ -308,7 +369,7 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
 def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | None) -> None:
     flat = {"block": (1, 2, 0), "thread": (4, 5, 0), "other_block": (1, 2, 0), "other_thread": (7, 8, 0)}
     raw = made_up(kind, **{**flat, "pc": 10, "other_pc": 20, **changes})
-    found = findings.finding(raw, "k", {10: 11, 20: 22}, str, AT, (Region("As", 100, 8),), (Region("A", 100, 8),))
+    found = findings.finding(raw, "k", Lines({10: 11, 20: 22}), (Region("As", 100, 8),), (Region("A", 100, 8),))
     if said is None:
         assert found is None
     else:
@@ -318,7 +379,7 @@ def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | No
 
 
 def test_an_address_that_is_nobodys() -> None:
-    found = findings.finding(made_up("global access out of bounds", address=255), "k", {}, str, AT, (), ())
+    found = findings.finding(made_up("global access out of bounds", address=255), "k", Lines({}), (), ())
     assert found.message.endswith("reads 1 byte at an address outside all arrays (0xff)")
 
 
@@ -330,5 +391,24 @@ def test_an_array_of_no_bytes_has_no_inside() -> None:
 @pytest.mark.parametrize(("address", "inside"), [(99, False), (100, True), (107, True), (108, False)])
 def test_inside_an_array_an_access_out_of_bounds_is_of_none_of_its_elements(address: int, inside: bool) -> None:
     raw = made_up("global access out of bounds", address=address)
-    found = findings.finding(raw, "k", {}, str, AT, (), (Region("A", 100, 8),))
+    found = findings.finding(raw, "k", Lines({}), (), (Region("A", 100, 8),))
     assert (GAP in found.message) is inside
+
+
+def test_the_call_of_a_helper_is_named() -> None:
+    text = """
+    __device__ __attribute__((noinline)) void outer(float* x, int i);
+    __device__ void inner(float* x, int i) {
+        x[i] = 1;
+    }
+    __device__ __attribute__((noinline)) void outer(float* x, int i) {
+        inner(x, i);
+    }
+    __global__ void k(float* x) {
+        outer(x, threadIdx.x);
+        outer(x, threadIdx.x + 8);
+    }
+    """
+    (found,) = simulator.launch(text, 1, 8, (np.zeros(8, np.float32),)).findings
+    assert (found.line, found.calls) == (4, (7, 11))
+    assert found.message.endswith("; called at kernel.cu:7, kernel.cu:11")

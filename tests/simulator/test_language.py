@@ -20,9 +20,11 @@ def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), bl
     code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, instrumented=True))
     debug = debug_info(code.path)
     anchor = debug.address("tiledmm_anchor")
-    cells = np.zeros(out.size, np.uint64)
+    writes, reads = np.zeros((out.size, 2), np.uint64), np.zeros((out.size, 4), np.uint64)
     address = out.ctypes.data
-    operand = execution.Operand(begin=address, bytes=out.nbytes, granule=out.itemsize, cells=cells.ctypes.data)
+    operand = execution.Operand(
+        begin=address, bytes=out.nbytes, granule=out.itemsize, writes=writes.ctypes.data, reads=reads.ctypes.data
+    )
     return execution.execute(
         code,
         grid=(blocks, 1, 1),
@@ -181,8 +183,3 @@ def test_a_trap_is_found():
 def test_an_error_of_the_compiler_names_the_line():
     with pytest.raises(CompilationError, match=r"kernel\.cu:2.*undeclared_name"):
         launch("out[0] = undeclared_name;", out=np.zeros(1, np.int32))
-
-
-def test_inline_ptx_without_a_cpu_version_is_explained():
-    with pytest.raises(CompilationError, match="CPU version"):
-        launch('int x; asm("mov.u32 %0, %laneid;" : "=r"(x)); out[0] = x;', out=np.zeros(1, np.int32))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,7 +16,8 @@ from tiledmm.codegen.source_map import SourceMap
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
-from tiledmm.simulator.findings import WRONG_RESULT, Finding, Region, finding, show
+from tiledmm.simulator.declarations import variables_in
+from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, WRONG_RESULT, Finding, Region, finding, show
 from tiledmm.simulator.lines import SourceLines
 from tiledmm.simulator.parameters import Parameter, parameters_of
 from tiledmm.simulator.placed import Placed
@@ -47,6 +51,10 @@ class Event:
     bytes: int
     address: int
     line: int
+
+
+#: The values of a module's variables outside of functions: bytes by name.
+ModuleState: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,7 @@ class CompiledKernel:
         shared_bytes: int,
         settings: Settings,
         writers: bool = False,
+        state: ModuleState | None = None,
     ) -> execution.Outcome:
         """Runs every block of a launch.
 
@@ -108,7 +117,46 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
             settings: How to run it.
             writers: Whether it is asked afterwards who wrote an element.
+            state: What the variables outside of functions hold, before and afterwards; None for a new module's.
         """
+        with self._module(state) as variables:
+            return self._execute(arguments, [*operands, *variables], grid, block, shared_bytes, settings, writers)
+
+    @contextlib.contextmanager
+    def _module(self, state: ModuleState | None) -> Iterator[list[execution.Operand]]:
+        """The variables outside of functions, with the values of ``state``, as memory that the kernel may access."""
+        if not self.variables:
+            yield []
+            return
+        values = self.new_state() if state is None else state
+        with self.code.lock:  # the library has one copy of them
+            stamps, operands = [], []
+            for each in self.variables:
+                address = self.code.base + each.address
+                if each.name in values:
+                    ctypes.memmove(address, values[each.name].ctypes.data, each.bytes)
+                granule = 4 if each.bytes % 4 == 0 else 1
+                granules = each.bytes // granule if each.writable else 0
+                stamps.append((np.zeros((granules, 2), np.uint64), np.zeros((granules, 4), np.uint64)))
+                writes, reads = (words.ctypes.data if each.writable else None for words in stamps[-1])
+                operands.append(
+                    execution.Operand(address, each.bytes, granule, valid=None, writes=writes, reads=reads, defined=1)
+                )
+            yield operands
+            for each in self.variables:
+                if each.name in values:
+                    ctypes.memmove(values[each.name].ctypes.data, self.code.base + each.address, each.bytes)
+
+    def _execute(
+        self,
+        arguments: Sequence[Any],
+        operands: Sequence[execution.Operand],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        settings: Settings,
+        writers: bool,
+    ) -> execution.Outcome:
         return execution.execute(
             self.code,
             grid=grid,
@@ -130,6 +178,8 @@ class CompiledKernel:
             workers=settings.workers,
             progress=settings.progress,
             writers=writers,
+            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            timeout=settings.timeout,
         )
 
     def wrong_result(self, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
@@ -144,7 +194,7 @@ class CompiledKernel:
         if writer is None:
             message = f"{self.name}: {WRONG_RESULT}: {said}; no thread wrote it"
             return Finding(WRONG_RESULT, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, 1)
-        line = self.lines.of([writer.pc])[writer.pc]
+        line = self.lines.line(writer.pc)
         block, thread = geometry.block_index(writer.block), geometry.thread_index(writer.thread)
         location = self.lines.location(line)
         message = (
@@ -160,8 +210,38 @@ class CompiledKernel:
 
     @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables outside of functions that the kernel's file defines."""
-        return self.debug.variables()
+        """The variables outside of functions: the kernel can write those that are not ``__constant__``."""
+        constants = variables_in(self.text, "__constant__")
+        return tuple(
+            replace(each, writable=each.writable and each.name not in constants) for each in self.debug.variables()
+        )
+
+    def new_state(self) -> ModuleState:
+        """The bytes of each variable as the text initializes it."""
+        return {name: np.frombuffer(raw, np.uint8).copy() for name, raw in self.code.initial.items()}
+
+    def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
+        """What a GPU would not compile or launch: findings whose lines are those of the declarations."""
+        found = []
+        threads, most = block[0] * block[1] * block[2], self.code.loaded.tiledmm_max_threads()
+        if most and threads > most:
+            said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
+            found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
+        arrays = [each for each in self.debug.shared_arrays() if not each.dynamic]
+        size, limit = sum(each.bytes for each in arrays), self.target.static_shared_bytes
+        if size > limit:
+            largest = max(arrays, key=lambda each: each.bytes).name
+            said = f"{size:,} bytes of static shared memory, and a block has {limit:,}; dynamic memory may be more"
+            found.append(self._refusal(TOO_MUCH_SHARED, said, rf"__shared__[^;]*\b{largest}\b"))
+        return found
+
+    def _refusal(self, kind: str, said: str, declaration: str) -> Finding:
+        match = re.search(declaration, self.text)
+        line = self.text.count("\n", 0, match.start()) + 1 if match else 0
+        location, nowhere = self.lines.location(line), (0, 0, 0)
+        message = f"{self.name}, {location}: {kind}: {said}"
+        text = self.lines.text(line)
+        return Finding(kind, message, line, location, text, nowhere, nowhere, None, None, None, None, None, 1)
 
     def line_counts(self, outcomes: list[execution.Outcome], *, sass: bool) -> tuple[LineCounts, ...]:
         """Counts by source line."""
@@ -178,7 +258,6 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
         """
         found = [raw for each in outcomes for raw in each.findings]
-        lines = self.lines.of([pc for raw in found for pc in (raw.pc, raw.other_pc) if pc])
         shared = tuple(
             Region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._shared_offsets
@@ -188,10 +267,9 @@ class CompiledKernel:
             *(Region(each.name, each.begin, each.bytes) for each in placed),
             *(Region(each.name, base + each.address, each.bytes) for each in self.variables),
         )
-        named = (
-            finding(raw, self.name, lines, self.lines.text, self.lines.location, shared, operands) for raw in found
-        )
-        return [each for each in named if each]
+        named = (finding(raw, self.name, self.lines, shared, operands) for raw in found)
+        # A missing barrier is a race first of all, and only then memory that nobody has written yet.
+        return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
 
     def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
         from tiledmm.simulator.widths import Widths
@@ -199,7 +277,7 @@ class CompiledKernel:
         widths = Widths(self.text, self.name, self.target.name)
 
         def describe(place: int, kind: str) -> tuple[int, int, int]:
-            line = self.lines.of([place])[place]
+            line = self.lines.line(place)
             return line, *widths.of(line, kind)
 
         return describe

@@ -26,11 +26,13 @@ class Frame:
         file: Path as the compiler was given it, relative to the folder that it ran in.
         line: Line, from 1 on; 0 for code without a line, which the compiler added or merged from several lines.
         function: Name of the function that the line is in, with the arguments of a template; empty if unknown.
+        column: Column, from 1 on; 0 if unknown.
     """
 
     file: str
     line: int
     function: str
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ class _Scope:
 
     function: str
     ranges: _Ranges
-    call: tuple[str, int]  # file and line of an inlined call
+    call: tuple[str, int, int]  # file, line and column of an inlined call
     inlined: list[_Scope] = field(default_factory=list)
 
 
@@ -69,9 +71,9 @@ class Unit:
             scopes = scope.inlined
         frames = []
         for scope in chain:
-            frames.append(Frame(*place, scope.function))
+            frames.append(Frame(*place[:2], scope.function, place[2]))
             place = scope.call
-        return tuple(frames) or (Frame(*place, ""),)
+        return tuple(frames) or (Frame(*place[:2], "", place[2]),)
 
     @functools.cached_property
     def _files(self) -> list[str]:
@@ -90,8 +92,8 @@ class Unit:
         return self._unit.dwarfinfo.line_program_for_CU(self._unit)
 
     @functools.cached_property
-    def _places(self) -> tuple[list[int], list[tuple[str, int]]]:
-        """Addresses in ascending order, and the file and line of the code from each on."""
+    def _places(self) -> tuple[list[int], list[tuple[str, int, int]]]:
+        """Addresses in ascending order, and the file, line and column of the code from each on."""
         sequences: list[list[LineState]] = [[]]
         for entry in self._program.get_entries() if self._program else ():
             if entry.state:
@@ -101,7 +103,7 @@ class Unit:
         # Code that the linker dropped has address 0 and would hide the code that it kept.
         kept = [rows for rows in sequences if rows and 0 < rows[0].address < rows[-1].address]
         rows = [row for rows in sorted(kept, key=lambda rows: rows[0].address) for row in rows]
-        return [row.address for row in rows], [(self._files[row.file], row.line) for row in rows]
+        return [row.address for row in rows], [(self._files[row.file], row.line, row.column) for row in rows]
 
     @functools.cached_property
     def _functions(self) -> list[_Scope]:
@@ -112,7 +114,8 @@ class Unit:
                 if child.tag not in ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine"):
                     read(child, inlined)
                     continue
-                call = self._files[_number(child, "DW_AT_call_file")], _number(child, "DW_AT_call_line")
+                place = _number(child, "DW_AT_call_line"), _number(child, "DW_AT_call_column")
+                call = self._files[_number(child, "DW_AT_call_file")], *place
                 scope = _Scope(_function_name(child), self._code_ranges(child), call)
                 # The code of a member function of a local class is not part of the function around the class.
                 (functions if child.tag == "DW_TAG_subprogram" else inlined).append(scope)

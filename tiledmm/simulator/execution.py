@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,11 @@ SITES = 1 << 14
 #: Instead of the writer of an element: all blocks may read and write it at any time (``native/interface.h``).
 ANYBODYS = (1 << 64) - 1
 
+#: A thread that neither accesses memory nor waits for that long is taken for one that never will.
+STALL_SECONDS = 10.0
+
+_WATCH_SECONDS = 0.1
+
 #: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
 GUARD_BYTES = 256 << 20
 
@@ -35,8 +40,8 @@ class Operand(Structure):
     """One array in global memory."""
 
     _fields_ = [
-        ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("cells", c_void_p),
-        ("defined", c_uint64),
+        ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("writes", c_void_p),
+        ("reads", c_void_p), ("defined", c_uint64),
     ]  # fmt: skip
 
 
@@ -59,6 +64,8 @@ class NativeLaunch(Structure):
         ("operand_count", c_uint32), ("array_count", c_uint32),
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
         ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
+        ("code", c_uint64), ("code_end", c_uint64),
+        ("constants", c_uint64), ("constants_end", c_uint64), ("arch", c_uint32), ("stall", c_uint32),
         ("describe", _DESCRIBE),
     ]  # fmt: skip
 
@@ -67,7 +74,7 @@ class RawFinding(Structure):
     """A finding, as the runtime records it."""
 
     _fields_ = [
-        ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64),
+        ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64), ("calls", c_uint64 * 8),
         ("kind", c_uint32), ("space", c_uint32), ("bytes", c_uint32), ("writes", c_uint32), ("other_writes", c_uint32),
         ("block", c_uint32 * 3), ("thread", c_uint32 * 3), ("other_block", c_uint32 * 3),
         ("other_thread", c_uint32 * 3), ("padding", c_uint32),
@@ -125,12 +132,12 @@ class Outcome:
     output: str = ""
     places: dict[int, int] = field(default_factory=dict)
 
-    def writer(self, cells: np.ndarray[Any, Any], element: int) -> Writer | None:
+    def writer(self, writes: np.ndarray[Any, Any], element: int) -> Writer | None:
         """Who wrote an element of an array last; None if nobody did, or if that was not recorded."""
-        if element >= len(cells) or not cells[element]:
+        if element >= len(writes) or not writes[element, 0]:
             return None
-        cell = int(cells[element])
-        return Writer((cell >> 34) - 1, cell >> 24 & 0x3FF, self.places.get(cell >> 10 & 0x3FFF, 0))
+        stamp = int(writes[element, 0])
+        return Writer(stamp >> 32, stamp >> 22 & 0x3FF, self.places.get(stamp >> 8 & 0x3FFF, 0))
 
 
 def runtime() -> Any:
@@ -144,7 +151,10 @@ def _load_runtime(path: Path) -> Any:
     library = ctypes.CDLL(str(path))
     library.tiledmm_begin.restype = c_void_p
     library.tiledmm_work.argtypes = (c_void_p,)
-    library.tiledmm_stop.argtypes = (c_void_p,)
+    for name in ("stop", "time_out", "watch"):
+        getattr(library, f"tiledmm_{name}").argtypes = (c_void_p,)
+    library.tiledmm_output.restype = c_uint64
+    library.tiledmm_output.argtypes = (c_void_p, c_void_p)
     library.tiledmm_end.argtypes = (c_void_p,)
     library.tiledmm_place.restype = c_uint64
     library.tiledmm_place.argtypes = (c_void_p, c_uint64)
@@ -190,6 +200,10 @@ class Code:
     path: Path
     loaded: Any  # the functions, by name
     base: int  # address of offset 0 of the file
+    text: tuple[int, int]  # the addresses of its machine code: the first, and the one behind the last
+    constants: tuple[int, int]  # the same of its constants without names
+    initial: dict[str, bytes]  # what its variables outside of functions hold before any launch
+    lock: threading.Lock = field(default_factory=threading.Lock)  # for these
 
     @classmethod
     def load(cls, path: Path) -> Code:
@@ -202,8 +216,13 @@ def _load(path: Path) -> Code:
     from tiledmm.simulator.debug_info import debug_info
 
     library = ctypes.CDLL(str(path))
-    address = ctypes.cast(library.tiledmm_run_thread, c_void_p).value or 0
-    return Code(path, library, address - debug_info(path).address("tiledmm_run_thread"))
+    debug = debug_info(path)
+    base = (ctypes.cast(library.tiledmm_run_thread, c_void_p).value or 0) - debug.address("tiledmm_run_thread")
+    begin, end = debug.text
+    variables = (each for each in debug.variables() if each.writable)
+    initial = {each.name: ctypes.string_at(base + each.address, each.bytes) for each in variables}
+    first, last = debug.constants
+    return Code(path, library, base, (base + begin, base + end), (base + first, base + last), initial)
 
 
 def execute(
@@ -225,6 +244,8 @@ def execute(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     writers: bool = False,
+    arch: int = 900,
+    timeout: float | None = None,
 ) -> Outcome:
     """Runs every block of a launch.
 
@@ -243,6 +264,8 @@ def execute(
         workers: Cores to use; None for all.
         progress: Called from time to time with the number of finished blocks and of all blocks.
         writers: Whether ``Outcome.writer`` is asked afterwards.
+        arch: Value of ``__CUDA_ARCH__``.
+        timeout: Seconds after which the launch ends with a finding; None for no limit.
     """
     library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
@@ -269,12 +292,18 @@ def execute(
         seed=seed,
         traced_block=traced_block or 0,
         max_steps=max_steps,
+        code=code.text[0],
+        code_end=code.text[1],
+        constants=code.constants[0],
+        constants_end=code.constants[1],
+        arch=arch,
+        stall=round(1000 * STALL_SECONDS),
         describe=_DESCRIBE(answer) if describe is not None else _DESCRIBE(0),
     )
     run = library.tiledmm_begin(byref(launch))
     try:
         begun = time.perf_counter()
-        _work(library, run, min(workers or cores(), blocks), blocks, progress)
+        _work(library, run, min(workers or cores(), blocks), blocks, progress, timeout)
         seconds = time.perf_counter() - begun
         outcome = Outcome(
             findings=_copies(library.tiledmm_findings, run, RawFinding),
@@ -286,6 +315,7 @@ def execute(
             places={site: pc - code.base for site in range(SITES) if (pc := library.tiledmm_place(run, site))}
             if writers
             else {},
+            output=_output(library, run),
         )
     finally:
         library.tiledmm_end(run)
@@ -294,6 +324,8 @@ def execute(
     for found in outcome.findings:
         if found.other_pc:
             found.other_pc -= code.base
+        for i, place in enumerate(found.calls):
+            found.calls[i] = max(place - code.base, 0)
     return outcome
 
 
@@ -304,30 +336,67 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _work(library: Any, run: int, workers: int, blocks: int, progress: Callable[[int, int], None] | None) -> None:
-    """Runs workers until no blocks are left. Ctrl-C ends them at their next access."""
+def _work(
+    library: Any,
+    run: int,
+    workers: int,
+    blocks: int,
+    progress: Callable[[int, int], None] | None,
+    timeout: float | None,
+) -> None:
+    """Runs workers until no blocks are left. Ctrl-C ends them at once."""
     failures: list[int] = []
+    left = [workers]
+    ended = threading.Event()
+    lock = threading.Lock()
 
     def work() -> None:
         if library.tiledmm_work(run):
             failures.append(1)
+        with lock:
+            left[0] -= 1
+            if not left[0]:
+                ended.set()
 
     threads = [threading.Thread(target=work, name=f"tiledmm-{i}") for i in range(workers)]
     for thread in threads:
         thread.start()
+    begun = time.monotonic()
     try:
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.1 if progress else None)
-                if progress:
-                    progress(library.tiledmm_blocks_done(run), blocks)
+        # An interrupted Thread.join may take a running thread for one that has ended; an Event does not.
+        while not ended.wait(_WATCH_SECONDS):
+            if timeout is not None and time.monotonic() - begun > timeout:
+                library.tiledmm_time_out(run)
+            library.tiledmm_watch(run)
+            if progress:
+                progress(library.tiledmm_blocks_done(run), blocks)
+        if progress:
+            progress(library.tiledmm_blocks_done(run), blocks)
     except BaseException:
         library.tiledmm_stop(run)
+        while not _waited(ended):
+            library.tiledmm_watch(run)
+        raise
+    finally:
         for thread in threads:
             thread.join()
-        raise
     if failures:
         raise MemoryError("no memory for the stacks of a block's threads")
+
+
+def _waited(ended: threading.Event) -> bool:
+    """Waits for a moment, whatever else is pressed meanwhile."""
+    try:
+        return ended.wait(0.01)
+    except KeyboardInterrupt:
+        return False
+
+
+def _output(library: Any, run: int) -> str:
+    """What the kernel printed."""
+    text = c_char_p()
+    size = library.tiledmm_output(run, byref(text))
+    return ctypes.string_at(text, size).decode(errors="replace")
 
 
 def _copies(function: Any, run: int, kind: Any) -> list[Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tiledmm.simulator.execution import SPACES, RawFinding
+from tiledmm.simulator.lines import SourceLines
 
 #: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (
@@ -24,11 +25,35 @@ KINDS = (
     "runaway thread",
     "trap",
     "subscript out of bounds",
+    "barrier not reached by threads that have ended",
+    "lanes of a warp differ",
+    "shuffle from a lane outside the mask",
+    "shuffle of an undefined value",
+    "shuffle of a wrong width",
+    "access to another thread's local memory",
+    "division by zero",
+    "stack overflow",
+    "call of a null pointer",
+    "memory fault",
+    "no end",
+    "timeout",
+    "call of exit or abort",
+    "assertion failed",
+    "copy that the instruction cannot make",
+    "thread that waits for ever",
+    "conversion out of range",
 )
+
+#: Those that are no errors on a GPU.
+WARNINGS = frozenset({"barrier not reached by threads that have ended", "shuffle of an undefined value"})
 
 #: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
 NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
+
+#: And such that a GPU would not compile or launch.
+LAUNCH_BOUNDS = "block beyond the launch bounds"
+TOO_MUCH_SHARED = "too much shared memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +61,7 @@ class Finding:
     """Something that is wrong with a kernel.
 
     Attributes:
-        kind: One of ``KINDS``, or ``NOT_WRITTEN``, or ``WRONG_RESULT``.
+        kind: One of ``KINDS``, or ``NOT_WRITTEN``, ``WRONG_RESULT``, ``LAUNCH_BOUNDS`` or ``TOO_MUCH_SHARED``.
         message: One sentence with all that is known.
         line: Line of ``Report.text``, 0 if unknown.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
@@ -45,6 +70,7 @@ class Finding:
         other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
             or None.
         count: Number of occurrences.
+        calls: Lines of the calls around it, from the innermost on, where the line is in a function of its own.
     """
 
     kind: str
@@ -60,6 +86,12 @@ class Finding:
     other_block: tuple[int, int, int] | None
     other_thread: tuple[int, int, int] | None
     count: int
+    calls: tuple[int, ...] = ()
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether it is no error on a GPU."""
+        return self.kind in WARNINGS
 
     def __str__(self) -> str:
         """The message, and the lines that it names."""
@@ -79,6 +111,10 @@ class Region:
     name: str
     begin: int
     bytes: int
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is in the region."""
+        return 0 <= address - self.begin < self.bytes
 
     def describe(self, address: int, space: str) -> str:
         """An address relative to this region, in words."""
@@ -103,90 +139,113 @@ def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
 
 
 def finding(
-    raw: RawFinding,
-    symbol: str,
-    lines: dict[int, int],
-    text: Callable[[int], str],
-    location: Callable[[int], str],
-    shared: tuple[Region, ...],
-    operands: tuple[Region, ...],
+    raw: RawFinding, symbol: str, lines: SourceLines, shared: tuple[Region, ...], operands: tuple[Region, ...]
 ) -> Finding | None:
     """The finding in words; None if it is none after all.
 
     Args:
         raw: The runtime's record.
         symbol: The kernel's name.
-        lines: Source line of each place in the code.
-        text: Gives a line's text.
-        location: Gives a line's file and line.
+        lines: Source lines of places in the code.
         shared, operands: Regions of shared and of global memory.
     """
     kind = KINDS[raw.kind]
-    line, other_line = lines.get(raw.pc, 0), lines.get(raw.other_pc, 0)
-    block, thread = _triple(raw.block), _triple(raw.thread)
-    other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
+    if kind == _BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
+        return None  # one barrier, which the C++ compiler duplicated
+    line, other_line = lines.line(raw.pc), lines.line(raw.other_pc)
+    callers = [place for place in raw.calls if place]
+    calls = tuple(
+        dict.fromkeys(each for each in (*lines.calls(raw.pc), *map(lines.line, callers)) if each and each != line)
+    )
     space = SPACES[raw.space]
     region = nearest(shared if space == "shared" else operands, raw.address)
+    block, thread = _triple(raw.block), _triple(raw.thread)
+    other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
     where = region.describe(raw.address, space) if region else f"at an address outside all arrays ({raw.address:#x})"
+    what = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''} {where}"
     who = f"block {show(block)}, thread {show(thread)}"
-    other = f"thread {show(other_thread)}"
-    access = "writes" if raw.writes else "reads"
-    size = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''}"
-    other_at = "the same line" if other_line == line else location(other_line)
-    second = True
-    if kind in ("global access out of bounds", "shared access out of bounds"):
-        inside = region is not None and 0 <= raw.address - region.begin < region.bytes
-        gap = ", which is none of its elements" if inside and space == "global" else ""
-        said, second = f"{who} {access} {size} {where}{gap}", False
-    elif kind == "write to an operand":
-        said, second = f"{who} writes {size} {where}, which is read-only", False
-    elif kind == "misaligned access":
-        said, second = f"{who} {access} {size} {where}, an address that is not a multiple of {raw.bytes}", False
-    elif kind == "uninitialised shared memory":
-        said, second = f"{who} reads {size} {where}, which no thread of the block has written", False
-    elif kind == "uninitialised result":
-        said, second = f"{who} reads {size} {where} before anything was written there", False
-    elif kind == "race on shared memory":
-        did = "wrote" if raw.other_writes else "read"
-        said = f"{who} {access} {size} {where}, which {other} {did} at {other_at} with no barrier in between"
-    elif kind == "race on global memory":
-        if other_block == block:
-            said = f"{who} {access} {size} {where}, which {other} wrote at {other_at} with no barrier in between"
-        else:
-            said = f"{who} {access} {size} {where}, which {other} of block {show(other_block)} wrote at {other_at}"
-    elif kind == "barrier not reached by all":
-        if raw.other_pc and other_line == line:
-            return None  # one barrier, which the C++ compiler duplicated
-        ended = "has ended without it" if not raw.other_pc else f"is at another one, at {other_at}"
-        said = f"{who} waits at a barrier, and {other} {ended}"
-    elif kind == "warp not converged":
-        doing = "is elsewhere" if not raw.other_pc else f"is at {other_at}"
-        said = f"{who} waits for the lanes of its warp, and {other} {doing}"
-    elif kind == "copy not waited for":
-        said = f"{who} {access} {size} {where}, to which a cp.async of {other} at {other_at} has not been waited for"
-    elif kind == "runaway thread":
-        said, second = f"{who} made more accesses than the limit and did not end", False
-    elif kind == "subscript out of bounds":
-        subscript = raw.address - (1 << 64) * (raw.address >> 63)
-        said, second = f"{who} uses the subscript {subscript} of an array of {raw.bytes} elements", False
-    else:
-        said, second = f"{who} executed __trap()", False
+    other_at = "the same line" if other_line == line else lines.location(other_line)
+    said = _SENTENCES[kind].format(
+        access=f"{'writes' if raw.writes else 'reads'} {what}",
+        what=what,
+        gap=", which is none of its elements" if region and space == "global" and region.holds(raw.address) else "",
+        other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
+        did="wrote" if raw.other_writes else "read",
+        at=other_at,
+        bytes=raw.bytes,
+        address=raw.address - (1 << 64) * (raw.address >> 63),
+        elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
+        doing=f"is at {other_at}" if raw.other_pc else "is elsewhere",
+        unordered="with no barrier in between" if other_block == block else "with nothing that orders the two",
+    )
+    called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""
+    second = kind in _OF_TWO
     return Finding(
         kind=kind,
-        message=f"{symbol}, {location(line)}: {kind}: {said}{times}",
+        message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times}",
         line=line,
-        location=location(line),
-        text=text(line),
+        location=lines.location(line),
+        text=lines.text(line),
         block=block,
         thread=thread,
         other_line=other_line if second else None,
-        other_location=location(other_line) if second else None,
-        other_text=text(other_line) if second else None,
+        other_location=lines.location(other_line) if second else None,
+        other_text=lines.text(other_line) if second else None,
         other_block=other_block if second else None,
         other_thread=other_thread if second else None,
         count=raw.count,
+        calls=calls,
     )
+
+
+_BARRIER = "barrier not reached by all"
+
+# What a finding says after "block (0, 0), thread (0, 0)".
+_SENTENCES = {
+    "global access out of bounds": "{access}{gap}",
+    "write to an operand": "{access}, which is read-only",
+    "shared access out of bounds": "{access}",
+    "misaligned access": "{access}, an address that is not a multiple of {bytes}",
+    "uninitialised shared memory": "reads {what}, which no thread of the block has written",
+    "uninitialised result": "reads {what} before anything was written there",
+    "race on shared memory": "{access}, which {other} {did} at {at} {unordered}",
+    "race on global memory": "{access}, which {other} {did} at {at} {unordered}",
+    _BARRIER: "waits at a barrier, and {other} {elsewhere}",
+    "warp not converged": "waits for the lanes of its warp, and {other} {doing}",
+    "copy not waited for": "{access}, to which a cp.async of {other} at {at} has not been waited for",
+    "runaway thread": "made more accesses than the limit and did not end",
+    "trap": "executed a trap",
+    "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",
+    "barrier not reached by threads that have ended": "waits at a barrier; {other} has ended, which counts as arrived",
+    "lanes of a warp differ": "waits for lanes of its warp, and {other}, at {at}, for another mask or operation",
+    "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not have",
+    "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not have",
+    "shuffle of a wrong width": "shuffles with a width of {bytes}, which is no power of two up to 32",
+    "access to another thread's local memory": "{access}",
+    "division by zero": "divides an integer by zero, or the least integer by -1",
+    "stack overflow": "needs more local memory than a thread has (512 KiB)",
+    "call of a null pointer": "calls a function through a pointer that is null or none of a function",
+    "memory fault": "accesses the address {address:#x}",
+    "no end": "has made no access to memory for seconds: a loop that does not end?",
+    "timeout": "was running when the time was up",
+    "call of exit or abort": "calls exit() or abort()",
+    "assertion failed": "fails an assertion",
+    "copy that the instruction cannot make": (
+        "copies {bytes} bytes by cp.async, which copies 4, 8 or 16, from compute capability 8.0 on"
+    ),
+    "thread that waits for ever": (
+        "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
+        "one that waits for a later one never ends)"
+    ),
+    "conversion out of range": "converts a number that the integer type does not hold",
+}
+
+# Kinds with a second thread and place.
+_OF_TWO = frozenset(
+    {"race on shared memory", "race on global memory", _BARRIER, "warp not converged", "copy not waited for",
+     "barrier not reached by threads that have ended", "lanes of a warp differ"}
+)  # fmt: skip
 
 
 def _triple(values: Any) -> tuple[int, int, int]:

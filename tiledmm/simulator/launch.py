@@ -15,8 +15,9 @@ from tiledmm.errors import ConfigError, OperandTypeError, ShapeError
 from tiledmm.hardware.architectures import Architecture, find_target
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
-from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry
-from tiledmm.simulator.parameters import POINTER, Parameter, kernels_in
+from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
+from tiledmm.simulator.declarations import kernels_in
+from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
@@ -165,11 +166,13 @@ def run(
     exact: bool = False,
     expected: Mapping[int | str, Any] | None = None,
     tolerance: Tolerance | None = None,
+    state: ModuleState | None = None,
 ) -> Report:
     """Runs a compiled kernel: see ``launch``.
 
     Args:
         exact: Whether numbers must have the sizes that CuPy would pass.
+        state: What the variables outside of functions hold; None for what the text says.
     """
     parameters = kernel.parameters
     blocks, threads = _three("grid", grid), _three("block", block)
@@ -208,8 +211,9 @@ def run(
             shared_bytes=shared_bytes,
             settings=settings,
             writers=bool(wanted),
+            state=state,
         )
-        found = kernel.findings([outcome], placed, shared_bytes)
+        found = kernel.refusals(threads) + kernel.findings([outcome], placed, shared_bytes)
         for each in placed:
             if each.writable:
                 each.array[...] = each.view()
@@ -222,7 +226,7 @@ def run(
                     byte = (
                         distance + sum(i * s for i, s in zip(first, array.strides, strict=True)) - placed[at].span.start
                     )
-                    writer = outcome.writer(placed[at].cells, byte // placed[at].itemsize)
+                    writer = outcome.writer(placed[at].writes, byte // placed[at].granule)
                     said = (
                         f"{count:,} of {array.size:,} elements of {parameter.name}; {parameter.name}"
                         f"[{', '.join(map(str, first))}] is {array[first]}, expected {wanted[parameter.name][first]}"
@@ -236,7 +240,8 @@ def run(
         target=kernel.target.name,
         grid=blocks,
         block=threads,
-        findings=tuple(found),
+        findings=tuple(each for each in found if not each.is_warning),
+        warnings=tuple(each for each in found if each.is_warning),
         barriers=outcome.barriers,
         flops=sum(each.flops for each in counts),
         source=total(each.source for each in counts),

@@ -34,18 +34,33 @@ class SourceLines:
         self._places = places
         self._text = text.splitlines()
         self._page = first_line_of_page(text)
-        self._known: dict[int, int] = {}
+        self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def of(self, places: Iterable[int]) -> dict[int, int]:
         """The line of each place, 0 where there is none. Places are return addresses."""
         wanted = dict.fromkeys(places)
-        new = [place for place in wanted if place not in self._known]
-        chains = self._debug.lines([place - 1 for place in new])
-        for place, chain in zip(new, chains, strict=True):
-            self._known[place] = own_line(
-                (frame.line for frame in chain if frame.file.endswith("kernel.cu")), self._page
-            )
-        return {place: self._known[place] for place in wanted}
+        self._read([place for place in wanted if place not in self._known])
+        return {place: self._known[place][0] for place in wanted}
+
+    def line(self, place: int) -> int:
+        """The line of one place; 0 for place 0."""
+        return self.of([place])[place] if place else 0
+
+    def calls(self, place: int) -> tuple[int, ...]:
+        """The lines of the inlined calls around a place, from the innermost on."""
+        self.line(place)
+        return self._known[place][1] if place else ()
+
+    def same_text(self, place: int, other: int) -> bool:
+        """Whether two places come from the same text: line, column, and inlined calls around it."""
+        return self._debug.texts([place - 1]) == self._debug.texts([other - 1])
+
+    def _read(self, places: list[int]) -> None:
+        for place, chain in zip(places, self._debug.lines([place - 1 for place in places]), strict=True):
+            lines = [frame.line for frame in chain if frame.file.endswith("kernel.cu") and frame.line]
+            own = own_line(lines, self._page)
+            outer = lines[lines.index(own) + 1 :] if own in lines else []
+            self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._page))
 
     def text(self, line: int) -> str:
         """A line's text; empty for 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ class Placed:
         self.begin = 0
         self.filled = False
         self.writable = True
-        self.cells = np.zeros(0, np.uint64)
+        # Elements of more than 16 bytes, such as structures, are looked at in parts.
+        self.granule = math.gcd(self.itemsize, 16) if self.itemsize > 16 else self.itemsize
+        self.writes = np.zeros((0, 2), np.uint64)
+        self.reads = np.zeros((0, 4), np.uint64)
         self.before = np.zeros(0, np.bool_)
 
     @property
@@ -53,22 +57,25 @@ class Placed:
         if filled:
             self.view()[...] = self.array
         if written if written is not None else not filled:
-            self.cells = np.zeros(self.bytes // self.itemsize, np.uint64)
-            self.before = np.zeros(self.cells.shape, np.bool_)
-        dense = self.array.size * self.itemsize == self.bytes
+            granules = self.bytes // self.granule
+            self.writes = np.zeros((granules, 2), np.uint64)
+            self.reads = np.zeros((granules, 4), np.uint64)
+            self.before = np.zeros(granules, np.bool_)
+        dense = self.array.size * self.itemsize == self.bytes or self.granule < self.itemsize
         self.valid = None if dense else np.zeros(self.bytes // self.itemsize, np.uint8)
         if self.valid is not None:
             self.of_elements(self.valid)[...] = 1
 
     def allow_rewriting(self) -> None:
         """Lets the next launch write elements that were written before."""
-        self.before |= self.cells != 0
-        self.cells[:] = 0
+        self.before |= self.writes[:, 0] != 0
+        self.writes[:] = 0
+        self.reads[:] = 0
 
     @property
     def written(self) -> np.ndarray[Any, Any]:
         """For each element of memory, whether it was ever written."""
-        written: np.ndarray[Any, Any] = self.before | (self.cells != 0)
+        written: np.ndarray[Any, Any] = self.before | (self.writes[:, 0] != 0)
         return written
 
     def view(self) -> np.ndarray[Any, Any]:
@@ -95,8 +102,9 @@ class Placed:
         return execution.Operand(
             begin=self.begin,
             bytes=self.bytes,
-            granule=self.itemsize,
+            granule=self.granule,
             valid=None if self.valid is None else self.valid.ctypes.data,
-            cells=self.cells.ctypes.data if writable else None,
+            writes=self.writes.ctypes.data if writable else None,
+            reads=self.reads.ctypes.data if writable else None,
             defined=self.filled,
         )

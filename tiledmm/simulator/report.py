@@ -27,6 +27,7 @@ class Report:
         target: The target architecture: ``"sm_90"``.
         grid, block: Blocks, and threads of a block, along x, y and z.
         findings: What is wrong with the kernel; empty if nothing is.
+        warnings: What is no error on a GPU, and may be none at all.
         barriers: Barriers of a block, over all blocks.
         flops: Floating-point operations made by the kernel's intrinsics; a fused multiply-add is two. Zero for
             integers, and for arithmetic that is written with operators.
@@ -53,6 +54,7 @@ class Report:
     locations: tuple[str, ...]
     seconds: float
     output: str = ""
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:

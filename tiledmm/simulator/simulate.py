@@ -178,7 +178,7 @@ class _Run:
                     array.memory[:] = SCAN_INIT
                     array.allow_rewriting()
                     for begin in kernel.launch.scan:  # which all blocks read and write at any time
-                        array.cells[begin : begin + SCAN_HEAD] = execution.ANYBODYS
+                        array.writes[begin : begin + SCAN_HEAD, 0] = execution.ANYBODYS
 
     def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> ProductReport:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem
@@ -193,7 +193,8 @@ class _Run:
             element_bytes=kernel.spec.a.itemsize,
             grid=kernel.grid if outcomes else (0, 0, 0),
             block=kernel.block,
-            findings=tuple(found),
+            findings=tuple(each for each in found if not each.is_warning),
+            warnings=tuple(each for each in found if each.is_warning),
             barriers=sum(each.barriers for each in done),
             flops=sum(each.flops for each in counts),
             source=total(each.source for each in counts),

@@ -89,7 +89,8 @@ class SimulatedKernel:
 
     def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
         """Findings, in words."""
-        return self.compiled.findings(outcomes, placed, self.spec.dynamic_shared_bytes)
+        refusals = self.compiled.refusals(self.block) if outcomes else []
+        return refusals + self.compiled.findings(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
         """Refuses a user's kernel whose parameters are not those of the kernel that it replaces."""

@@ -28,7 +28,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
-from tiledmm.simulator import refusals
+from tiledmm.simulator import inline_ptx, refusals
+from tiledmm.simulator.declarations import launch_bounds
 from tiledmm.simulator.headers import needed
 
 NATIVE = Path(__file__).parent / "native"
@@ -39,10 +40,11 @@ _SHOWN_LINES = 40
 _KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
-    "-fno-stack-protector",
+    "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
+    "-fno-omit-frame-pointer",
 )  # fmt: skip
 
 # Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
@@ -106,7 +108,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
         mark_used(target)
         compiles = not target.exists()
         if compiles:
-            _compile_kernel(source, [*command, *flags], runtime, target)
+            _compile_kernel(source, symbol, [*command, *flags], runtime, target)
         yield target
     if compiles:
         bound(folder, MAX_BYTES)
@@ -118,12 +120,15 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
         return path
 
 
-def _compile_kernel(source: str, command: list[str], runtime: Path, target: Path) -> None:
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
-        (folder / "kernel.cu").write_text(source, encoding="utf-8")
-        headers = ["cuda.h", *needed(source), "kernel.cu", "entry.h"]
-        (folder / "unit.cpp").write_text("".join(f'#include "{header}"\n' for header in headers), encoding="utf-8")
+        text = inline_ptx.translate(source)
+        (folder / "kernel.cu").write_text(text, encoding="utf-8")
+        asm = ["inline_ptx.h"] if text != source else []
+        headers = ["cuda.h", *needed(source), *asm, "kernel.cu", "entry.h"]
+        unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+        (folder / "unit.cpp").write_text(unit, encoding="utf-8")
         # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of this file.
         includes = ["-iquote", str(NATIVE), f"-I{NATIVE / 'include'}"]
         _run([*command, *includes, "-c", "-o", "unit.o", "unit.cpp"], folder, source)
@@ -220,14 +225,22 @@ def _instrumentation(command: tuple[str, ...]) -> list[str]:
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-            "-mllvm", "-tsan-instrument-read-before-write=1",
+            "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1",
         ]  # fmt: skip
         # Zig enables all of -fsanitize=undefined.
-        return ["-fno-sanitize=undefined", *accesses, "-fsanitize=array-bounds", "-fno-sanitize-recover=all", pattern]
-    accesses = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0"]
+        return [
+            "-fno-sanitize=undefined",
+            *accesses,
+            "-fsanitize=array-bounds,integer-divide-by-zero",
+            "-fno-sanitize-recover=all",
+            pattern,
+        ]
+    accesses = [
+        "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", "--param", "tsan-distinguish-volatile=1",
+    ]  # fmt: skip
     release = re.search(r"\) (\d+)\.", _version(command))
     patterns = [pattern] if release and int(release[1]) >= 12 else []
-    return [*accesses, "-fsanitize=bounds", "-fno-sanitize-recover=all", *patterns]
+    return [*accesses, "-fsanitize=bounds,integer-divide-by-zero", "-fno-sanitize-recover=all", *patterns]
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
@@ -262,10 +275,11 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
-    """The text of the runtime and of this module: after an edit, libraries are compiled again."""
-    files = sorted(file for file in NATIVE.rglob("*") if file.is_file())
-    modules = (Path(__file__), Path(__file__).with_name("headers.py"))
-    return "".join(file.read_text(encoding="utf-8") for file in (*files, *modules))
+    """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
+    here = Path(__file__)
+    native = sorted(file for file in NATIVE.rglob("*") if file.is_file())
+    modules = (here, here.with_name("headers.py"), here.with_name("inline_ptx.py"), *here.with_name("ptx").glob("*.py"))
+    return "".join(file.read_text(encoding="utf-8") for file in (*native, *sorted(modules)))
 
 
 def _key(*parts: str) -> str:
@@ -283,12 +297,11 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
+    if refused := inline_ptx.refusal(done.stderr):
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {refused}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
-    hint = ""
-    if re.search(r"\basm\b|Assembler messages", output):
-        hint = "\n(inline PTX cannot run on the CPU: put it in a function with a CPU version, as cuda_src/ptx.cuh does)"
-    if source and not hint:
+    if source:
         known = refusals.known_names(command[:-4], NATIVE, folder)
         if refused := refusals.explain(done.stderr, source, known):
             raise CompilationError(f"the kernel does not compile for the CPU: {refused.message(source)}")
-    raise CompilationError(f"the kernel does not compile for the CPU:\n{output}{hint}")
+    raise CompilationError(f"the kernel does not compile for the CPU:\n{output}")

@@ -1,18 +1,17 @@
 // Checks of an access before it happens, and the findings: place in the code, block and threads.
-// Depends on: fibers.h, state.h
+// Depends on: fibers.h, ordering.h, state.h
 #pragma once
 
-#include <dlfcn.h>
-
 #include "fibers.h"
+#include "ordering.h"
 #include "state.h"
 
 // ---- sites ----
 
 unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind) {
     const auto pc = reinterpret_cast<uint64_t>(place);
-    unsigned at = (pc * 0x9e3779b97f4a7c15ull) >> (64 - 14);
-    for (unsigned tries = 0; tries < SITES; ++tries, at = (at + 1) % SITES) {
+    unsigned at = ((pc * 0x9e3779b97f4a7c15ull) >> (64 - 14)) % (SITES - 1);
+    for (unsigned tries = 0; tries < SITES - 1; ++tries, at = (at + 1) % (SITES - 1)) {
         Site& site = run.sites[at];
         uint64_t occupant = site.pc.load(std::memory_order_acquire);
         if (occupant == 0 && site.pc.compare_exchange_strong(occupant, pc)) {
@@ -36,7 +35,7 @@ unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind) {
             return at;
         }
     }
-    std::abort();   // no kernel has so many sites
+    return SITES - 1;   // more than any kernel has: the rest share one
 }
 
 // ---- findings ----
@@ -64,7 +63,29 @@ struct Other {   // the other party of a race, or of a barrier
     bool writes = false;
 };
 
-void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {}) {
+uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
+
+ALWAYS_INLINE bool in_code(const Run& run, uint64_t pc) { return pc - run.launch.code < run.launch.code_end - run.launch.code; }
+
+// Return addresses in the kernel's code, from a frame of the current thread on outwards; of many, the first and the last.
+unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALLS]) {
+    const auto stack = reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
+    unsigned count = 0;
+    while (frame >= stack && frame < stack + STACK_BYTES - 16 && frame % 8 == 0) {
+        const auto* words = reinterpret_cast<const uintptr_t*>(frame);
+        if (in_code(*w.run, words[1])) {
+            if (count == MAX_CALLS) std::copy(calls + MAX_CALLS / 2 + 1, calls + MAX_CALLS, calls + MAX_CALLS / 2);
+            count = std::min(count + 1, MAX_CALLS);
+            calls[count - 1] = words[1];
+        }
+        if (words[0] <= frame) break;
+        frame = words[0];
+    }
+    return count;
+}
+
+void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},
+            uintptr_t frame = 0) {
     Run& run = *w.run;
     std::lock_guard<std::mutex> guard(run.lock);
     const uint64_t key = (pc * 0x9e3779b97f4a7c15ull ^ other.pc) * 0x9e3779b97f4a7c15ull + kind;
@@ -90,6 +111,15 @@ void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t add
     } else {
         finding.space = GLOBAL;
     }
+    if (w.current) {
+        if (!frame) frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+        uint64_t calls[MAX_CALLS] = {};
+        const unsigned count = find_calls(w, frame, calls);
+        unsigned from = 0;   // those of the function of pc itself are not its callers
+        for (unsigned i = 0; i < count; ++i)
+            if (calls[i] == pc) from = i + 1;
+        for (unsigned i = from; i < count; ++i) finding.calls[i - from] = calls[i];
+    }
     set(finding.block, w.block);
     set(finding.thread, w.current ? w.current->index : Index{});
     set(finding.other_block, index_of(run, other.block));
@@ -99,7 +129,10 @@ void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t add
 
 uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
 
-// ---- checks ----
+// ---- shared memory ----
+
+// How an access is made.
+constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8;
 
 // One cell for each byte instead of one for 4 bytes.
 void refine(Worker& w) {
@@ -111,10 +144,17 @@ void refine(Worker& w) {
     w.granule_shift = 0;
 }
 
-// Whether an earlier access by another thread has no barrier between it and now.
-ALWAYS_INLINE bool conflicts(const Worker& w, Cell earlier, unsigned thread, unsigned warp_epoch) {
-    return epoch_of(earlier) == w.epoch && thread_of(earlier) != thread &&
-           (thread_of(earlier) / WARP != thread / WARP || warp_epoch_of(earlier) == warp_epoch);
+// Whether an earlier access by another thread, in the same epoch, is ordered before now.
+bool is_ordered(const Worker& w, Cell earlier) {
+    const unsigned thread = thread_of(earlier), clock = clock_of(earlier) + w.warps[thread / WARP].base;
+    if (knows(w, thread, clock)) return true;
+    return w.acquires && is_acquired(w, {w.block_number << 32 | static_cast<uint64_t>(thread) << 22,
+                                         static_cast<uint64_t>(block_epoch(w)) << 24 | clock});
+}
+
+// Whether an earlier access by another thread has nothing between it and now that orders them.
+ALWAYS_INLINE bool conflicts(const Worker& w, Cell earlier, unsigned thread) {
+    return epoch_of(earlier) == w.epoch && thread_of(earlier) != thread && !is_ordered(w, earlier);
 }
 
 // Two readers are kept, so that a later writer conflicts with one of them if it conflicts with any reader: two of
@@ -129,17 +169,17 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     } else if (epoch_of(two) != w.epoch || thread_of(two) == thread_of(mine)) {
         two = mine;
     } else if (thread_of(one) / WARP == thread_of(two) / WARP) {
-        (warp_epoch_of(one) < warp_epoch_of(two) ? one : two) = mine;
+        (clock_of(one) < clock_of(two) ? one : two) = mine;
     }
 }
 
-// Checks an access to shared memory that is inside an array. `in_flight`: the store of an asynchronous copy.
-ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, bool writes, unsigned site, bool in_flight) {
+// Checks an access to shared memory that is inside an array.
+ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site) {
     Run& run = *w.run;
     if ((bytes | offset) & 3 && w.granule_shift) refine(w);
     const unsigned thread = w.current->thread;
-    const unsigned warp_epoch = w.current->warp_epoch & 0xfff;
-    const Cell mine = make_cell(w.epoch, warp_epoch, thread, site);
+    const bool writes = how & WRITES;
+    const Cell mine = make_cell(w.epoch, cell_clock(w, *w.current), thread, site);
     const size_t first = offset >> w.granule_shift, count = bytes >> w.granule_shift;
     for (size_t i = first; i < first + count; ++i) {
         const Cell written = w.writes[i];
@@ -149,25 +189,28 @@ ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, bool w
             if (writes) w.writes[i] = mine;
             continue;
         }
-        if (conflicts(w, written, thread, warp_epoch)) {
+        const bool both_atomic = how & IS_ATOMIC && written & BY_ATOMIC;
+        if (!both_atomic && conflicts(w, written, thread)) {
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
             report(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
-        } else if (!writes && epoch_of(written) < w.first_epoch) {
+        } else if (how != WRITES && !(how & IS_COPY) && epoch_of(written) < w.first_epoch) {
             report(w, UNINITIALISED_SHARED, pc_of(run, site), false, w.shared_base + offset, bytes);
         }
         if (writes) {
             for (const Cell read : {w.reads[i], w.more_reads[i]}) {
-                if (!conflicts(w, read, thread, warp_epoch)) continue;
+                if (!conflicts(w, read, thread)) continue;
                 const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false};
                 report(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
                 break;
             }
-            w.writes[i] = in_flight ? mine | IN_FLIGHT : mine;
+            w.writes[i] = how & IS_COPY ? mine | IN_FLIGHT : how & IS_ATOMIC ? mine | BY_ATOMIC : mine;
         } else {
             keep_reader(w, i, mine);
         }
     }
 }
+
+// ---- global memory ----
 
 enum class Reach { INSIDE, READ_ONLY, OUTSIDE };
 
@@ -178,41 +221,103 @@ Reach reach(const Run& run, uintptr_t address, unsigned bytes, bool writes, cons
         const uintptr_t offset = address - o.begin;
         if (offset >= o.bytes || offset + bytes > o.bytes) continue;
         if (o.valid) {
+            bool any = false;   // a vector may span elements and what lies between them
+            for (uintptr_t at = offset / o.granule; at <= (offset + bytes - 1) / o.granule; ++at)
+                any = any || o.valid[at];
+            if (!any) continue;
             bool inside = true;
             for (uintptr_t at = offset / o.granule; at <= (offset + bytes - 1) / o.granule; ++at)
                 inside = inside && o.valid[at];
-            if (!inside) continue;
+            if (!inside && writes) continue;
         }
         *operand = &o;
-        if (!writes || o.cells) return Reach::INSIDE;
+        if (!writes || o.writes) return Reach::INSIDE;
         best = Reach::READ_ONLY;
     }
     return best;
 }
 
-ALWAYS_INLINE void check_result(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, bool writes, unsigned site) {
-    Run& run = *w.run;
-    const Cell mine = make_result_cell(w.block_number, w.current->thread, site, w.epoch);
-    auto* cells = reinterpret_cast<std::atomic<Cell>*>(o.cells);
-    for (uintptr_t at = (address - o.begin) / o.granule; at <= (address - o.begin + bytes - 1) / o.granule; ++at) {
-        if (cells[at].load(std::memory_order_relaxed) == ANYBODYS) continue;
-        const Cell old = writes ? cells[at].exchange(mine, std::memory_order_relaxed) : cells[at].load(std::memory_order_relaxed);
-        if (old == 0) {
-            if (!writes && !o.defined) report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
-            continue;
+ALWAYS_INLINE bool conflicts(const Worker& w, const Stamp& earlier, const Stamp& mine) {
+    if (!earlier.who || !(earlier.bytes() & mine.bytes())) return false;
+    if (earlier.is_strong() && mine.is_strong()) return false;
+    if (earlier.block() == mine.block()) {
+        if (earlier.thread() == mine.thread() || earlier.epoch() < mine.epoch()) return false;
+        if (knows(w, earlier.thread(), earlier.clock())) return false;
+    }
+    return !is_acquired(w, earlier);
+}
+
+ALWAYS_INLINE Stamp load_stamp(const uint64_t* words) {
+    return {__atomic_load_n(words, __ATOMIC_RELAXED), __atomic_load_n(words + 1, __ATOMIC_RELAXED)};
+}
+
+// The exchange is a full barrier: of a reader and a writer in two workers, one sees the stamp of the other.
+ALWAYS_INLINE Stamp exchange_stamp(uint64_t* words, Stamp mine) {
+    const Stamp old = load_stamp(words);
+    __atomic_store_n(words + 1, mine.when, __ATOMIC_RELAXED);
+    return {__atomic_exchange_n(words, mine.who, __ATOMIC_SEQ_CST), old.when};
+}
+
+// Two readers: of different blocks if there are any; in one block, of different warps; in a warp, the last two.
+ALWAYS_INLINE void keep_reader(uint64_t* two, const Stamp& mine) {
+    const Stamp one = load_stamp(two), other = load_stamp(two + 2);
+    unsigned slot = 0;
+    if (one.who && (one.block() != mine.block() || one.thread() != mine.thread())) {
+        slot = 1;
+        const bool same_thread = other.block() == mine.block() && other.thread() == mine.thread();
+        if (other.who && !same_thread) {
+            if (one.block() != other.block()) {
+                if (one.block() == mine.block()) slot = 0;
+                else if (other.block() != mine.block()) return;
+            } else if (one.block() == mine.block() && one.thread() / WARP != other.thread() / WARP) {
+                if (one.epoch() == mine.epoch() && other.epoch() == mine.epoch()) return;
+                slot = one.epoch() == mine.epoch();
+            } else if (one.block() == mine.block()) {
+                slot = one.when < other.when ? 0 : 1;
+            }
         }
-        const Other other = {pc_of(run, old >> 10 & 0x3fff), (old >> 34) - 1, static_cast<unsigned>(old >> 24 & 0x3ff), true};
-        const bool same_block = other.block == w.block_number;
-        if (!same_block || (other.thread != w.current->thread && ((old ^ mine) & 0x3ff) == 0))
-            report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, other);
+    }
+    exchange_stamp(two + 2 * slot, mine);
+}
+
+Other as_other(const Run& run, const Stamp& stamp, bool writes) {
+    return {pc_of(run, stamp.site()), stamp.block(), stamp.thread(), writes};
+}
+
+void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, unsigned how, unsigned site) {
+    Run& run = *w.run;
+    const Fiber& fiber = *w.current;
+    const uint64_t flags = how & IS_ATOMIC ? VALID | ATOMIC_STAMP : how & IS_VOLATILE ? VALID | VOLATILE_STAMP : VALID;
+    const uint64_t who = w.block_number << 32 | static_cast<uint64_t>(fiber.thread) << 22 | site << 8 | flags;
+    const uint64_t when = static_cast<uint64_t>(block_epoch(w)) << 24 | (fiber.clock & 0xffffff);
+    const uintptr_t begin = address - o.begin, end = begin + bytes;
+    const bool writes = how & WRITES;
+    for (uintptr_t at = begin / o.granule; at * o.granule < end; ++at) {
+        if (o.valid && !o.valid[at]) continue;
+        const uintptr_t from = std::max(begin, at * o.granule) - at * o.granule;
+        const uintptr_t to = std::min(end - at * o.granule, o.granule);
+        const Stamp mine = {who, when | ((1ull << to) - (1ull << from)) << 48};
+        uint64_t *const written = o.writes + 2 * at, *const read = o.reads + 4 * at;
+        if (__atomic_load_n(written, __ATOMIC_RELAXED) == ANYBODYS) continue;
+        if (!writes) keep_reader(read, mine);
+        const Stamp old = writes ? exchange_stamp(written, mine) : load_stamp(written);
+        if (!old.who && (how & IS_ATOMIC || !writes) && !o.defined)
+            report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
+        if (conflicts(w, old, mine)) {
+            report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(run, old, true));
+        } else if (writes) {
+            for (const Stamp& reader : {load_stamp(read), load_stamp(read + 2)}) {
+                if (!conflicts(w, reader, mine)) continue;
+                report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(run, reader, false));
+                break;
+            }
+        }
     }
 }
 
-// Whether an address is in the data of the kernel's library: its constants.
-bool is_constant(const Worker& w, uintptr_t address) {
-    Dl_info data, code;
-    return dladdr(reinterpret_cast<void*>(address), &data) &&
-           dladdr(reinterpret_cast<void*>(w.run->launch.run_thread), &code) && data.dli_fbase == code.dli_fbase;
+// Whether an address is in the kernel's constants without names.
+ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
+    return address - run.launch.constants < run.launch.constants_end - run.launch.constants;
 }
 
 ALWAYS_INLINE bool in_stacks(const Worker& w, uintptr_t address) {

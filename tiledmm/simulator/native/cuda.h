@@ -7,12 +7,13 @@
 // What not every kernel uses is included after this file where the kernel's text names it (headers.py): atomics.h,
 // functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
 //
-// Depends on: intrinsics.h, ptx.h, runtime.h, tensor_cores.h, types.h
+// Depends on: intrinsics.h, parameters.h, ptx.h, runtime.h, tensor_cores.h, types.h
 #pragma once
 
 #define alignas(bytes) __attribute__((aligned(bytes)))   // the keyword may not follow __shared__
 
 #include "intrinsics.h"
+#include "parameters.h"
 #include "ptx.h"
 #include "runtime.h"
 #include "tensor_cores.h"
@@ -24,10 +25,10 @@
 #define __CUDACC_VER_MINOR__ 0
 
 #define __global__ __attribute__((noinline))
-#define __device__
+#define __device__ __attribute__((aligned(64)))   // what lies behind a variable is none of it
 #define __host__
-#define __constant__
-#define __managed__
+#define __constant__ __attribute__((aligned(64)))
+#define __managed__ __attribute__((aligned(64)))
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)

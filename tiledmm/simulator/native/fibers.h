@@ -5,12 +5,14 @@
 #include "state.h"
 
 extern "C" void tiledmm_switch(void** save, void* load);
+extern "C" void tiledmm_resume();   // the second half of it: with the stack pointer `load`, returns there
 
 #if defined(__x86_64__)
 __asm__(
     ".text\n.p2align 4\n.globl tiledmm_switch\ntiledmm_switch:\n"
     "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
     "  movq %rsp, (%rdi)\n  movq %rsi, %rsp\n"
+    ".globl tiledmm_resume\ntiledmm_resume:\n"
     "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n");
 
 void* new_stack(uint8_t* top, void (*entry)()) {
@@ -28,6 +30,7 @@ __asm__(
     "  stp x27, x28, [sp, #64]\n  stp x29, x30, [sp, #80]\n"
     "  stp d8, d9, [sp, #96]\n  stp d10, d11, [sp, #112]\n  stp d12, d13, [sp, #128]\n  stp d14, d15, [sp, #144]\n"
     "  mov x9, sp\n  str x9, [x0]\n  mov sp, x1\n"
+    ".globl tiledmm_resume\ntiledmm_resume:\n"
     "  ldp x19, x20, [sp, #0]\n  ldp x21, x22, [sp, #16]\n  ldp x23, x24, [sp, #32]\n  ldp x25, x26, [sp, #48]\n"
     "  ldp x27, x28, [sp, #64]\n  ldp x29, x30, [sp, #80]\n"
     "  ldp d8, d9, [sp, #96]\n  ldp d10, d11, [sp, #112]\n  ldp d12, d13, [sp, #128]\n  ldp d14, d15, [sp, #144]\n"

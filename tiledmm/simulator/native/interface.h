@@ -23,19 +23,37 @@ enum FindingKind : uint32_t {
     ASYNC_NOT_WAITED,
     RUNAWAY,
     TRAPPED,
-    OUTSIDE_ARRAY,   // address: the subscript; bytes: the array's elements
+    OUTSIDE_ARRAY,       // address: the subscript; bytes: the array's elements
+    BARRIER_LEFT,        // a warning: on a GPU, threads that have ended count as arrived
+    WARP_DIFFERS,
+    SHUFFLE_SOURCE,      // bytes: the lane
+    SHUFFLE_UNDEFINED,   // a warning: a GPU shuffles some value
+    SHUFFLE_WIDTH,       // bytes: the width
+    OUTSIDE_LOCAL,
+    DIVISION,
+    STACK_OVERFLOW,
+    BAD_CALL,
+    FAULT,
+    STALLED,
+    TIMED_OUT,
+    EXITED,
+    ASSERTION,
+    BAD_COPY,
+    WAITS_FOR_EVER,
+    OUT_OF_RANGE,        // a conversion
 };
 
 // One array in global memory.
 struct Operand {
     uint64_t begin, bytes;    // its region
-    uint64_t granule;         // bytes of an element
+    uint64_t granule;         // bytes of an element, at most 16
     const uint8_t* valid;     // for each granule, whether it is an element of the array; null: all are
-    uint64_t* cells;          // for each granule, its writer; null: read-only
+    uint64_t* writes;         // for each granule, the last write as a stamp of two words; null: read-only
+    uint64_t* reads;          // for each granule, two readers as such stamps
     uint64_t defined;         // whether it holds something before the launch
 };
 
-// Instead of the writer: all blocks may read and write the granule at any time.
+// The first word of a stamp: all blocks may read and write the granule at any time.
 constexpr uint64_t ANYBODYS = ~0ull;
 
 struct SharedArray {
@@ -55,12 +73,18 @@ struct Launch {
     uint32_t order, trace;
     uint64_t seed, traced_block;
     uint64_t max_steps;       // accesses after which a thread counts as running away; 0: no limit
+    uint64_t code, code_end;  // the kernel's machine code
+    uint64_t constants, constants_end;   // and its constants without names
+    uint32_t arch, stall;     // __CUDA_ARCH__; milliseconds without access or switch after which a thread has stalled, 0: no limit
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);
 };
 
+constexpr unsigned MAX_CALLS = 8;
+
 struct Finding {
     uint64_t count, pc, other_pc, address;
+    uint64_t calls[MAX_CALLS];   // where the function of pc was called, and so on outwards
     uint32_t kind, space, bytes, writes, other_writes;
     uint32_t block[3], thread[3], other_block[3], other_thread[3];
     uint32_t padding;
@@ -90,6 +114,9 @@ Run* tiledmm_begin(const Launch* launch);
 int tiledmm_work(Run* run);   // runs blocks until none is left; one call per core. 0: done, 1: no memory
 uint64_t tiledmm_blocks_done(const Run* run);
 void tiledmm_stop(Run* run);
+void tiledmm_time_out(Run* run);   // the same, with a finding
+void tiledmm_watch(Run* run);      // to be called from time to time: ends threads that have stalled, or are to stop
+uint64_t tiledmm_output(const Run* run, const char** text);   // of printf
 uint64_t tiledmm_findings(const Run* run, const Finding** findings);
 uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts);
 uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);

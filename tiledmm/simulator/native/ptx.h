@@ -128,4 +128,4 @@ __forceinline__ void wait_for_copies_except() {
     tiledmm_wait_for_copies(PENDING);
 }
 
-__forceinline__ void wait_for_copies() { tiledmm_wait_for_copies(0); }
+__forceinline__ void wait_for_copies() { tiledmm_wait_for_all_copies(); }

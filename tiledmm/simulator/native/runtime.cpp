@@ -5,12 +5,16 @@
 // combined. Kernels are compiled with -fsanitize=thread, whose callbacks are at the end of this file: they get each
 // access before it happens, with its address and the place in the code.
 //
-// Depends on: checks.h, counting.h, fibers.h, state.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, ordering.h, state.h
+#include <cstdarg>
+#include <ctime>
 #include <sys/mman.h>
 
 #include "checks.h"
 #include "counting.h"
+#include "faults.h"
 #include "fibers.h"
+#include "ordering.h"
 #include "state.h"
 
 // ---- accesses ----
@@ -27,35 +31,84 @@ ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space spa
     abort_launch(w);
 }
 
-ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, bool writes, unsigned kind, const void* place, bool aligned,
-                         bool in_flight = false) {
+// Ends a thread at an access because the launch is to end; the first one says so where the time is up.
+[[gnu::noinline]] void stop_thread(Worker& w, const void* place, bool writes, uintptr_t address, unsigned bytes) {
+    if (w.run->timed_out.exchange(false)) report_and_abort(w, TIMED_OUT, place, writes, address, bytes);
+    abort_launch(w);
+}
+
+// A thread that has made many accesses: whether it makes too many, or spins.
+[[gnu::noinline]] void look_at_steps(Worker& w, const void* place, bool writes, uintptr_t address, unsigned bytes) {
+    Fiber& fiber = *w.current;
+    const uint64_t most = w.run->launch.max_steps;
+    if (most && fiber.steps > most) report_and_abort(w, RUNAWAY, place, writes, address, bytes);
+    if (fiber.samples == 0) {
+        fiber.spin_count = 0;
+        fiber.samples = SPIN_SAMPLE;
+    }
+    bool known = false;
+    for (unsigned i = 0; i < fiber.spin_count; ++i) known = known || fiber.spin_at[i] == address;
+    if (!known && fiber.spin_count < SPIN_ADDRESSES) {
+        fiber.spin_at[fiber.spin_count++] = address;
+        known = true;
+    }
+    if (!known) {   // it goes on
+        fiber.samples = 0;
+        fiber.limit = fiber.steps + SPIN_SLICE;
+        w.spin_rounds = 0;
+    } else if (--fiber.samples == 0) {
+        fiber.limit = fiber.steps + 1;
+        const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
+        const bool alone = finished >= w.block_number;   // all blocks before this one have ended
+        w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
+        w.seen_finished = finished;
+        if (w.spin_rounds > SPIN_ROUNDS) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
+        leave(w, State::SPINS);
+    } else {
+        fiber.limit = fiber.steps + 1;
+    }
+    if (most && fiber.limit > most + 1) fiber.limit = most + 1;
+}
+
+ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
     Worker* const current = worker;
     if (!current || !current->current) return;
     Worker& w = *current;
     Run& run = *w.run;
+    const bool writes = how & WRITES;
     const uintptr_t offset = address - w.shared_base;
     const bool shared = offset < w.shared_span;
-    if (!shared && in_stacks(w, address)) return;
-    if (run.launch.max_steps && ++w.current->steps > run.launch.max_steps) report_and_abort(w, RUNAWAY, place, writes, address, bytes);
-    if (run.stop.load(std::memory_order_relaxed)) abort_launch(w);
+    if (!shared && in_stacks(w, address)) {
+        const uintptr_t at = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
+        if (at >= STACK_BYTES) report_and_abort(w, OUTSIDE_LOCAL, place, writes, address, bytes);
+        return;
+    }
+    if (++w.current->steps >= w.current->limit) look_at_steps(w, place, writes, address, bytes);
+    if (run.stop.load(std::memory_order_relaxed)) stop_thread(w, place, writes, address, bytes);
     if (shared) {
         if ((offset & 0xffff) + bytes > w.limits[offset >> SLOT_BITS])
             report_and_abort(w, OUTSIDE_SHARED, place, writes, address, bytes);
-        if (aligned && address & (bytes - 1)) report_and_abort(w, MISALIGNED, place, writes, address, bytes);
+        if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
         const unsigned site = find_site(run, place, bytes, kind);
-        if (run.launch.checks) check_shared(w, offset, bytes, writes, site, in_flight);
+        if (run.launch.checks) check_shared(w, offset, bytes, how, site);
         if (run.launch.counts) record(w, address, site, SHARED);
         return;
     }
     const Operand* operand = nullptr;
     const Reach found = reach(run, address, bytes, writes, &operand);
     if (found != Reach::INSIDE) {
-        if (found == Reach::OUTSIDE && is_constant(w, address)) return;
+        if (found == Reach::OUTSIDE && !writes && is_constant(run, address)) return;
         report_and_abort(w, found == Reach::OUTSIDE ? OUTSIDE_GLOBAL : WRITES_OPERAND, place, writes, address, bytes);
     }
-    if (aligned && address & (bytes - 1)) report_and_abort(w, MISALIGNED, place, writes, address, bytes);
+    if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
-    if (run.launch.checks && operand->cells) check_result(w, *operand, address, bytes, writes, site);
+    if (run.launch.checks && operand->writes) {
+        if (how & (IS_ATOMIC | IS_VOLATILE)) {
+            if (how != (IS_VOLATILE | WRITES)) acquire(w, address);
+            if (writes) release(w, address);
+        }
+        check_global(w, *operand, address, bytes, how, site);
+    }
     if (run.launch.counts) record(w, address, site, GLOBAL);
 }
 
@@ -83,14 +136,34 @@ Other as_other(const Worker& w, const Fiber& fiber) {
     return {reinterpret_cast<uint64_t>(fiber.barrier), w.block_number, fiber.thread, false};
 }
 
-// Runs the lanes of a warp until each is at a barrier of the block or has ended.
+// Reports what ended the current thread, and stops the launch.
+void end_with_fault(Worker& w) {
+    faults::report_fault(w);
+    w.current = nullptr;
+    w.aborted = true;
+    w.run->stop = true;
+}
+
+// Copies of a thread that has ended: those in no group are an error. Others nobody can have used: that is one already.
+void check_copies(Worker& w, Fiber& fiber) {
+    const size_t committed = fiber.groups.empty() ? 0 : fiber.groups.back();
+    if (fiber.pending.size() == committed || !w.run->launch.checks) return;
+    w.current = &fiber;
+    const Pending& copy = fiber.pending[committed];
+    report(w, ASYNC_NOT_WAITED, pc_of(*w.run, copy.site), true, reinterpret_cast<uintptr_t>(copy.shared), copy.bytes,
+           {0, w.block_number, fiber.thread, true});
+    w.current = nullptr;
+    fiber.pending.clear();
+}
+
+// Runs the lanes of a warp until each waits for other warps, spins, or has ended.
 void run_warp(Worker& w, unsigned warp) {
     Run& run = *w.run;
     const unsigned first = warp * WARP;
     const unsigned lanes = run.threads - first < WARP ? run.threads - first : WARP;
     unsigned order[WARP];
     arrange(w, order, lanes);
-    for (unsigned lane = 0; lane < lanes; ++lane) w.fibers[first + lane].warp_epoch = 0;
+    bool spins = false;
     for (;;) {
         bool ran = false;
         for (unsigned i = 0; i < lanes; ++i) {
@@ -99,20 +172,27 @@ void run_warp(Worker& w, unsigned warp) {
             ran = true;
             w.current = &fiber;
             tiledmm_switch(&w.scheduler, fiber.stack_pointer);
+            if (w.fault.signal) {
+                end_with_fault(w);
+                return;
+            }
             w.current = nullptr;
             if (w.aborted) return;
+            if (fiber.state == State::DONE) check_copies(w, fiber);
         }
         if (ran) continue;
         if (run.launch.counts) flush(w, warp);
         bool paused = false;
         for (unsigned i = 0; i < lanes; ++i) {
             Fiber& fiber = w.fibers[first + i];
+            spins = spins || fiber.state == State::SPINS;
             if (fiber.state != State::PAUSED) continue;
             fiber.state = State::READY;
             paused = true;
         }
         if (!paused) break;
     }
+    if (spins) return;   // lanes that wait for those that spin may have to wait longer
     for (unsigned i = 0; i < lanes; ++i) {
         Fiber& fiber = w.fibers[first + i];
         if (fiber.state != State::AT_WARP) continue;
@@ -129,7 +209,7 @@ void run_warp(Worker& w, unsigned warp) {
     }
 }
 
-void run_block(Worker& w, uint64_t number) {
+void begin_block(Worker& w, uint64_t number) {
     Run& run = *w.run;
     w.block_number = number;
     w.block = index_of(run, number);
@@ -139,6 +219,10 @@ void run_block(Worker& w, uint64_t number) {
     }
     w.first_epoch = ++w.epoch;
     w.barriers_before = w.barriers;
+    w.acquired.clear();
+    w.acquires = false;
+    w.spin_rounds = 0;
+    for (NamedBarrier& barrier : w.named) barrier = {};
     for (unsigned i = 0; i < run.threads; ++i) {
         Fiber& fiber = w.fibers[i];
         fiber.thread = i;
@@ -147,10 +231,39 @@ void run_block(Worker& w, uint64_t number) {
         fiber.barrier = nullptr;
         fiber.exchanges = 0;
         fiber.steps = 0;
+        fiber.samples = 0;
+        fiber.limit = SPIN_SLICE;
+        if (run.launch.max_steps && run.launch.max_steps < SPIN_SLICE) fiber.limit = run.launch.max_steps + 1;
         fiber.pending.clear();
         fiber.groups.clear();
-        fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES, fiber_main);
+        fiber.clock = 0;
+        fiber.fenced = false;
+        fiber.acquired.clear();
+        fiber.others.reset();
+        if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
+        fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES - i % 32 * 192, fiber_main);
     }
+    for (Warp& warp : w.warps) warp = {};
+}
+
+// All threads that have not ended wait at a barrier of the block: releases them.
+void pass_barrier(Worker& w, const Fiber& waits) {
+    Run& run = *w.run;
+    if (is_traced(w, ACCESSES))
+        w.trace.push_back({reinterpret_cast<uint64_t>(waits.barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
+    ++w.barriers;
+    if (run.launch.counts) ++w.counts[find_site(run, waits.barrier, 0, LOAD)].barriers;
+    share_acquired(w);
+    ++w.epoch;
+    w.spin_rounds = 0;
+    w.votes[++w.vote_epoch % 2] = 0;
+    for (Fiber& fiber : w.fibers)
+        if (fiber.state == State::AT_BARRIER) fiber.state = State::READY;
+}
+
+void run_block(Worker& w, uint64_t number) {
+    Run& run = *w.run;
+    begin_block(w, number);
     unsigned order[MAX_THREADS / WARP];
     for (;;) {
         arrange(w, order, run.warps);
@@ -158,36 +271,43 @@ void run_block(Worker& w, uint64_t number) {
             run_warp(w, order[i]);
             if (w.aborted) return;
         }
-        const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr;
-        for (unsigned i = 0; i < run.threads; ++i) {
-            Fiber& fiber = w.fibers[i];
+        const Fiber *waits = nullptr, *ended = nullptr, *elsewhere = nullptr, *named = nullptr;
+        bool runs = false;
+        for (Fiber& fiber : w.fibers) {
+            if (fiber.state == State::SPINS) fiber.state = State::READY;
+            if (fiber.state == State::READY || fiber.state == State::AT_WARP) runs = true;
             if (fiber.state == State::DONE)
                 ended = &fiber;
+            else if (fiber.state == State::AT_NAMED)
+                named = &fiber;
             else if (!waits)
                 waits = &fiber;
             else if (fiber.barrier != waits->barrier)
                 elsewhere = &fiber;
         }
-        if (!waits) break;
-        if (ended || elsewhere) {
-            w.current = const_cast<Fiber*>(waits);
-            report(w, BARRIER_NOT_REACHED, reinterpret_cast<uint64_t>(waits->barrier), false, 0, 0,
-                   as_other(w, ended ? *ended : *elsewhere));
-            w.current = nullptr;
-        }
-        // On a GPU threads that have ended count as arrived.
-        if (is_traced(w, ACCESSES))
-            w.trace.push_back({reinterpret_cast<uint64_t>(waits->barrier), 0, w.barriers - w.barriers_before, 0, 0, BARRIER, SHARED});
-        ++w.barriers;
-        if (run.launch.counts) ++w.counts[find_site(run, waits->barrier, 0, LOAD)].barriers;
-        ++w.epoch;
-        w.votes[++w.vote_epoch % 2] = 0;
-        for (unsigned i = 0; i < run.threads; ++i)
-            if (w.fibers[i].state == State::AT_BARRIER) w.fibers[i].state = State::READY;
         if (run.stop.load(std::memory_order_relaxed)) {
             w.aborted = true;
             return;
         }
+        if (runs) continue;
+        if (named) {   // nobody is left who could come to it
+            const Fiber* other = waits ? waits : ended;
+            w.current = const_cast<Fiber*>(named);
+            report(w, BARRIER_NOT_REACHED, reinterpret_cast<uint64_t>(named->barrier), false, 0, 1, other ? as_other(w, *other) : Other{});
+            w.current = nullptr;
+            w.aborted = true;
+            run.stop = true;
+            return;
+        }
+        if (!waits) break;
+        if (ended || elsewhere) {   // on a GPU, threads that have ended count as arrived
+            w.current = const_cast<Fiber*>(waits);
+            const bool differs = elsewhere && elsewhere->instance != waits->instance;
+            report(w, elsewhere ? BARRIER_NOT_REACHED : BARRIER_LEFT, reinterpret_cast<uint64_t>(waits->barrier), false, 0, differs,
+                   as_other(w, elsewhere ? *elsewhere : *ended));
+            w.current = nullptr;
+        }
+        pass_barrier(w, *waits);
     }
     ++w.epoch;
 }
@@ -216,30 +336,36 @@ Index tiledmm_block_size() { return worker->run->block; }
 Index tiledmm_grid_size() { return worker->run->grid; }
 unsigned tiledmm_lane() { return worker->current->thread % WARP; }
 
-void tiledmm_sync_threads() {
+void tiledmm_sync_threads(unsigned instance) {
     Worker& w = *worker;
     w.current->barrier = CALLER;
+    w.current->instance = instance;
     leave(w, State::AT_BARRIER);
 }
 
-unsigned tiledmm_sync_threads_count(bool predicate) {
+unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate) {
     Worker& w = *worker;
     const unsigned epoch = w.vote_epoch;   // the barrier clears the other sum
     w.votes[epoch % 2] += predicate;
     w.current->barrier = CALLER;
+    w.current->instance = instance;
     leave(w, State::AT_BARRIER);
     return worker->votes[epoch % 2];
 }
 
-static void sync_warp(unsigned mask, const void* place, bool orders_memory) {
+// Waits for the lanes of a mask, all of which are to wait for the same.
+static void sync_warp(unsigned mask, const void* place, unsigned kind) {
     Worker& w = *worker;
     Fiber& fiber = *w.current;
     const unsigned first = fiber.thread / WARP * WARP;
     const unsigned lanes = w.run->threads - first < WARP ? w.run->threads - first : WARP;
     mask &= lanes == WARP ? ~0u : (1u << lanes) - 1;
+    if (!(mask >> fiber.thread % WARP & 1))
+        report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 0, as_other(w, fiber));
     mask |= 1u << fiber.thread % WARP;
     fiber.barrier = place;
     fiber.waits_for = mask;
+    fiber.kind = kind;
     for (unsigned lane = 0; lane < lanes; ++lane) {
         const Fiber& other = w.fibers[first + lane];
         if (mask >> lane & 1 && &other != &fiber && other.state != State::AT_WARP) {
@@ -248,30 +374,112 @@ static void sync_warp(unsigned mask, const void* place, bool orders_memory) {
         }
     }
     // The last lane releases the others, and orders their accesses before the barrier before those after it.
-    unsigned warp_epoch = 0;
-    for (unsigned lane = 0; lane < lanes; ++lane)
-        if (mask >> lane & 1 && w.fibers[first + lane].warp_epoch > warp_epoch)
-            warp_epoch = w.fibers[first + lane].warp_epoch;
     for (unsigned lane = 0; lane < lanes; ++lane) {
         if (!(mask >> lane & 1)) continue;
-        w.fibers[first + lane].state = State::READY;
-        w.fibers[first + lane].warp_epoch = warp_epoch + orders_memory;
+        Fiber& other = w.fibers[first + lane];
+        if (other.kind != kind || other.waits_for != mask)
+            report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 1, as_other(w, other));
+        other.state = State::READY;
     }
+    if (kind == WARP_BARRIER) join_lanes(w, first / WARP, mask, lanes);
 }
 
-void tiledmm_sync_warp(unsigned mask) { sync_warp(mask, CALLER, true); }
+void tiledmm_sync_warp(unsigned mask) { sync_warp(mask, CALLER, WARP_BARRIER); }
 
-void tiledmm_exchange(unsigned mask, unsigned long long value) {
+void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind) {
     Fiber& fiber = *worker->current;
     fiber.given[++fiber.exchanges % 2] = value;
-    sync_warp(mask, CALLER, false);
+    sync_warp(mask, CALLER, kind + 1);
 }
 
 unsigned long long tiledmm_exchanged(unsigned lane) {
     Worker& w = *worker;
-    const unsigned turn = w.current->exchanges % 2;
+    const unsigned parity = w.current->exchanges % 2;
     const unsigned thread = w.current->thread / WARP * WARP + lane;
-    return thread < w.run->threads ? w.fibers[thread].given[turn] : 0;
+    return thread < w.run->threads ? w.fibers[thread].given[parity] : 0;
+}
+
+unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned strict) {
+    Worker& w = *worker;
+    if (mask >> lane & 1 && w.current->thread / WARP * WARP + lane < w.run->threads) return tiledmm_exchanged(lane);
+    report(w, strict ? SHUFFLE_SOURCE : SHUFFLE_UNDEFINED, reinterpret_cast<uint64_t>(CALLER), false, 0, lane);
+    return 0xfff7badbadbadbadull;   // a NaN, as 4 or 8 bytes
+}
+
+void tiledmm_bad_shuffle_width(int width) {
+    report(*worker, SHUFFLE_WIDTH, reinterpret_cast<uint64_t>(CALLER), false, 0, static_cast<unsigned>(width));
+}
+
+unsigned tiledmm_active_mask() {
+    Worker& w = *worker;
+    const unsigned first = w.current->thread / WARP * WARP;
+    unsigned active = 0;
+    for (unsigned lane = 0; lane < WARP && first + lane < w.run->threads; ++lane)
+        if (w.fibers[first + lane].state != State::DONE) active |= 1u << lane;
+    return active;
+}
+
+void tiledmm_fence(unsigned) { fence(*worker); }
+
+void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
+    Worker& w = *worker;
+    Fiber& fiber = *w.current;
+    NamedBarrier& barrier = w.named[id % 16];
+    fiber.barrier = CALLER;
+    barrier.threads = threads ? threads : w.run->threads;
+    barrier.arrived.push_back(fiber.thread);
+    if (barrier.arrived.size() < barrier.threads) {
+        if (waits) leave(w, State::AT_NAMED);
+        return;
+    }
+    auto known = std::make_shared<std::vector<unsigned>>(w.run->threads);
+    for (const unsigned thread : barrier.arrived) {
+        const Fiber& other = w.fibers[thread];
+        if (other.others)
+            for (unsigned i = 0; i < w.run->threads; ++i) (*known)[i] = std::max((*known)[i], (*other.others)[i]);
+        for (unsigned lane = 0; lane < WARP && thread / WARP * WARP + lane < w.run->threads; ++lane) {
+            unsigned& clock = (*known)[thread / WARP * WARP + lane];
+            clock = std::max(clock, std::max(other.known[lane], w.warps[thread / WARP].full));
+        }
+        (*known)[thread] = std::max((*known)[thread], other.clock + 1);
+    }
+    for (const unsigned thread : barrier.arrived) {
+        Fiber& other = w.fibers[thread];
+        ++other.clock;
+        other.others = known;
+        if (other.state == State::AT_NAMED) other.state = State::READY;
+    }
+    barrier = {};
+    w.spin_rounds = 0;
+}
+
+long long tiledmm_clock() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+int tiledmm_printf(const char* format, ...) {
+    constexpr size_t MOST = 1 << 20;   // as the buffer of a GPU has
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    Run& run = *worker->run;
+    std::lock_guard<std::mutex> guard(run.lock);
+    if (run.output.size() < MOST) run.output += text;
+    return length;
+}
+
+void tiledmm_assert_failed(const char*) {
+    report(*worker, ASSERTION, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
+    abort_launch(*worker);
+}
+
+void tiledmm_exit() {
+    report(*worker, EXITED, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
+    abort_launch(*worker);
 }
 
 void tiledmm_trap() {
@@ -290,8 +498,10 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
         return;
     }
     const void* const place = CALLER;
-    if (source_bytes) on_access(reinterpret_cast<uintptr_t>(global), source_bytes, false, COPY, place, true);
-    on_access(reinterpret_cast<uintptr_t>(shared), bytes, true, COPY, place, true, true);
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || source_bytes > bytes || launch.arch < 800)
+        report_and_abort(w, BAD_COPY, place, true, reinterpret_cast<uintptr_t>(shared), bytes);
+    if (source_bytes) on_access(reinterpret_cast<uintptr_t>(global), source_bytes, READS, COPY, place, bytes);
+    on_access(reinterpret_cast<uintptr_t>(shared), bytes, WRITES | IS_COPY, COPY, place, bytes);
     Pending copy = {static_cast<uint8_t*>(shared), bytes, find_site(*w.run, place, bytes, COPY), {}};
     std::memcpy(copy.data, global, source_bytes);
     w.current->pending.push_back(copy);
@@ -299,41 +509,72 @@ void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsign
 
 void tiledmm_commit_copies() { worker->current->groups.push_back(worker->current->pending.size()); }
 
-// Copies the data to shared memory now, no sooner: earlier reads get the old data.
-void tiledmm_wait_for_copies(unsigned pending) {
-    Worker& w = *worker;
+// Copies the data of the first copies to shared memory now, no sooner: earlier reads get the old data.
+static void finish_copies(Worker& w, size_t done) {
     Fiber& fiber = *w.current;
-    const size_t done = pending ? (fiber.groups.size() > pending ? fiber.groups[fiber.groups.size() - pending - 1] : 0)
-                                : fiber.pending.size();
     for (size_t i = 0; i < done; ++i) {
         const Pending& copy = fiber.pending[i];
         std::memcpy(copy.shared, copy.data, copy.bytes);
         if (!w.run->launch.checks) continue;
         const size_t offset = reinterpret_cast<uintptr_t>(copy.shared) - w.shared_base;
-        const Cell mine = make_cell(w.epoch, fiber.warp_epoch, fiber.thread, copy.site);
+        const Cell mine = make_cell(w.epoch, cell_clock(w, fiber), fiber.thread, copy.site);
         for (size_t at = offset >> w.granule_shift; at < (offset + copy.bytes) >> w.granule_shift; ++at) w.writes[at] = mine;
     }
     fiber.pending.erase(fiber.pending.begin(), fiber.pending.begin() + static_cast<std::ptrdiff_t>(done));
-    std::vector<size_t> left;
+    size_t left = 0;
     for (const size_t end : fiber.groups)
-        if (end > done) left.push_back(end - done);
-    fiber.groups = left;
+        if (end > done) fiber.groups[left++] = end - done;
+    fiber.groups.resize(left);
 }
+
+// Waits until at most `pending` of the committed groups are left. A copy that was not committed is in none.
+void tiledmm_wait_for_copies(unsigned pending) {
+    Worker& w = *worker;
+    const auto& groups = w.current->groups;
+    if (groups.size() > pending) finish_copies(w, groups[groups.size() - pending - 1]);
+}
+
+void tiledmm_wait_for_all_copies() { finish_copies(*worker, worker->current->pending.size()); }
 
 // ---- atomics ----
 
-int tiledmm_atomic_min(int* at, int value) {
+void tiledmm_atomic_access(void* at, unsigned bytes) {
     const Launch& launch = worker->run->launch;
-    if (launch.checks || launch.counts) on_access(reinterpret_cast<uintptr_t>(at), sizeof(int), true, STORE, CALLER, true);
-    int old = __atomic_load_n(at, __ATOMIC_RELAXED);
-    while (value < old && !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    if (launch.checks || launch.counts)
+        on_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC, STORE, CALLER, bytes);
+}
+
+int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes) {
+    const auto swap = [&](auto type) -> int {
+        using T = decltype(type);
+        T old, next;
+        std::memcpy(&old, expected, sizeof(T));
+        std::memcpy(&next, desired, sizeof(T));
+        const bool done = __atomic_compare_exchange_n(static_cast<T*>(at), &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        std::memcpy(expected, &old, sizeof(T));
+        return done;
+    };
+    switch (bytes) {
+        case 1: return swap(uint8_t{});
+        case 2: return swap(uint16_t{});
+        case 4: return swap(uint32_t{});
+        case 8: return swap(uint64_t{});
     }
-    return old;
+    static std::mutex wide;   // 16 bytes: no other access of that width is atomic here
+    std::lock_guard<std::mutex> guard(wide);
+    const bool same = std::memcmp(at, expected, bytes) == 0;
+    if (same)
+        std::memcpy(at, desired, bytes);
+    else
+        std::memcpy(expected, at, bytes);
+    return same;
 }
 
 unsigned tiledmm_shared_offset(const void* shared) {
     return static_cast<unsigned>(reinterpret_cast<uintptr_t>(shared) - worker->shared_base);
 }
+
+void* tiledmm_shared_address(unsigned offset) { return reinterpret_cast<void*>(worker->shared_base + offset); }
 
 void tiledmm_count_flops(unsigned operations) {
     Worker& w = *worker;
@@ -354,6 +595,7 @@ Run* tiledmm_begin(const Launch* launch) {
     run->warps = (run->threads + WARP - 1) / WARP;
     run->blocks = static_cast<uint64_t>(run->grid.x) * run->grid.y * run->grid.z;
     run->counts.resize(SITES);
+    faults::install();
     return run;
 }
 
@@ -363,7 +605,11 @@ int tiledmm_work(Run* run) {
     w.run = run;
     w.stacks = static_cast<uint8_t*>(map_pages(MAX_THREADS * STACK_BYTES));
     if (!w.stacks) return 1;
+    for (unsigned i = 0; i < run->threads; ++i) mprotect(stack_of(w, i), GUARD_BYTES, PROT_NONE);
     w.fibers.resize(run->threads);
+    w.warps.resize(run->warps);
+    w.thread = pthread_self();
+    const faults::SignalStack signals;
     if (launch.array_count) {
         const auto anchor = reinterpret_cast<uintptr_t>(launch.anchor());
         uintptr_t first = UINTPTR_MAX, last = 0;
@@ -391,6 +637,10 @@ int tiledmm_work(Run* run) {
         w.counts.resize(SITES);
         w.patterns.resize(SITES * 2);
     }
+    {
+        std::lock_guard<std::mutex> guard(run->lock);
+        run->workers.push_back(&w);
+    }
     worker = &w;
     while (!run->stop.load(std::memory_order_relaxed)) {
         const uint64_t block = run->next.fetch_add(1);
@@ -402,6 +652,7 @@ int tiledmm_work(Run* run) {
     worker = nullptr;
     munmap(w.stacks, MAX_THREADS * STACK_BYTES);
     std::lock_guard<std::mutex> guard(run->lock);
+    run->workers.erase(std::find(run->workers.begin(), run->workers.end(), &w));
     run->barriers += w.barriers;
     run->trace.insert(run->trace.end(), w.trace.begin(), w.trace.end());
     for (size_t i = 0; i < w.counts.size(); ++i) {
@@ -418,6 +669,35 @@ int tiledmm_work(Run* run) {
 
 uint64_t tiledmm_blocks_done(const Run* run) { return run->finished; }
 void tiledmm_stop(Run* run) { run->stop = true; }
+void tiledmm_time_out(Run* run) {
+    if (!run->stop) run->timed_out = true;
+    run->stop = true;
+}
+
+// A worker whose thread makes no access, or is to stop, is sent a signal: again and again, until that finds it in the kernel.
+void tiledmm_watch(Run* run) {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t milliseconds = now.tv_sec * 1000ull + now.tv_nsec / 1000000;
+    std::lock_guard<std::mutex> guard(run->lock);
+    for (Worker* each : run->workers) {
+        const Fiber* current = *const_cast<Fiber* volatile*>(&each->current);
+        const uint64_t state = current ? (reinterpret_cast<uintptr_t>(current) * 0x9e3779b97f4a7c15ull) ^ current->steps ^ each->epoch << 40 : 0;
+        if (state != each->seen || !current) {
+            each->seen = state;
+            each->seen_at = milliseconds;
+        }
+        const bool stalled = run->launch.stall && milliseconds - each->seen_at > run->launch.stall;
+        if (!run->stop && !stalled) continue;
+        each->ends = 1 + (run->stop ? TIMED_OUT : STALLED);
+        pthread_kill(each->thread, faults::END);
+    }
+}
+
+uint64_t tiledmm_output(const Run* run, const char** text) {
+    *text = run->output.data();
+    return run->output.size();
+}
 uint64_t tiledmm_barriers(const Run* run) { return run->barriers; }
 uint64_t tiledmm_place(const Run* run, uint64_t site) { return run->sites[site].pc; }
 
@@ -447,7 +727,10 @@ uint64_t tiledmm_trace(const Run* run, const TraceEvent** events) {
     return run->trace.size();
 }
 
-void tiledmm_end(Run* run) { delete run; }
+void tiledmm_end(Run* run) {
+    faults::remove();
+    delete run;
+}
 
 void* tiledmm_reserve(uint64_t count, const uint64_t* bytes, uint64_t guard, uint64_t* addresses, uint64_t* reserved) {
     constexpr uint64_t PAGE = 65536;   // the largest page size there is
@@ -474,13 +757,15 @@ void tiledmm_release(void* memory, uint64_t reserved) { munmap(memory, reserved)
 
 // ---- callbacks of -fsanitize=thread ----
 
-#define ACCESS(bytes)                                                                                                       \
-    void __tsan_read##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, true); }         \
-    void __tsan_write##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, true); }        \
-    void __tsan_volatile_read##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, true); } \
-    void __tsan_volatile_write##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, true); } \
-    void __tsan_unaligned_read##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, false, LOAD, CALLER, false); } \
-    void __tsan_unaligned_write##bytes(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, true, STORE, CALLER, false); }
+#define CALLBACK(name, bytes, how, kind, alignment) \
+    void name(void* at) { on_access(reinterpret_cast<uintptr_t>(at), bytes, how, kind, CALLER, alignment); }
+#define ACCESS(bytes)                                                                     \
+    CALLBACK(__tsan_read##bytes, bytes, READS, LOAD, bytes)                               \
+    CALLBACK(__tsan_write##bytes, bytes, WRITES, STORE, bytes)                            \
+    CALLBACK(__tsan_volatile_read##bytes, bytes, IS_VOLATILE, LOAD, bytes)                \
+    CALLBACK(__tsan_volatile_write##bytes, bytes, WRITES | IS_VOLATILE, STORE, bytes)     \
+    CALLBACK(__tsan_unaligned_read##bytes, bytes, READS, LOAD, 1)                         \
+    CALLBACK(__tsan_unaligned_write##bytes, bytes, WRITES, STORE, 1)
 ACCESS(1)
 ACCESS(2)
 ACCESS(4)
@@ -492,7 +777,7 @@ static void on_range(void* at, uint64_t bytes, bool writes, const void* place) {
     while (bytes > 0) {   // in accesses as a GPU would make them
         unsigned size = 16;
         while (size > bytes || address % size) size /= 2;
-        on_access(address, size, writes, writes ? STORE : LOAD, place, true);
+        on_access(address, size, writes ? WRITES : READS, writes ? STORE : LOAD, place, size);
         address += size;
         bytes -= size;
     }
@@ -514,7 +799,7 @@ void* __tsan_memset(void* to, int value, uint64_t bytes) {
     on_range(to, bytes, true, CALLER);
     return std::memset(to, value, bytes);
 }
-// ---- callbacks of -fsanitize=bounds ----
+// ---- callbacks of -fsanitize=bounds and -fsanitize=integer-divide-by-zero ----
 
 struct ArrayType {
     uint16_t kind, info;
@@ -533,6 +818,12 @@ struct Subscript {
     const auto elements = static_cast<unsigned>(extent ? std::strtoul(extent + 1, nullptr, 10) : 0);
     if (!worker || !worker->current) std::abort();
     report(*worker, OUTSIDE_ARRAY, reinterpret_cast<uint64_t>(CALLER), false, index, elements);
+    abort_launch(*worker);
+}
+
+[[noreturn]] void __ubsan_handle_divrem_overflow_abort(const void*, uint64_t, uint64_t) {
+    if (!worker || !worker->current) std::abort();
+    report(*worker, DIVISION, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
     abort_launch(*worker);
 }
 

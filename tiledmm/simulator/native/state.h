@@ -10,9 +10,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
+
+#include <pthread.h>
 
 #include "interface.h"
 
@@ -22,7 +27,8 @@
 constexpr unsigned WARP = 32;
 constexpr unsigned BANKS = 32;
 constexpr unsigned MAX_THREADS = 1024;
-constexpr size_t STACK_BYTES = 128 * 1024;
+constexpr size_t STACK_BYTES = 640 * 1024;   // a thread has at most 512 KiB of local memory
+constexpr size_t GUARD_BYTES = 4096;         // below each stack
 constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those of its warp are processed
 constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
 constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 KiB
@@ -49,27 +55,56 @@ struct Pattern {   // the last request of a site: the next often has the same pa
 
 // ---- shadow cells: the last accesses of a granule ----
 
-// Shared memory: two readers and one writer.   epoch 26 | warp epoch 12 | thread 10 | site 14 | flags 2
-// An epoch is the time between two barriers of the block; a warp epoch, between two of the warp.
+// An epoch is the time between two barriers of the block. A thread's clock counts the barriers of its warp, and the fences,
+// that it passed: what another thread did is ordered before an access of this one if this one knows a later clock of it.
+
+// Shared memory: two readers and one writer.   epoch 26 | clock, from the warp's base on 12 | thread 10 | site 14 | flags 2
 using Cell = uint64_t;
 constexpr Cell IN_FLIGHT = 1;   // written by a cp.async without a wait so far
+constexpr Cell BY_ATOMIC = 2;
+constexpr unsigned CELL_CLOCKS = 1 << 12;
 
-ALWAYS_INLINE Cell make_cell(uint64_t epoch, uint64_t warp_epoch, uint64_t thread, uint64_t site) {
-    return epoch << 38 | (warp_epoch & 0xfff) << 26 | thread << 16 | site << 2;
+ALWAYS_INLINE Cell make_cell(uint64_t epoch, uint64_t clock, uint64_t thread, uint64_t site) {
+    return epoch << 38 | clock << 26 | thread << 16 | site << 2;
 }
 ALWAYS_INLINE uint64_t epoch_of(Cell cell) { return cell >> 38; }
-ALWAYS_INLINE unsigned warp_epoch_of(Cell cell) { return cell >> 26 & 0xfff; }
+ALWAYS_INLINE unsigned clock_of(Cell cell) { return cell >> 26 & 0xfff; }
 ALWAYS_INLINE unsigned thread_of(Cell cell) { return cell >> 16 & 0x3ff; }
 ALWAYS_INLINE unsigned site_of(Cell cell) { return cell >> 2 & 0x3fff; }
 
-// The result:   block + 1 30 | thread 10 | site 14 | epoch 10 (of the block, modulo)
-ALWAYS_INLINE Cell make_result_cell(uint64_t block, uint64_t thread, uint64_t site, uint64_t epoch) {
-    return (block + 1) << 34 | thread << 24 | site << 10 | (epoch & 0x3ff);
-}
+// Global memory.   block 32 | thread 10 | site 14 | flags 8,   bytes of the granule 16 | epoch in the block 24 | clock 24
+struct Stamp {
+    uint64_t who, when;
+
+    unsigned block() const { return who >> 32; }
+    unsigned thread() const { return who >> 22 & 0x3ff; }
+    unsigned site() const { return who >> 8 & 0x3fff; }
+    bool is_strong() const { return who & 6; }
+    unsigned bytes() const { return when >> 48; }
+    unsigned epoch() const { return when >> 24 & 0xffffff; }
+    unsigned clock() const { return when & 0xffffff; }
+};
+constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4;
 
 // ---- threads ----
 
-enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, PAUSED, DONE };
+// SPINS: reads the same addresses again and again, and waits for others to run.
+enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS, DONE };
+
+// What a thread waits for at a barrier of its warp: all lanes must wait for the same.
+constexpr unsigned WARP_BARRIER = 0;
+
+constexpr unsigned SPIN_SLICE = 4096;     // accesses between two looks at whether a thread spins
+constexpr unsigned SPIN_SAMPLE = 64;      // accesses of such a look
+constexpr unsigned SPIN_ADDRESSES = 4;    // the most that a thread that spins accesses
+constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait for ever
+
+struct Sync;
+
+struct Acquired {   // what a thread knows from a location in memory: what was released there up to a version
+    Sync* from;
+    unsigned version;
+};
 
 struct Pending {   // a copy by cp.async without a wait so far
     uint8_t* shared;
@@ -83,11 +118,20 @@ struct Fiber {
     unsigned thread = 0;
     Index index = {};
     const void* barrier = nullptr;
+    unsigned instance = 0;        // of the barrier: each in the text has its own number
     unsigned waits_for = 0;       // lanes, at a barrier of the warp
-    unsigned warp_epoch = 0;      // barriers of the warp since the block's last
+    unsigned kind = 0;            // of that barrier: WARP_BARRIER, or which exchange
+    unsigned clock = 0;
+    unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
+    std::shared_ptr<std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
+    std::vector<Acquired> acquired;
+    unsigned fence_epoch = 0, fence_clock = 0;
+    bool fenced = false;
     unsigned exchanges = 0;
     uint64_t given[2] = {};       // read by other lanes; a thread is at most one exchange ahead
-    uint64_t steps = 0;
+    uint64_t steps = 0, limit = 0;
+    unsigned samples = 0, spin_count = 0;
+    uintptr_t spin_at[SPIN_ADDRESSES] = {};
     std::vector<Pending> pending;
     std::vector<size_t> groups;   // ends of committed groups in `pending`
 };
@@ -122,6 +166,23 @@ private:
 
 struct Run;
 
+struct Warp {
+    unsigned full = 0;   // clocks that all lanes know of all
+    unsigned base = 0;   // what cells' clocks are relative to
+    bool synced = false; // whether there was a barrier of the warp in this block
+};
+
+struct NamedBarrier {
+    unsigned threads = 0;             // that it waits for
+    std::vector<unsigned> arrived;    // their numbers
+};
+
+struct Fault {   // a signal that ended a thread
+    int signal = 0;
+    bool jumped = false;              // the address is that of a call's target
+    uintptr_t pc = 0, address = 0, frame = 0, stack = 0;
+};
+
 struct Worker {
     Run* run = nullptr;
     Fiber* current = nullptr;
@@ -134,6 +195,15 @@ struct Worker {
 
     uintptr_t shared_base = 0;
     size_t shared_span = 0;
+    pthread_t thread = {};
+    Fault fault;
+    std::vector<Warp> warps;
+    NamedBarrier named[16];
+    std::vector<Acquired> acquired;   // by threads of the block before its last barrier
+    bool acquires = false;            // whether any thread of the block acquired something
+    uint64_t spin_rounds = 0, seen_finished = 0;
+    uint64_t seen = 0, seen_at = 0;   // by tiledmm_watch: the state, and when it was seen first, in milliseconds
+    std::atomic<unsigned> ends{0};    // the finding with which its current thread is to end
     std::vector<uint32_t> limits;   // bytes in use of each 64 KiB
     unsigned granule_shift = 2;     // a cell covers 4 bytes until a kernel accesses fewer
     std::vector<Cell> reads, more_reads, writes;
@@ -150,6 +220,17 @@ struct Worker {
     std::vector<TraceEvent> trace;
 };
 
+// What threads released at an address: a write to it after a fence says that all before the fence happened.
+struct Sync {
+    struct Time {
+        unsigned epoch, clock, version;
+    };
+    std::unordered_map<unsigned, std::vector<Time>> blocks;     // all that a block did before an epoch
+    std::unordered_map<uint64_t, std::vector<Time>> threads;    // all that a thread did before a clock of an epoch
+    std::vector<std::pair<Acquired, unsigned>> before;          // what the releasing threads knew, by version
+    unsigned version = 0;
+};
+
 struct Run {
     Launch launch;
     Index grid, block;
@@ -161,6 +242,11 @@ struct Run {
     std::vector<Finding> findings;
     std::unordered_map<uint64_t, size_t> finding_index;
     std::vector<SiteCounts> counts;   // by site; merged when a worker ends
+    std::vector<Worker*> workers;
+    std::atomic<bool> released{false};             // whether any thread released something
+    std::unordered_map<uintptr_t, Sync> syncs;     // by address
+    std::atomic<bool> timed_out{false};
+    std::string output;
     std::vector<TraceEvent> trace;
     uint64_t barriers = 0;
     Site sites[SITES];

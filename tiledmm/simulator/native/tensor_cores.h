@@ -9,6 +9,7 @@
 namespace tiledmm_detail {
 
 constexpr unsigned WHOLE_WARP = 0xffffffffu;
+constexpr unsigned TENSOR_CORE = 100;   // an exchange of mma or ldmatrix, of none of CUDA's warp functions
 
 __forceinline__ double power_of_two(int exponent) {
     return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
@@ -90,12 +91,12 @@ __forceinline__ KVector exchanged_k_vector(int index) {
     return all;
 }
 __forceinline__ void exchange_registers(unsigned low, unsigned high) {
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low, MATRICES);
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low, TENSOR_CORE);
 }
 
 // The same for float64, with 4 elements along k: four lanes have one each.
 __forceinline__ void exchange_k_vector(double (&all)[4], double own, int index) {
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(own)), MATRICES);
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(__double_as_longlong(own)), TENSOR_CORE);
     for (int quad = 0; quad < 4; ++quad) all[quad] = __longlong_as_double(static_cast<long long>(tiledmm_exchanged(4 * index + quad)));
 }
 

@@ -102,7 +102,7 @@ __forceinline__ void gather(const T (&own)[COUNT], T (&all)[ALL]) {
     for (int at = 0; at < COUNT; at += TOGETHER) {
         unsigned long long bits = 0;
         __builtin_memcpy(&bits, &own[at], TOGETHER * sizeof(T));
-        tiledmm_exchange(tiledmm_detail::WHOLE_WARP, bits, tiledmm_detail::MATRICES);
+        tiledmm_exchange(tiledmm_detail::WHOLE_WARP, bits, tiledmm_detail::TENSOR_CORE);
         for (int lane = 0; lane < ALL / COUNT; ++lane) {
             bits = tiledmm_exchanged(static_cast<unsigned>(lane));
             __builtin_memcpy(&all[lane * COUNT + at], &bits, TOGETHER * sizeof(T));

@@ -1,0 +1,107 @@
+"""Kernels that do not end, or that would end the process: each is a finding with block, thread and line."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tiledmm import simulator
+from tiledmm.simulator import execution
+
+ENDINGS = {
+    "division by zero": "x[0] = 1 / x[1];",
+    "division by zero of the least integer": ("division by zero", "x[2] = (-2147483647 - 1) / (x[1] - 1);"),
+    "trap": "__trap();",
+    "trap of the compiler": ("trap", "__builtin_trap();"),
+    "call of a null pointer": "void (*volatile f)() = 0; f();",
+    "call of exit or abort": "exit(1);",
+    "abort": ("call of exit or abort", "abort();"),
+    "stack overflow": "x[0] = deep(x, 0);",
+    "no end": "for (volatile int i = 0; i >= 0; i = 1) {}",
+    "thread that waits for ever": "while (*(volatile int*)&x[1] == 0) {}",
+    "waits for ever without volatile": ("thread that waits for ever", "while (x[threadIdx.x * 0 + 1] == 0) x[2] = 1;"),
+    "runaway thread": "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;",
+    "wild pointer": ("global access out of bounds", "*(volatile int*)8 = 1;"),
+    "another thread's local memory": (
+        "access to another thread's local memory",
+        "int mine[4]; poke(mine, 3 << 17);",
+    ),
+}
+
+TEXT = """
+extern "C" void exit(int);
+extern "C" void abort();
+__device__ __attribute__((noinline)) int deep(int* x, int i) {
+    volatile int local[100];
+    local[i & 63] = i;
+    return x[1] == 0 ? deep(x, i + 1) + local[i & 63] : 0;
+}
+__device__ __attribute__((noinline)) void poke(int* at, int i) {
+    at[i] = 1;
+}
+__global__ void kernel(int* x) {
+    if (blockIdx.x == 1 && threadIdx.x == 3) {
+        %s
+    }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(execution, "STALL_SECONDS", 0.3)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_thread_ends_with_a_finding(ending, workers):
+    kind, code = ENDINGS[ending] if isinstance(ENDINGS[ending], tuple) else (ending, ENDINGS[ending])
+    text = TEXT.replace("%s", code)
+    begun = time.monotonic()
+    limit = 10**6 if kind == "runaway thread" else 0
+    report = simulator.launch(text, 3, 8, (np.zeros(64, np.int32),), workers=workers, max_steps=limit)
+    assert [each.kind for each in report.findings] == [kind]
+    (found,) = report.findings
+    assert (found.block, found.thread) == ((1, 0, 0), (3, 0, 0))
+    lines = (found.line, *found.calls)
+    assert text[: text.rindex(code)].count("\n") + 1 in lines
+    assert time.monotonic() - begun < 20
+
+
+def test_a_launch_ends_when_its_time_is_up():
+    text = TEXT.replace("%s", "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;")
+    report = simulator.launch(text, 3, 8, (np.zeros(64, np.int32),), timeout=0.2)
+    assert [each.kind for each in report.findings] in ([], ["timeout"])
+    assert report.seconds < 2
+
+
+INTERRUPTED = """
+import signal, sys, threading, time
+import numpy as np
+from tiledmm import simulator
+text = '''%s'''
+threading.Timer(%r, lambda: signal.raise_signal(signal.SIGINT)).start()
+x = np.zeros(64, np.int32)
+begun = time.monotonic()
+try:
+    simulator.launch(text, 100000, 64, (x,))
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - begun)
+simulator.launch("__global__ void one(int* x) { x[threadIdx.x] = 1; }", 1, 64, (x,)).check()
+print(x.sum())
+"""
+
+
+@pytest.mark.parametrize(
+    "code", ["for (volatile int i = 0; i >= 0; i = 1) {}", "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;"]
+)
+@pytest.mark.parametrize("after", [0.6, 0.9])
+def test_interrupting_ends_a_launch_within_a_second(code, after):
+    script = INTERRUPTED % (TEXT.replace("%s", code), after)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith("interrupted") and float(first.split()[1]) < after + 1
+    assert second == "64"

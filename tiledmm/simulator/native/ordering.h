@@ -1,0 +1,156 @@
+// Which accesses are ordered: by barriers, by fences with atomics or volatile accesses, and within a warp.
+// Depends on: state.h
+#pragma once
+
+#include "state.h"
+
+// The epoch of a block's threads, from 0 on.
+ALWAYS_INLINE unsigned block_epoch(const Worker& w) { return static_cast<unsigned>(w.epoch - w.first_epoch) & 0xffffff; }
+
+// ---- release and acquire ----
+
+// What the current thread did before its last fence, and what it knew, can be known to who reads `address` from now on.
+void release(Worker& w, uintptr_t address) {
+    Fiber& fiber = *w.current;
+    if (!fiber.fenced) return;
+    Run& run = *w.run;
+    std::lock_guard<std::mutex> guard(run.lock);
+    run.released = true;
+    Sync& sync = run.syncs[address];
+    const unsigned version = ++sync.version, block = static_cast<unsigned>(w.block_number);
+    sync.blocks[block].push_back({fiber.fence_epoch, 0, version});
+    const auto add = [&](unsigned thread, unsigned clock) {
+        sync.threads[static_cast<uint64_t>(block) << 10 | thread].push_back({fiber.fence_epoch, clock, version});
+    };
+    add(fiber.thread, fiber.fence_clock);
+    const unsigned first = fiber.thread / WARP * WARP;
+    const Warp& warp = w.warps[fiber.thread / WARP];
+    if (warp.synced && fiber.fence_epoch == block_epoch(w))
+        for (unsigned lane = 0; lane < WARP && first + lane < run.threads; ++lane) {
+            const unsigned known = std::max(fiber.known[lane], warp.full);
+            if (known && first + lane != fiber.thread) add(first + lane, known);
+        }
+    for (const auto* list : {&fiber.acquired, &w.acquired})
+        for (const Acquired& each : *list) sync.before.push_back({each, version});
+}
+
+void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
+    for (Acquired& each : list)
+        if (each.from == mine.from) {
+            each.version = std::max(each.version, mine.version);
+            return;
+        }
+    list.push_back(mine);
+}
+
+void acquire(Worker& w, uintptr_t address) {
+    Run& run = *w.run;
+    if (!run.released.load(std::memory_order_relaxed)) return;
+    std::lock_guard<std::mutex> guard(run.lock);
+    const auto found = run.syncs.find(address);
+    if (found == run.syncs.end()) return;
+    keep_acquired(w.current->acquired, {&found->second, found->second.version});
+    w.acquires = true;
+}
+
+// Whether what a thread of a block did at a time was released at a location, or known to who released there.
+bool is_released(const Acquired& known, const Stamp& earlier, std::vector<const Sync*>& visited) {
+    const Sync& sync = *known.from;
+    for (const Sync* each : visited)
+        if (each == &sync) return false;
+    visited.push_back(&sync);
+    const auto in_block = sync.blocks.find(earlier.block());
+    if (in_block != sync.blocks.end())
+        for (const Sync::Time& time : in_block->second)
+            if (time.version <= known.version && earlier.epoch() < time.epoch) return true;
+    const auto of_thread = sync.threads.find(static_cast<uint64_t>(earlier.block()) << 10 | earlier.thread());
+    if (of_thread != sync.threads.end())
+        for (const Sync::Time& time : of_thread->second)
+            if (time.version <= known.version && earlier.epoch() == time.epoch && earlier.clock() < time.clock) return true;
+    for (const auto& each : sync.before)
+        if (each.second <= known.version && is_released(each.first, earlier, visited)) return true;
+    return false;
+}
+
+bool is_acquired(const Worker& w, const Stamp& earlier) {
+    if (!w.acquires) return false;
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    std::vector<const Sync*> visited;
+    for (const std::vector<Acquired>* list : {&std::as_const(w.current->acquired), &w.acquired})
+        for (const Acquired& each : *list)
+            if (is_released(each, earlier, visited)) return true;
+    return false;
+}
+
+// At a barrier of the block, what its threads acquired is known to all of them.
+void share_acquired(Worker& w) {
+    if (!w.acquires) return;
+    for (Fiber& fiber : w.fibers) {
+        for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);
+        fiber.acquired.clear();
+    }
+}
+
+void fence(Worker& w) {
+    Fiber& fiber = *w.current;
+    fiber.fenced = true;
+    fiber.fence_epoch = block_epoch(w);
+    fiber.fence_clock = ++fiber.clock;
+}
+
+// ---- within a block ----
+
+// Whether the current thread knows that another of its block passed a clock in this epoch.
+ALWAYS_INLINE bool knows(const Worker& w, unsigned thread, unsigned clock) {
+    const Fiber& fiber = *w.current;
+    if (thread / WARP == fiber.thread / WARP) {
+        if (std::max(fiber.known[thread % WARP], w.warps[thread / WARP].full) > clock) return true;
+    }
+    return fiber.others && (*fiber.others)[thread] > clock;
+}
+
+// Joins what the lanes of a mask know, which is their order from now on.
+void join_lanes(Worker& w, unsigned warp, unsigned mask, unsigned lanes) {
+    Warp& all = w.warps[warp];
+    Fiber* const fibers = &w.fibers[warp * WARP];
+    all.synced = true;
+    const unsigned whole = lanes == WARP ? ~0u : (1u << lanes) - 1;
+    unsigned latest = all.full;
+    if (mask == whole) {
+        for (unsigned lane = 0; lane < lanes; ++lane) latest = std::max(latest, fibers[lane].clock);
+        all.full = ++latest;
+        for (unsigned lane = 0; lane < lanes; ++lane) fibers[lane].clock = latest;
+    } else {
+        unsigned joined[WARP] = {};
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+            if (!(mask >> lane & 1)) continue;
+            for (unsigned i = 0; i < lanes; ++i) joined[i] = std::max(joined[i], fibers[lane].known[i]);
+            joined[lane] = std::max(joined[lane], fibers[lane].clock + 1);
+        }
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+            if (!(mask >> lane & 1)) continue;
+            std::memcpy(fibers[lane].known, joined, sizeof joined);
+            fibers[lane].clock = joined[lane];
+            latest = std::max(latest, joined[lane]);
+        }
+    }
+}
+
+// Cells have 12 bits of a clock: before those are used up, older accesses of the warp get clock 0 of a later base.
+void rebase(Worker& w, unsigned warp) {
+    unsigned latest = 0;
+    for (unsigned lane = 0; lane < WARP && warp * WARP + lane < w.run->threads; ++lane)
+        latest = std::max(latest, w.fibers[warp * WARP + lane].clock);
+    w.warps[warp].base = latest - 1;
+    constexpr Cell clock_bits = static_cast<Cell>(CELL_CLOCKS - 1) << 26;
+    for (auto* cells : {&w.reads, &w.more_reads, &w.writes})
+        for (Cell& cell : *cells)
+            if (epoch_of(cell) == w.epoch && thread_of(cell) / WARP == warp) cell &= ~clock_bits;
+}
+
+// A thread's clock as its cells have it.
+ALWAYS_INLINE unsigned cell_clock(Worker& w, const Fiber& fiber) {
+    const unsigned warp = fiber.thread / WARP;
+    if (fiber.clock - w.warps[warp].base >= CELL_CLOCKS && fiber.clock > w.warps[warp].base) rebase(w, warp);
+    return fiber.clock > w.warps[warp].base ? fiber.clock - w.warps[warp].base : 0;
+}
