@@ -16,6 +16,7 @@ FUNCTIONS = frozenset([*_WITH_FLOAT.split(), *(f"{name}f" for name in _WITH_FLOA
 #: The headers and what the names in them look like, in the order in which they are included.
 HEADERS = {
     "atomics.h": re.compile(r"atomic[A-Z]\w*"),
+    "casts.h": re.compile("tiledmm_detail"),
     "functions.h": re.compile("|".join(sorted(FUNCTIONS))),
     "packed.h": re.compile(r"__v[a-z]+[24]"),
     "rounding.h": re.compile(

@@ -28,7 +28,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
-from tiledmm.simulator import inline_ptx, refusals
+from tiledmm.simulator import casts, inline_ptx, refusals
 from tiledmm.simulator.declarations import launch_bounds
 from tiledmm.simulator.headers import needed
 
@@ -123,15 +123,19 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
 def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
-        text = inline_ptx.translate(source)
-        (folder / "kernel.cu").write_text(text, encoding="utf-8")
-        asm = ["inline_ptx.h"] if text != source else []
-        headers = ["cuda.h", *needed(source), *asm, "kernel.cu", "entry.h"]
-        unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
-        (folder / "unit.cpp").write_text(unit, encoding="utf-8")
         # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of this file.
-        includes = ["-iquote", str(NATIVE), f"-I{NATIVE / 'include'}"]
-        _run([*command, *includes, "-c", "-o", "unit.o", "unit.cpp"], folder, source)
+        command = [*command, "-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp"]
+        saturated = casts.saturate(source)
+        try:
+            _write_unit(folder, saturated, symbol)
+            _run(command, folder, source)
+        except CompilationError:
+            if saturated == source:
+                raise
+            _write_unit(
+                folder, source, symbol
+            )  # where a cast was none, and so that errors are about the kernel's own text
+            _run(command, folder, source)
         objects = ["unit.o"]
         if dynamic := _dynamic_arrays(source, folder / "unit.o"):
             (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
@@ -140,6 +144,16 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
         library = folder / "kernel.so"
         _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
         os.replace(library, target)
+
+
+def _write_unit(folder: Path, source: str, symbol: str) -> None:
+    """Writes the C++ of a kernel: its text, between the simulator's headers."""
+    text = inline_ptx.translate(source)
+    (folder / "kernel.cu").write_text(text, encoding="utf-8")
+    asm = ["inline_ptx.h"] if text != source else []
+    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
+    unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    (folder / "unit.cpp").write_text(unit, encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -278,7 +292,13 @@ def _own_text() -> str:
     """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
     here = Path(__file__)
     native = sorted(file for file in NATIVE.rglob("*") if file.is_file())
-    modules = (here, here.with_name("headers.py"), here.with_name("inline_ptx.py"), *here.with_name("ptx").glob("*.py"))
+    modules = (
+        here,
+        here.with_name("casts.py"),
+        here.with_name("headers.py"),
+        here.with_name("inline_ptx.py"),
+        *here.with_name("ptx").glob("*.py"),
+    )
     return "".join(file.read_text(encoding="utf-8") for file in (*native, *sorted(modules)))
 
 

@@ -3,9 +3,10 @@
 // The result is rounded to nearest, and stepped to its neighbour where the sign of the exact rest says so. The rest of
 // float is exact in double; that of double in 113 bits, or as the rest of a sum.
 //
-// Depends on: intrinsics.h
+// Depends on: casts.h, intrinsics.h
 #pragma once
 
+#include "casts.h"
 #include "intrinsics.h"
 
 namespace tiledmm_detail {
@@ -134,19 +135,6 @@ __forceinline__ double fma_rounded(double x, double y, double z) {
 
 // ---- integers ----
 
-template <class T>
-constexpr T most = static_cast<T>(~0ull >> (T(-1) < T(0)) >> (64 - 8 * sizeof(T)));
-template <class T>
-constexpr T least = static_cast<T>(T(-1) < T(0) ? -most<T> - 1 : 0);
-
-// A whole number as an integer: the nearest that the type holds. NaN is 0, or only the highest bit where either has 64 bits.
-template <class T, class F>
-__forceinline__ T saturated(F x) {
-    if (x != x) return sizeof(F) == 8 || sizeof(T) == 8 ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
-    if (x >= static_cast<F>(most<T> / 2 + 1) * 2) return most<T>;
-    if (x <= static_cast<F>(least<T>)) return least<T>;
-    return static_cast<T>(x);
-}
 template <Rounding R>
 __forceinline__ float whole(float x) {
     return R == RN ? __builtin_rintf(x) : R == RZ ? __builtin_truncf(x) : R == RU ? __builtin_ceilf(x) : __builtin_floorf(x);

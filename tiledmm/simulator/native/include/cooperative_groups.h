@@ -162,6 +162,9 @@ public:
         return detail::shuffle(mask_, value, tiledmm_lane() / SIZE * SIZE + static_cast<unsigned>(rank) % SIZE, tiledmm_detail::SHUFFLE);
     }
 
+    template <class Other>
+    __forceinline__ thread_block_tile(const thread_block_tile<SIZE, Other>& tile) : coalesced_group(tile) {}
+
     // From a block, or from a larger tile.
     __forceinline__ explicit thread_block_tile(unsigned groups, unsigned group)
         : coalesced_group(detail::lanes_of(SIZE) << tiledmm_lane() / SIZE * SIZE, group, groups) {}
