@@ -24,8 +24,9 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError
-from tiledmm.simulator import inline_ptx
+from tiledmm.simulator import casts, inline_ptx, refusals
 from tiledmm.simulator.declarations import launch_bounds
+from tiledmm.simulator.headers import needed
 from tiledmm.simulator.library_cache import cache_folder, ensure
 
 NATIVE = Path(__file__).parent / "native"
@@ -40,6 +41,8 @@ _KERNEL_FLAGS = (
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
+# A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
+_COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
     "-fno-omit-frame-pointer",
@@ -149,7 +152,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
     with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
         folder = Path(scratch)
         _write_unit(source, symbol, folder)
-        unit = [*command, *flags, *warnings, f"-I{NATIVE}", "-c", "-o", os.devnull, "unit.cpp"]
+        unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
         done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     found: list[UnsetVariable] = []
     chain: list[int] = []
@@ -171,7 +174,7 @@ def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
         folder = Path(scratch)
         _write_unit(source, symbol, folder)
-        _run([*command, *flags, "-O0", f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+        _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
         _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
         return (folder / "unit.so").read_bytes()
 
@@ -190,17 +193,30 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
 
 
 def _write_unit(source: str, symbol: str, folder: Path) -> None:
-    """Writes what is compiled for a kernel: ``unit.cpp``, and the kernel's text beside it."""
+    """Writes the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers."""
     text = inline_ptx.translate(source)
     (folder / "kernel.cu").write_text(text, encoding="utf-8")
-    headers = ["cuda.h", *(["inline_ptx.h"] if text != source else []), "kernel.cu", "entry.h"]
+    asm = ["inline_ptx.h"] if text != source else []
+    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
     unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
     (folder / "unit.cpp").write_text(unit, encoding="utf-8")
 
 
+def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) -> None:
+    saturated = casts.saturate(source)
+    try:
+        _write_unit(saturated, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+    except CompilationError:
+        if saturated == source:
+            raise
+        # Where a cast was none, and so that errors are about the kernel's own text.
+        _write_unit(source, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+
+
 def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
-    _write_unit(source, symbol, folder)
-    _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+    _compile_unit(source, symbol, command, folder)
     objects = ["unit.o"]
     if dynamic := _dynamic_arrays(source, folder / "unit.o"):
         (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
@@ -347,20 +363,37 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 def _own_text() -> str:
     """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
     here = Path(__file__)
-    modules = (here, here.with_name("inline_ptx.py"), *sorted(here.with_name("ptx").glob("*.py")))
-    return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), *modules))
+    native = sorted(file for file in NATIVE.rglob("*") if file.is_file())
+    modules = (
+        here,
+        here.with_name("casts.py"),
+        here.with_name("headers.py"),
+        here.with_name("inline_ptx.py"),
+        *here.with_name("ptx").glob("*.py"),
+    )
+    return "".join(file.read_text(encoding="utf-8") for file in (*native, *sorted(modules)))
 
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _run(command: list[str], folder: Path) -> None:
-    """Runs the compiler in the folder of its files, so that no other path gets into debug information."""
+def _run(command: list[str], folder: Path, source: str = "") -> None:
+    """Runs the compiler in the folder of its files, so that no other path gets into debug information.
+
+    Args:
+        command: The compiler and its arguments, of which the last four are ``-c -o <object> <unit>`` for a kernel.
+        folder: The folder of its files.
+        source: The kernel's text, in which errors are explained.
+    """
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
-    if refused := inline_ptx.refusal(done.stderr):
-        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {refused}")
+    if said := inline_ptx.refusal(done.stderr):
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {said}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
+    if source:
+        known = refusals.known_names(command[:-4], NATIVE, folder)
+        if refused := refusals.explain(done.stderr, source, known):
+            raise CompilationError(f"the kernel does not compile for the CPU: {refused.message(source)}")
     raise CompilationError(f"the kernel does not compile for the CPU:\n{output}")
