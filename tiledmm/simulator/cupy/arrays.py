@@ -138,6 +138,10 @@ def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
         if isinstance(result, ndarray):
             return result
         check_type(result.dtype)
+        if name.startswith("as"):  # asarray of an array is this array
+            for each in given:
+                if isinstance(each, ndarray) and _same(each, result):
+                    return each
         if any(type(each) is np.ndarray and np.may_share_memory(each, result) for each in given):
             result = result.copy(order="K")
         return result.view(ndarray)
@@ -151,16 +155,18 @@ def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
 
 
 def wrapped(function: Any, *, host: bool = False) -> Any:
-    """A function of NumPy's that takes and returns these arrays; what is no function as it is.
+    """What NumPy has: a function that takes and returns these arrays, what is no function as it is."""
+    is_function = isinstance(function, (np.ufunc, FunctionType, BuiltinFunctionType))
+    return wrapped_function(function, host=host) if is_function or hasattr(function, "_implementation") else function
+
+
+def wrapped_function(function: Any, *, host: bool = False) -> Any:
+    """A function of NumPy's that takes and returns these arrays.
 
     Args:
         function: The function.
         host: Whether it takes NumPy's arrays as well.
     """
-    if not isinstance(function, (np.ufunc, FunctionType, BuiltinFunctionType)) and not hasattr(
-        function, "_implementation"
-    ):
-        return function
     name = function.__name__
 
     @functools.wraps(function)
@@ -197,6 +203,11 @@ def check_type(dtype: np.dtype[Any]) -> None:
     """
     if dtype.kind not in "biufcV" or dtype.hasobject or dtype.char in "gG":
         raise UnsupportedTypeError(f"CuPy has no arrays of dtype {dtype}")
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays have the same memory, shape and type."""
+    return one.__array_interface__ == other.__array_interface__
 
 
 @contextlib.contextmanager

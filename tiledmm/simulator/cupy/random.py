@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import UnsupportedTypeError
-from tiledmm.simulator.cupy.arrays import on_device, wrapped
+from tiledmm.simulator.cupy.arrays import on_device, wrapped_function
 
 # Legacy functions that take dtype= in CuPy and not in NumPy.
 _WITH_DTYPE = frozenset({
@@ -22,7 +22,7 @@ def _function(generator: Any, name: str, title: str) -> Any:
     of_numpy = None if name.startswith("_") else getattr(generator, name, None)
     if of_numpy is None or not callable(of_numpy):
         raise AttributeError(f"{title} of the simulator has no {name!r}")
-    call = wrapped(of_numpy)
+    call = wrapped_function(of_numpy)
     if name not in _WITH_DTYPE:
         return call
 
@@ -58,7 +58,7 @@ class Generator:
         of_numpy = None if name.startswith("_") else getattr(self._generator, name, None)
         if of_numpy is None or not callable(of_numpy):
             raise AttributeError(f"cupy.random.Generator of the simulator has no {name!r}")
-        return wrapped(of_numpy)
+        return wrapped_function(of_numpy)
 
 
 def default_rng(seed: Any = None) -> Generator:
