@@ -42,8 +42,8 @@ def test_what_is_computed_is_an_array_of_the_module() -> None:
     for result in (
         x + 1, 2 * x, x @ x.T, x.T, x[0], x[0, 0], x[:, 1], x[x > 2], x.sum(), x.mean(axis=0), x.argmax(),
         x.astype(int), x.copy(), cp.where(x > 1, x, 0), cp.dot(x, x.T), cp.allclose(x, x), cp.linalg.norm(x),
-        cp.fft.fft(x), cp.max(x), np.sum(x), np.sqrt(x), cp.random.rand(2), cp.eye(2), cp.asarray([1]), cp.percentile(x, 30),
-        cp.unique(x, return_counts=True)[1], cp.linalg.eigh(x @ x.T)[0], next(iter(x)),
+        cp.fft.fft(x), cp.max(x), np.sum(x), np.sqrt(x), cp.random.rand(2), cp.eye(2), cp.asarray([1]),
+        cp.percentile(x, 30), cp.unique(x, return_counts=True)[1], cp.linalg.eigh(x @ x.T)[0], next(iter(x)),
     ):  # fmt: skip
         assert type(result) is cp.ndarray, result
     assert (x[1, 2].shape, x[1, 2].item(), f"{x[1, 2]:.1f}") == ((), 5.0, "5.0")

@@ -67,8 +67,8 @@ X = np.ones(4, np.float32)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (((1,), (1,), (X, 4, 2.0, 1.0)), OperandTypeError, r"a is a float; got float 2.0, which CuPy passes as a double"),
-        (((1,), (1,), (X, 4, np.float32(2), 1)), OperandTypeError, "b is a double; got int 1, which CuPy passes as an int"),
+        (((1,), (1,), (X, 4, 2.0, 1.0)), OperandTypeError, r"a is a float; got float 2\.0, .*passes as a double"),
+        (((1,), (1,), (X, 4, np.float32(2), 1)), OperandTypeError, "b is a double; got int 1, .*passes as an integer"),
         (((1,), (1,), (X, 4.0, np.float32(2), 1.0)), OperandTypeError, "n is an int; got float 4.0.*pass an integer"),
         (((1,), (1,), (X, np.int8(4), np.float32(2), 1.0)), OperandTypeError, "n is an int; got numpy.int8"),
         (((1,), (1,), (X, 4)), OperandTypeError, "takes 4 arguments"),
@@ -101,9 +101,10 @@ def test_structures_and_complex_numbers_have_the_sizes_that_cupy_passes() -> Non
 
 
 def test_a_name_of_cpp_is_found_by_name_expressions_alone() -> None:
-    text = (
-        "template <class T, int N> __global__ void add(T* x) { x[threadIdx.x] += N; }\n__global__ void plain(int*) {}"
-    )
+    text = """
+    template <class T, int N> __global__ void add(T* x) { x[threadIdx.x] += N; }
+    __global__ void plain(int*) {}
+    """
     names = ("add<float, 3>", "add<int, 1 + 1>", "plain")
     module = simulator.RawModule(code=text, name_expressions=names)
     x, y = np.zeros(4, np.float32), np.zeros(4, np.int32)
@@ -115,7 +116,7 @@ def test_a_name_of_cpp_is_found_by_name_expressions_alone() -> None:
     for name in ("plain", "add<float, 4>"):
         with pytest.raises(ConfigError, match=re.escape(f"{name!r} is a name of C++") + '.*write extern "C" before'):
             simulator.RawModule(code=text).get_function(name)
-    with pytest.raises(ConfigError, match="kernel.cu has no kernel 'subtract'; its kernels are add, plain"):
+    with pytest.raises(ConfigError, match=r"kernel\.cu has no kernel 'subtract'; its kernels are add, plain"):
         module.get_function("subtract")
 
 
@@ -155,15 +156,8 @@ def test_macros_and_headers(tmp_path: Path) -> None:
     x = np.array([0, 0, 5], np.int32)
     kernel((1,), (1,), (x,))
     assert x[0] == 7
-    with pytest.raises(SimulationError, match=r"k, inner\.cuh:4: global access out of bounds"):
+    with pytest.raises(SimulationError, match=r"k, inner\.cuh:4: global access .*; called at kernel\.cu:4"):
         kernel((1,), (1,), (x[:1],))
-    assert "kernel.cu:4 | x[0] = value(x, N);" in str(simulator_error(kernel, x))
-
-
-def simulator_error(kernel: simulator.RawKernel, x: Any) -> SimulationError:
-    with pytest.raises(SimulationError) as error:
-        kernel((1,), (1,), (x[:1].copy(),))
-    return error.value
 
 
 def test_options_without_effect_are_taken() -> None:
@@ -250,7 +244,7 @@ def test_variables_keep_their_values_in_a_module() -> None:
     clear((1,), (1,), (out,))
     assert (out[0], total[0]) == (11, 0)
     np.testing.assert_array_equal(module.get_global("unused").bytes.view(np.float32), [1, 2, 3])
-    with pytest.raises(ConfigError, match="no variable 'x'; its variables are .*step"):
+    with pytest.raises(ConfigError, match=r"no variable 'x'; its variables are .*step"):
         module.get_global("x")
 
     other = simulator.RawModule(code=COUNT)
@@ -282,9 +276,7 @@ def test_more_than_48_kib_of_shared_memory_are_asked_for() -> None:
     x = np.ones(32, np.float32)
     assert (copy.shared_size_bytes, copy.max_dynamic_shared_size_bytes) == (4096, 45056)
     copy((1,), (32,), (x,), shared_mem=45056)
-    with pytest.raises(
-        ConfigError, match=r"copy may have 45056 bytes.*set kernel.max_dynamic_shared_size_bytes = 49152"
-    ):
+    with pytest.raises(ConfigError, match=r"copy may have 45056 bytes.*set kernel.max_dynamic_shared_size"):
         copy((1,), (32,), (x,), shared_mem=49152)
     copy.max_dynamic_shared_size_bytes = 65536
     copy((1,), (32,), (x,), shared_mem=65536)
@@ -309,6 +301,8 @@ def test_attributes() -> None:
 def test_settings_of_a_kernel() -> None:
     scale = simulator.RawKernel(SCALE, "scale")
     scale.settings = Settings(counts=False, target="sm_75")
+    scale((1,), (4,), (np.ones(4, np.float32), 4, np.float32(1), 0.0))
+    scale.settings = Settings(counts=False, target="sm_75", checks=False)
     scale((1,), (4,), (np.ones(4, np.float32), 4, np.float32(1), 0.0))
     assert scale.report is not None and scale.report.target == "sm_75" and not scale.report.lines
 

@@ -39,7 +39,7 @@ class _Module:
                 raise ConfigError(f"the simulator does not support {keyword}=True")
         self.code, self.options, self.backend, self.names = code, options, backend, tuple(names)
         self._parsed = CompileOptions.of(options)
-        self._kernels: dict[str, CompiledKernel] = {}
+        self._kernels: dict[tuple[str, str, bool], CompiledKernel] = {}
         self.state: ModuleState = {}
 
     @functools.cached_property
@@ -59,7 +59,9 @@ class _Module:
             ConfigError: If there is none of this name, or none that CuPy finds.
             CompilationError: If it does not compile.
         """
-        if name not in self._kernels:
+        target = find_target(self._parsed.target or settings.target)
+        key = (name, target.name, settings.instrumented)
+        if key not in self._kernels:
             text, places = self._text
             known = kernels_in(text)
             if known and name.partition("<")[0].rpartition("::")[2].strip() not in known:
@@ -69,11 +71,10 @@ class _Module:
                     f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
                     f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
                 )
-            target = find_target(self._parsed.target or settings.target)
             kernel = CompiledKernel(text, places, name, target, instrumented=settings.instrumented)
             self._initialize(kernel)
-            self._kernels[name] = kernel
-        return self._kernels[name]
+            self._kernels[key] = kernel
+        return self._kernels[key]
 
     def any_kernel(self, settings: Settings) -> CompiledKernel:
         """Some kernel: all have the same variables."""
