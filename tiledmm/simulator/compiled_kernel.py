@@ -18,6 +18,7 @@ from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.declarations import variables_in
+from tiledmm.simulator.elements import Subscripts, subscripts_of
 from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
 from tiledmm.simulator.lines import SourceLines, own_line
 from tiledmm.simulator.parameters import Parameter, parameters_of
@@ -306,18 +307,34 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
         """
         found = [raw for each in outcomes for raw in each.findings]
+        if not found:
+            return []
+        base = self.code.base
         shared = tuple(
-            Region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
+            self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._shared_offsets
         )
-        base = self.code.base
         operands = (
-            *(Region(each.name, each.begin, each.bytes) for each in placed),
-            *(Region(each.name, base + each.address, each.bytes) for each in self.variables),
+            *(Region(each.name, each.begin, each.bytes, each.element_at) for each in placed),
+            *(self._region(each.name, base + each.address, each.bytes) for each in self.variables),
         )
         named = (finding(raw, self.name, self.lines, shared, operands) for raw in found)
         # A missing barrier is a race first of all, and only then memory that nobody has written yet.
         return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
+
+    def _region(self, name: str, begin: int, size: int) -> Region:
+        """An array that the kernel's text declares."""
+
+        def element_at(offset: int) -> str:
+            subscripts = self._subscripts.get(name)
+            return name + subscripts(offset) if subscripts else ""
+
+        return Region(name, begin, size, element_at)
+
+    @functools.cached_property
+    def _subscripts(self) -> dict[str, Subscripts]:
+        """For arrays that the text declares, by name, the subscripts of a byte."""
+        return subscripts_of(toolchain.typed_library(self.text, self.name, arch=self._arch))
 
     def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
         from tiledmm.simulator.widths import Widths

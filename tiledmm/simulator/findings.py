@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,11 +108,14 @@ class Region:
         name: Name in messages: ``"A"``, ``"As"``.
         begin: Address; for a shared array, the offset in shared memory.
         bytes: Size in bytes.
+        element_at: Gives the element at an offset as a programmer writes it: ``"As[1][0]"``; its name alone, or
+            nothing, where there is none.
     """
 
     name: str
     begin: int
     bytes: int
+    element_at: Callable[[int], str] | None = None
 
     def holds(self, address: int) -> bool:
         """Whether an address is in the region."""
@@ -123,7 +126,12 @@ class Region:
         offset = address - self.begin
         what = f"{space} array {self.name} ({self.bytes:,} bytes)"
         if 0 <= offset < self.bytes:
-            return f"at byte {offset:,} of {what}"
+            element = self.element_at(offset) if self.element_at else ""
+            return (
+                f"at {element}, byte {offset:,} of {what}"
+                if element not in ("", self.name)
+                else f"at byte {offset:,} of {what}"
+            )
         if offset < 0:
             return f"{-offset:,} bytes before {what}"
         return (

@@ -403,6 +403,7 @@ def _place(
         if at == len(placed):
             placed.append(Placed(parameter.name, whole, Span.of(whole.shape, whole.strides, whole.dtype.itemsize)))
             placed[at].writable = False
+            placed[at].pointee = parameter.element_bytes or array.dtype.itemsize
         placed[at].writable |= not parameter.read_only and array.flags.writeable
         owner.append((at, array.ctypes.data - placed[at].array.ctypes.data))
     return placed, owner

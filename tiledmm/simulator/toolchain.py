@@ -157,6 +157,18 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
     return list(dict.fromkeys(found))
 
 
+def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
+    """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, False, "zero")]
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        folder = Path(scratch)
+        _write_unit(source, symbol, folder)
+        _run([*command, *flags, "-O0", f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+        _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
+        return (folder / "unit.so").read_bytes()
+
+
 _INLINED = re.compile(r"inlined from .* at kernel\.cu:(\d+)")
 _MAY_BE_UNSET = re.compile(
     r"(?:kernel\.cu:(?P<line>\d+):\d+: )?warning: (?:variable )?'(?P<name>[^']*)' .*uninitialized"
