@@ -98,6 +98,20 @@ def test_an_array_is_no_number_for_a_kernel() -> None:
     assert x.tolist() == [2, 2, 2]
 
 
+def test_structures_are_passed_as_cupy_passes_them() -> None:
+    text = """
+    struct Pair { int first; float second; };
+    extern "C" __global__ void multiply(float* out, Pair pair) { out[0] = pair.first * pair.second; }
+    """
+    kernel, out = cp.RawKernel(text, "multiply"), cp.zeros(1, np.float32)
+    pair = np.array((3, 0.5), "i4,f4")
+    for each in (pair, pair[()]):
+        kernel((1,), (1,), [out, each])
+        assert out[0] == 1.5
+    with pytest.raises(OperandTypeError, match=r"got bytes, which CuPy does not pass"):
+        kernel((1,), (1,), (out, pair.tobytes()))
+
+
 @pytest.mark.parametrize("dtype", [object, str, "datetime64[s]", np.longdouble])
 def test_types_that_no_gpu_has(dtype: Any) -> None:
     with pytest.raises(UnsupportedTypeError, match="CuPy has no arrays of dtype"):

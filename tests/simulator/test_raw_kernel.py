@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
+from tiledmm.simulator import raw
 from tiledmm.simulator.compile_options import CompileOptions
 from tiledmm.simulator.declarations import has_c_linkage
 from tiledmm.simulator.settings import Settings
@@ -48,16 +50,11 @@ def test_a_wrong_kernel_raises_after_it_has_written() -> None:
 
 
 def test_what_a_kernel_prints_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from tiledmm.simulator import raw
-
-    def run(*arguments: Any, **keywords: Any) -> Any:
-        import dataclasses
-
-        return dataclasses.replace(unchanged(*arguments, **keywords), output="a line\n")
-
-    unchanged = raw.run
-    monkeypatch.setattr(raw, "run", run)
-    simulator.RawKernel(SCALE, "scale")((1,), (1,), (np.ones(1, np.float32), 1, np.float32(1), 0.0))
+    run = raw.run
+    monkeypatch.setattr(raw, "run", lambda *args, **keywords: replace(run(*args, **keywords), output="a line\n"))
+    x = np.ones(1, np.float32)
+    with pytest.raises(SimulationError):
+        simulator.RawKernel(SCALE, "scale")((1,), (2,), (x, 2, np.float32(1), 0.0))
     assert capsys.readouterr().out == "a line\n"
 
 
@@ -257,6 +254,12 @@ def test_variables_keep_their_values_in_a_module() -> None:
     module.compile()
     assert module.get_global("total").bytes.view(np.int32)[0] == 5
     assert count.const_size_bytes == 4 and count.attributes["const_size_bytes"] == 4
+
+
+def test_the_memory_of_a_variable_is_no_argument() -> None:
+    module = simulator.RawModule(code=COUNT)
+    with pytest.raises(ConfigError, match="parameter out got the memory of variable total, which clear itself has"):
+        module.get_function("clear")((1,), (1,), (module.get_global("total"),))
 
 
 # Shared memory and attributes

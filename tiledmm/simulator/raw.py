@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.compile_options import CompileOptions
@@ -177,7 +179,7 @@ class RawKernel:
         self,
         grid: tuple[int, ...],
         block: tuple[int, ...],
-        args: tuple[Any, ...],
+        args: Sequence[Any],
         *,
         shared_mem: int = 0,
         stream: Any = None,
@@ -200,7 +202,7 @@ class RawKernel:
             CompilationError: If the kernel does not compile.
         """
         for what, value in (("grid", grid), ("block", block), ("args", args)):
-            if not isinstance(value, tuple):
+            if not isinstance(value, (tuple, list) if what == "args" else tuple):
                 raise OperandTypeError(f"{what} is a tuple, such as (n,); got {type(value).__name__}")
         kernel = self._compiled()
         self._check_shared(kernel, shared_mem)
@@ -218,7 +220,15 @@ class RawKernel:
     def _argument(self, parameter: Parameter, value: Any) -> Any:
         """What the launch gets for an argument."""
         pointer = value.memory if isinstance(value, DevicePointer) else value
-        return pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
+        argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
+        if isinstance(argument, np.ndarray):
+            for name, variable in self._module.state.items():
+                if np.may_share_memory(np.asarray(argument), variable):
+                    raise ConfigError(
+                        f"parameter {parameter.name} got the memory of variable {name}, which {self.name} itself has: "
+                        "the simulator passes arrays alone"
+                    )
+        return argument
 
     @property
     def max_threads_per_block(self) -> int:

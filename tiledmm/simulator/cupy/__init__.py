@@ -15,6 +15,7 @@ below.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from collections.abc import Callable
@@ -73,6 +74,11 @@ class RawKernel(raw.RawKernel):
             raise OperandTypeError(
                 f"parameter {parameter.name} of {self.name} got a NumPy array, which is not on the device: pass "
                 "cp.asarray(x)"
+            )
+        elif isinstance(value, (bytes, bytearray, ctypes.Structure, ctypes.Array)):
+            raise OperandTypeError(
+                f"parameter {parameter.name} of {self.name} got {type(value).__name__}, which CuPy does not pass: "
+                "structures are NumPy scalars or arrays of shape ()"
             )
         return super()._argument(parameter, value)
 
