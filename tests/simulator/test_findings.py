@@ -180,7 +180,8 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
     ), within  # fmt: skip
     across, *_ = messages(edited(tmp_path, (write, f"    if (row + col == 0) c[0] = sum;\n    else {write}")))
     found = re.search(
-        r"race on global memory: block \((\d), 0\), thread \(0, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global array C "
+        r"race on global memory: block \((\d), 0\), thread \(0, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global "
+        r"array C "
         r"\(6,400 bytes\), which thread \(0, 0\) of block \((\d), 0\) wrote at the same line", across
     )  # fmt: skip
     assert found and found[1] != found[2], across
