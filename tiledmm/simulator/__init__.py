@@ -30,6 +30,7 @@ from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.launch import launch
+from tiledmm.simulator.raw import RawKernel, RawModule
 from tiledmm.simulator.report import ProductReport, Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.settings import Settings
@@ -45,6 +46,8 @@ __all__ = [
     "Lane",
     "LineCounts",
     "ProductReport",
+    "RawKernel",
+    "RawModule",
     "Report",
     "Request",
     "SharedTraffic",
