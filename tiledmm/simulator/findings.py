@@ -50,6 +50,7 @@ WARNINGS = frozenset({"barrier not reached by threads that have ended", "shuffle
 #: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
 NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
+UNSET = "variable read before it is set"
 
 #: And such that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
@@ -61,7 +62,8 @@ class Finding:
     """Something that is wrong with a kernel.
 
     Attributes:
-        kind: One of ``KINDS``, or ``NOT_WRITTEN``, ``WRONG_RESULT``, ``LAUNCH_BOUNDS`` or ``TOO_MUCH_SHARED``.
+        kind: One of ``KINDS``, or of those that the host finds: ``NOT_WRITTEN``, ``WRONG_RESULT``, ``UNSET``,
+            ``LAUNCH_BOUNDS`` and ``TOO_MUCH_SHARED``.
         message: One sentence with all that is known.
         line: Line of ``Report.text``, 0 if unknown.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.

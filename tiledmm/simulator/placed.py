@@ -29,6 +29,7 @@ class Placed:
         self.reserved_bytes = self.bytes + _ALIGNMENT
         self.begin = 0
         self.filled = False
+        self.result = array
         self.writable = True
         # Elements of more than 16 bytes, such as structures, are looked at in parts.
         self.granule = math.gcd(self.itemsize, 16) if self.itemsize > 16 else self.itemsize

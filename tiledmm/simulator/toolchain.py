@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def compiler_version() -> str:
 
 
 @contextlib.contextmanager
-def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -> Iterator[Path]:
+def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool, fill: str = "pattern") -> Iterator[Path]:
     """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
 
     Args:
@@ -90,16 +91,14 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
         symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
         arch: Value of ``__CUDA_ARCH__``, such as 900.
         instrumented: Whether the runtime sees every access.
+        fill: What variables hold before they are set, where the kernel is instrumented: a "pattern", or "zero".
 
     Raises:
         CompilationError: If it does not compile; the message has the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
-    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
-    # Optimizers split structures; accesses are to be seen where the source has them.
-    flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
+    flags = _flags(command, symbol, arch, instrumented, fill)
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
@@ -113,20 +112,77 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
         bound(folder, MAX_BYTES)
 
 
+def _flags(command: tuple[str, ...], symbol: str, arch: int, instrumented: bool, fill: str) -> list[str]:
+    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
+    # Optimizers split structures; accesses are to be seen where the source has them.
+    return flags + (["-Og", *_instrumentation(command, fill)] if instrumented else ["-O2"])
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetVariable:
+    """A variable that may be read before it is set, as the compiler sees it.
+
+    Attributes:
+        name: As in the source.
+        lines: Where it is read: the innermost line of the kernel's text, then those of the inlined calls around it.
+        declared: Where it is declared; 0 if the compiler does not say.
+    """
+
+    name: str
+    lines: tuple[int, ...]
+    declared: int
+
+
+def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
+    """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = [flag for flag in _flags(command, symbol, arch, True, "pattern") if flag != "-w"]
+    warnings = ["-Wuninitialized", *([] if _is_clang(command) else ["-Wmaybe-uninitialized"])]
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        folder = Path(scratch)
+        _write_unit(source, symbol, folder)
+        unit = [*command, *flags, *warnings, f"-I{NATIVE}", "-c", "-o", os.devnull, "unit.cpp"]
+        done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    found: list[UnsetVariable] = []
+    chain: list[int] = []
+    for line in done.stderr.splitlines():
+        chain += [int(number) for number in _INLINED.findall(line)]
+        if read := _MAY_BE_UNSET.search(line):
+            innermost = [int(read["line"])] if read["line"] else []
+            found.append(UnsetVariable(read["name"], (*innermost, *chain), 0))
+            chain = []
+        elif found and (declared := _DECLARED.search(line)):
+            found[-1] = replace(found[-1], declared=int(declared["line"]))
+    return list(dict.fromkeys(found))
+
+
+_INLINED = re.compile(r"inlined from .* at kernel\.cu:(\d+)")
+_MAY_BE_UNSET = re.compile(
+    r"(?:kernel\.cu:(?P<line>\d+):\d+: )?warning: (?:variable )?'(?P<name>[^']*)' .*uninitialized"
+)
+_DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declared here")
+
+
 def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
     """The same where nothing is removed from the cache meanwhile. Arguments and errors are ``kernel_library``'s."""
     with kernel_library(source, symbol, arch=arch, instrumented=instrumented) as path:
         return path
 
 
+def _write_unit(source: str, symbol: str, folder: Path) -> None:
+    """Writes what is compiled for a kernel: ``unit.cpp``, and the kernel's text beside it."""
+    text = inline_ptx.translate(source)
+    (folder / "kernel.cu").write_text(text, encoding="utf-8")
+    headers = ["cuda.h", *(["inline_ptx.h"] if text != source else []), "kernel.cu", "entry.h"]
+    unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    (folder / "unit.cpp").write_text(unit, encoding="utf-8")
+
+
 def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         folder = Path(scratch)
-        text = inline_ptx.translate(source)
-        (folder / "kernel.cu").write_text(text, encoding="utf-8")
-        headers = ["cuda.h", *(["inline_ptx.h"] if text != source else []), "kernel.cu", "entry.h"]
-        unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
-        (folder / "unit.cpp").write_text(unit, encoding="utf-8")
+        _write_unit(source, symbol, folder)
         _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
         objects = ["unit.o"]
         if dynamic := _dynamic_arrays(source, folder / "unit.o"):
@@ -215,9 +271,9 @@ def _dynamic_memory(names: Sequence[str]) -> str:
     )
 
 
-def _instrumentation(command: tuple[str, ...]) -> list[str]:
+def _instrumentation(command: tuple[str, ...], fill: str) -> list[str]:
     """Flags for calls of the runtime at accesses and at subscripts out of bounds; unset variables get a pattern."""
-    pattern = "-ftrivial-auto-var-init=pattern"
+    pattern = f"-ftrivial-auto-var-init={fill}"
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
