@@ -30,6 +30,7 @@ from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.launch import launch
+from tiledmm.simulator.raw import RawKernel, RawModule
 from tiledmm.simulator.report import ProductReport, Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.settings import Settings
@@ -45,6 +46,8 @@ __all__ = [
     "Lane",
     "LineCounts",
     "ProductReport",
+    "RawKernel",
+    "RawModule",
     "Report",
     "Request",
     "SharedTraffic",
@@ -68,7 +71,7 @@ def matmul(
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: str = "float32",
-    checks: bool = True,
+    checks: bool | str = True,
     target: str = "sm_90",
     **keywords: Any,
 ) -> Any:
@@ -79,8 +82,9 @@ def matmul(
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result; ``...`` for a new array even where the result has no dimensions.
         variant, tile, config, precision: As for ``tiledmm.matmul``.
-        checks: Whether every access is checked. Without checks a kernel runs several times as fast, and a wrong one
-            can end the process.
+        checks: Whether every access is checked. ``"full"`` runs the kernel three times, to find variables that are read
+            before they are set. Without checks a kernel runs several times as fast, and a wrong one can end the
+            process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
             ``tiledmm.matmul``.
@@ -112,7 +116,7 @@ def run(
     config: ConfigOverrides | None = None,
     precision: str = "float32",
     source: str | PathLike[str] | None = None,
-    checks: bool = True,
+    checks: bool | str = True,
     counts: bool = True,
     sass: bool = False,
     threads: str = "forward",

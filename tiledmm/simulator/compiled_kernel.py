@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
-from tiledmm.simulator.findings import WRONG_RESULT, Finding, Region, finding, show
-from tiledmm.simulator.lines import SourceLines
+from tiledmm.simulator.declarations import variables_in
+from tiledmm.simulator.elements import Subscripts, subscripts_of
+from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
+from tiledmm.simulator.lines import SourceLines, own_line
 from tiledmm.simulator.parameters import Parameter, parameters_of
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
@@ -49,6 +55,10 @@ class Event:
     line: int
 
 
+#: The values of a module's variables outside of functions: bytes by name.
+ModuleState: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """Blocks of a grid and threads of a block along x, y and z, and their indices by number."""
@@ -78,12 +88,23 @@ class CompiledKernel:
         name: The kernel's name, with its template arguments.
         target: The architecture.
         instrumented: Whether the runtime sees every access.
+        fill: What variables hold before they are set: a ``"pattern"``, or ``"zero"``.
     """
 
-    def __init__(self, text: str, places: SourceMap, name: str, target: Architecture, *, instrumented: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        places: SourceMap,
+        name: str,
+        target: Architecture,
+        *,
+        instrumented: bool,
+        fill: str = "pattern",
+    ) -> None:
         self.text, self.places, self.name, self.target = text, places, name, target
-        arch = target.capability[0] * 100 + target.capability[1] * 10
-        with toolchain.kernel_library(text, name, arch=arch, instrumented=instrumented) as path:
+        self._arch = target.capability[0] * 100 + target.capability[1] * 10
+        library = toolchain.kernel_library(text, name, arch=self._arch, instrumented=instrumented, fill=fill)
+        with library as path:
             self.code = execution.Code.load(path)
             self.debug = debug_info(path)
         self.lines = SourceLines(self.debug, text, places)
@@ -98,6 +119,7 @@ class CompiledKernel:
         shared_bytes: int,
         settings: Settings,
         writers: bool = False,
+        state: ModuleState | None = None,
     ) -> execution.Outcome:
         """Runs every block of a launch.
 
@@ -108,7 +130,46 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
             settings: How to run it.
             writers: Whether it is asked afterwards who wrote an element.
+            state: What the variables outside of functions hold, before and afterwards; None for a new module's.
         """
+        with self._module(state) as variables:
+            return self._execute(arguments, [*operands, *variables], grid, block, shared_bytes, settings, writers)
+
+    @contextlib.contextmanager
+    def _module(self, state: ModuleState | None) -> Iterator[list[execution.Operand]]:
+        """The variables outside of functions, with the values of ``state``, as memory that the kernel may access."""
+        if not self.variables:
+            yield []
+            return
+        values = self.new_state() if state is None else state
+        with self.code.lock:  # the library has one copy of them
+            stamps, operands = [], []
+            for each in self.variables:
+                address = self.code.base + each.address
+                if each.name in values:
+                    ctypes.memmove(address, values[each.name].ctypes.data, each.bytes)
+                granule = 4 if each.bytes % 4 == 0 else 1
+                granules = each.bytes // granule if each.writable else 0
+                stamps.append((np.zeros((granules, 2), np.uint64), np.zeros((granules, 4), np.uint64)))
+                writes, reads = (words.ctypes.data if each.writable else None for words in stamps[-1])
+                operands.append(
+                    execution.Operand(address, each.bytes, granule, valid=None, writes=writes, reads=reads, defined=1)
+                )
+            yield operands
+            for each in self.variables:
+                if each.name in values:
+                    ctypes.memmove(values[each.name].ctypes.data, self.code.base + each.address, each.bytes)
+
+    def _execute(
+        self,
+        arguments: Sequence[Any],
+        operands: Sequence[execution.Operand],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        settings: Settings,
+        writers: bool,
+    ) -> execution.Outcome:
         return execution.execute(
             self.code,
             grid=grid,
@@ -119,7 +180,7 @@ class CompiledKernel:
                 (array.offset - self.debug.address("tiledmm_anchor"), shared_bytes if array.dynamic else array.bytes)
                 for array in self.debug.shared_arrays()
             ],
-            checks=settings.checks,
+            checks=bool(settings.checks),
             counts=settings.counts or settings.sass,
             order=settings.order,
             seed=settings.seed,
@@ -130,30 +191,56 @@ class CompiledKernel:
             workers=settings.workers,
             progress=settings.progress,
             writers=writers,
-            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            arch=self._arch,
             timeout=settings.timeout,
         )
 
-    def wrong_result(self, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
-        """A finding for a result that is not what is expected.
+    def wrong_result(self, kind: str, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
+        """A finding for an element of a result.
 
         Args:
+            kind: What kind of.
             said: What is wrong, in words.
             writer: Who wrote it; None if nobody did.
             geometry: Grid and block.
         """
-        nowhere = (0, 0, 0)
         if writer is None:
-            message = f"{self.name}: {WRONG_RESULT}: {said}; no thread wrote it"
-            return Finding(WRONG_RESULT, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, 1)
-        line = self.lines.line(writer.pc)
+            return self._finding(kind, f"{said}; no thread wrote it", 0)
         block, thread = geometry.block_index(writer.block), geometry.thread_index(writer.thread)
-        location = self.lines.location(line)
-        message = (
-            f"{self.name}, {location}: {WRONG_RESULT}: {said}; block {show(block)}, thread {show(thread)} wrote it"
+        said = f"{said}; block {show(block)}, thread {show(thread)} wrote it"
+        return self._finding(kind, said, self.lines.line(writer.pc), block=block, thread=thread)
+
+    def _finding(
+        self,
+        kind: str,
+        said: str,
+        line: int,
+        *,
+        other: int = 0,
+        block: tuple[int, int, int] = (0, 0, 0),
+        thread: tuple[int, int, int] = (0, 0, 0),
+    ) -> Finding:
+        """A finding that the host makes, at a line, and perhaps another."""
+        location, of_other = self.lines.location(line), self.lines.location(other) if other else None
+        return Finding(
+            kind=kind,
+            message=f"{self.name}, {location}: {kind}: {said}" if line else f"{self.name}: {kind}: {said}",
+            line=line,
+            location=location if line else "",
+            text=self.lines.text(line),
+            block=block,
+            thread=thread,
+            other_line=other or None,
+            other_location=of_other,
+            other_text=self.lines.text(other) if other else None,
+            other_block=None,
+            other_thread=None,
+            count=1,
         )
-        text = self.lines.text(line)
-        return Finding(WRONG_RESULT, message, line, location, text, block, thread, None, None, None, None, None, 1)
+
+    def filled(self, fill: str, *, instrumented: bool) -> CompiledKernel:
+        """The same kernel with a ``"pattern"`` or with ``"zero"`` in variables that are not set."""
+        return CompiledKernel(self.text, self.places, self.name, self.target, instrumented=instrumented, fill=fill)
 
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -162,8 +249,48 @@ class CompiledKernel:
 
     @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables outside of functions that the kernel's file defines."""
-        return self.debug.variables()
+        """The variables outside of functions: the kernel can write those that are not ``__constant__``."""
+        constants = variables_in(self.text, "__constant__")
+        return tuple(
+            replace(each, writable=each.writable and each.name not in constants) for each in self.debug.variables()
+        )
+
+    def unset_variables(self) -> list[Finding]:
+        """A finding for each variable that may be read before it is set, as far as the C++ compiler sees that."""
+        found = []
+        for each in toolchain.unset_variables(self.text, self.name, arch=self._arch):
+            at = f", declared at {self.lines.location(each.declared)}" if each.declared else ""
+            said = f"{each.name}{at}: the result depends on what is there"
+            line = own_line(each.lines, first_line_of_page(self.text))
+            found.append(self._finding(UNSET, said, line, other=each.declared))
+        return found
+
+    def unset_result(self, what: str) -> Finding:
+        """A finding for a result that depends on a variable which the compiler does not name."""
+        return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)
+
+    def new_state(self) -> ModuleState:
+        """The bytes of each variable as the text initializes it."""
+        return {name: np.frombuffer(raw, np.uint8).copy() for name, raw in self.code.initial.items()}
+
+    def refusals(self, block: tuple[int, int, int]) -> list[Finding]:
+        """What a GPU would not compile or launch: findings whose lines are those of the declarations."""
+        found = []
+        threads, most = block[0] * block[1] * block[2], self.code.loaded.tiledmm_max_threads()
+        if most and threads > most:
+            said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
+            found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
+        arrays = [each for each in self.debug.shared_arrays() if not each.dynamic]
+        size, limit = sum(each.bytes for each in arrays), self.target.static_shared_bytes
+        if size > limit:
+            largest = max(arrays, key=lambda each: each.bytes).name
+            said = f"{size:,} bytes of static shared memory, and a block has {limit:,}; dynamic memory may be more"
+            found.append(self._refusal(TOO_MUCH_SHARED, said, rf"__shared__[^;]*\b{largest}\b"))
+        return found
+
+    def _refusal(self, kind: str, said: str, declaration: str) -> Finding:
+        match = re.search(declaration, self.text)
+        return self._finding(kind, said, self.text.count("\n", 0, match.start()) + 1 if match else 0)
 
     def line_counts(self, outcomes: list[execution.Outcome], *, sass: bool) -> tuple[LineCounts, ...]:
         """Counts by source line."""
@@ -180,18 +307,34 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
         """
         found = [raw for each in outcomes for raw in each.findings]
+        if not found:
+            return []
+        base = self.code.base
         shared = tuple(
-            Region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
+            self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._shared_offsets
         )
-        base = self.code.base
         operands = (
-            *(Region(each.name, each.begin, each.bytes) for each in placed),
-            *(Region(each.name, base + each.address, each.bytes) for each in self.variables),
+            *(Region(each.name, each.begin, each.bytes, each.element_at) for each in placed),
+            *(self._region(each.name, base + each.address, each.bytes) for each in self.variables),
         )
         named = (finding(raw, self.name, self.lines, shared, operands) for raw in found)
         # A missing barrier is a race first of all, and only then memory that nobody has written yet.
         return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
+
+    def _region(self, name: str, begin: int, size: int) -> Region:
+        """An array that the kernel's text declares."""
+
+        def element_at(offset: int) -> str:
+            subscripts = self._subscripts.get(name)
+            return name + subscripts(offset) if subscripts else ""
+
+        return Region(name, begin, size, element_at)
+
+    @functools.cached_property
+    def _subscripts(self) -> dict[str, Subscripts]:
+        """For arrays that the text declares, by name, the subscripts of a byte."""
+        return subscripts_of(toolchain.typed_library(self.text, self.name, arch=self._arch))
 
     def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
         from tiledmm.simulator.widths import Widths

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -46,11 +47,13 @@ class Variable:
         name: As in the source.
         address: Offset in the file, in bytes.
         bytes: Size in bytes.
+        writable: Whether it is no constant of C++.
     """
 
     name: str
     address: int
     bytes: int
+    writable: bool = True
 
 
 @functools.lru_cache(maxsize=256)
@@ -78,10 +81,19 @@ class DebugInfo:
             if symbol["st_info"]["type"] == "STT_TLS":
                 self._arrays.append(SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
             elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
-                self._variables.append(Variable(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
+                flags = elf.get_section(symbol["st_shndx"])["sh_flags"] if isinstance(symbol["st_shndx"], int) else 0
+                writable = bool(flags & SH_FLAGS.SHF_WRITE)
+                name = _source_name(symbol.name)
+                self._variables.append(Variable(name, symbol["st_value"], symbol["st_size"], writable))
         text = elf.get_section_by_name(".text")
         #: The first address of machine code, and the one behind the last.
         self.text = (text["sh_addr"], text["sh_addr"] + text["sh_size"]) if text else (0, 0)
+        constants = [each for each in elf.iter_sections() if each.name.startswith(".rodata")]
+        #: The same of constants that have no name, such as texts and tables of jumps.
+        self.constants = (
+            min((each["sh_addr"] for each in constants), default=0),
+            max((each["sh_addr"] + each["sh_size"] for each in constants), default=0),
+        )
         if elf.get_section_by_name(".debug_info"):
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
             self._units = [Unit(unit) for unit in dwarf.iter_CUs()]

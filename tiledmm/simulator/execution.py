@@ -64,7 +64,8 @@ class NativeLaunch(Structure):
         ("operand_count", c_uint32), ("array_count", c_uint32),
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
         ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
-        ("code", c_uint64), ("code_end", c_uint64), ("arch", c_uint32), ("stall", c_uint32),
+        ("code", c_uint64), ("code_end", c_uint64),
+        ("constants", c_uint64), ("constants_end", c_uint64), ("arch", c_uint32), ("stall", c_uint32),
         ("describe", _DESCRIBE),
     ]  # fmt: skip
 
@@ -200,6 +201,9 @@ class Code:
     loaded: Any  # the functions, by name
     base: int  # address of offset 0 of the file
     text: tuple[int, int]  # the addresses of its machine code: the first, and the one behind the last
+    constants: tuple[int, int]  # the same of its constants without names
+    initial: dict[str, bytes]  # what its variables outside of functions hold before any launch
+    lock: threading.Lock = field(default_factory=threading.Lock)  # for these
 
     @classmethod
     def load(cls, path: Path) -> Code:
@@ -215,7 +219,10 @@ def _load(path: Path) -> Code:
     debug = debug_info(path)
     base = (ctypes.cast(library.tiledmm_run_thread, c_void_p).value or 0) - debug.address("tiledmm_run_thread")
     begin, end = debug.text
-    return Code(path, library, base, (base + begin, base + end))
+    variables = (each for each in debug.variables() if each.writable)
+    initial = {each.name: ctypes.string_at(base + each.address, each.bytes) for each in variables}
+    first, last = debug.constants
+    return Code(path, library, base, (base + begin, base + end), (base + first, base + last), initial)
 
 
 def execute(
@@ -287,6 +294,8 @@ def execute(
         max_steps=max_steps,
         code=code.text[0],
         code_end=code.text[1],
+        constants=code.constants[0],
+        constants_end=code.constants[1],
         arch=arch,
         stall=round(1000 * STALL_SECONDS),
         describe=_DESCRIBE(answer) if describe is not None else _DESCRIBE(0),

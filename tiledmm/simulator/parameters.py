@@ -1,13 +1,12 @@
 """The parameters of a kernel, and the arguments that they take.
 
-The compiled kernel tells what its parameters are (``native/entry.h``); their names come from its text.
+The compiled kernel tells what its parameters are (``native/parameters.h``); their names come from its text.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
 from ctypes import Structure, c_char_p, c_uint32
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.simulator.declarations import parameter_names
 from tiledmm.simulator.execution import Code
 
-# In the order of ``ParameterKind`` in ``native/entry.h``.
+# In the order of ``ParameterKind`` in ``native/parameters.h``.
 POINTER, SIGNED, UNSIGNED, FLOAT, BOOL, OTHER = range(6)
 
 # NumPy's kinds of elements that each kind of pointer takes, where the sizes agree.
@@ -105,7 +105,7 @@ class Parameter:
                 "null pointer"
             )
         if self.kind == OTHER:
-            return self._structure(value)
+            return self._structure(value, exact=exact)
         dtype = np.dtype({SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "b"}[self.kind] + str(self.bytes))
         if self.kind == BOOL:
             dtype = np.dtype(np.bool_)
@@ -122,6 +122,11 @@ class Parameter:
                     f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, which CuPy passes {passed}: "
                     f"pass numpy.{dtype}({value})"
                 )
+        if exact and self.kind != FLOAT and isinstance(value, (float, np.floating)):
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, whose bytes CuPy passes as they "
+                f"are: pass an integer"
+            )
         if exact and isinstance(value, np.number) and value.dtype.itemsize < dtype.itemsize:
             raise OperandTypeError(
                 f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, of {value.dtype.itemsize} bytes: "
@@ -138,7 +143,9 @@ class Parameter:
             value = int(value)
         return _buffer(np.array(value, dtype).tobytes())
 
-    def _structure(self, value: Any) -> Any:
+    def _structure(self, value: Any, *, exact: bool) -> Any:
+        if exact and isinstance(value, (complex, float)) and not isinstance(value, np.generic):
+            value = np.array(value)[()]  # a double, or two
         if isinstance(value, (ctypes.Structure, ctypes.Array, bytes, bytearray)):
             raw = bytes(value)
         elif isinstance(value, (np.generic, np.ndarray)):
@@ -171,7 +178,8 @@ def parameters_of(code: Code, text: str, name: str) -> tuple[Parameter, ...]:
     count = code.loaded.tiledmm_parameter_count()
     native = (_NativeParameter * count)()
     code.loaded.tiledmm_describe_parameters(native)
-    names = _names(text, re.split(r"[<:]+", name.partition("<")[0])[-1], count)
+    found = parameter_names(text, name.partition("<")[0].rpartition("::")[2].strip())
+    names = found if len(found) == count else map(str, range(count))
     return tuple(
         Parameter(
             known, _type(each.text.decode()), each.kind, each.bytes, bool(each.read_only), each.element_kind,
@@ -179,49 +187,6 @@ def parameters_of(code: Code, text: str, name: str) -> tuple[Parameter, ...]:
         )
         for known, each in zip(names, native, strict=True)
     )  # fmt: skip
-
-
-def kernels_in(text: str) -> list[str]:
-    """The names of the ``__global__`` functions that a text defines or declares, in its order."""
-    plain = _without_comments(text)
-    found = []
-    for match in re.finditer(r"__global__\b", plain):
-        rest = re.sub(
-            r"__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)", " ", plain[match.end() : match.end() + 2000]
-        )
-        if named := re.match(r"[\s\w:]*?\bvoid\s+([A-Za-z_]\w*)\s*\(", rest):
-            found.append(named[1])
-    return list(dict.fromkeys(found))
-
-
-def variables_in(text: str, space: str) -> frozenset[str]:
-    """The names of the variables that a text defines with an attribute such as ``__constant__``."""
-    return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", _without_comments(text)))
-
-
-def _names(text: str, kernel: str, count: int) -> Sequence[str]:
-    """The names of a kernel's parameters; their numbers where they are not found."""
-    numbers = [str(i) for i in range(count)]
-    plain = _without_comments(text)
-    begin = re.search(rf"\bvoid\b[^;{{}}]*?\b{re.escape(kernel)}\s*\(", plain)
-    if not begin:
-        return numbers
-    depth, parts, last = 1, [""], ""
-    for last in plain[begin.end() :]:
-        depth += (last in "(<[{") - (last in ")>]}")
-        if depth == 0:
-            break
-        if last == "," and depth == 1:
-            parts.append("")
-        else:
-            parts[-1] += last
-    names = [re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^]]*\]|=.*", "", part)) for part in parts if part.strip()]
-    found = [each[-1] for each in names if len(each) > 1]
-    return found if len(found) == count == len(names) and len(set(found)) == count else numbers
-
-
-def _without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
 def _type(pretty: str) -> str:

@@ -57,7 +57,9 @@ class SimulatedKernel:
         text = self._given.text if self._given else render(self.spec)
         places = file_map(self._given.name, text) if self._given else source_map(self.spec)
         target = find_target(settings.target)
-        self.compiled = CompiledKernel(text, places, self.spec.symbol, target, instrumented=settings.instrumented)
+        self.compiled = CompiledKernel(
+            text, places, self.spec.symbol, target, instrumented=settings.instrumented, fill=settings.fill
+        )
         if self._given:
             self._check_parameters(self._given.name)
 
@@ -89,7 +91,8 @@ class SimulatedKernel:
 
     def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
         """Findings, in words."""
-        return self.compiled.findings(outcomes, placed, self.spec.dynamic_shared_bytes)
+        refusals = self.compiled.refusals(self.block) if outcomes else []
+        return refusals + self.compiled.findings(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
         """Refuses a user's kernel whose parameters are not those of the kernel that it replaces."""

@@ -13,7 +13,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -22,7 +24,9 @@ from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError
-from tiledmm.simulator import inline_ptx
+from tiledmm.simulator import casts, inline_ptx, refusals
+from tiledmm.simulator.declarations import launch_bounds
+from tiledmm.simulator.headers import needed
 from tiledmm.simulator.library_cache import cache_folder, ensure
 
 NATIVE = Path(__file__).parent / "native"
@@ -37,6 +41,8 @@ _KERNEL_FLAGS = (
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
+# A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
+_COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
     "-fno-omit-frame-pointer",
@@ -89,7 +95,7 @@ def compiler_version() -> str:
 
 
 @contextlib.contextmanager
-def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -> Iterator[Path]:
+def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool, fill: str = "pattern") -> Iterator[Path]:
     """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
 
     Args:
@@ -97,25 +103,87 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
         symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
         arch: Value of ``__CUDA_ARCH__``, such as 900.
         instrumented: Whether the runtime sees every access.
+        fill: What variables hold before they are set, where the kernel is instrumented: a "pattern", or "zero".
 
     Raises:
         CompilationError: If it does not compile; the message has the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
-    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
-    # Optimizers split structures; accesses are to be seen where the source has them.
-    flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
+    flags = _flags(command, symbol, arch, instrumented, fill)
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
         target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
         mark_used(target)
-        compiled = ensure(target, lambda scratch: _compile_kernel(source, [*command, *flags], runtime, scratch))
+        compiled = ensure(target, lambda scratch: _compile_kernel(source, symbol, [*command, *flags], runtime, scratch))
         yield target
     if compiled:
         bound(folder, MAX_BYTES)
+
+
+def _flags(command: tuple[str, ...], symbol: str, arch: int, instrumented: bool, fill: str) -> list[str]:
+    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
+    # Optimizers split structures; accesses are to be seen where the source has them.
+    return flags + (["-Og", *_instrumentation(command, fill)] if instrumented else ["-O2"])
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetVariable:
+    """A variable that may be read before it is set, as the compiler sees it.
+
+    Attributes:
+        name: As in the source.
+        lines: Where it is read: the innermost line of the kernel's text, then those of the inlined calls around it.
+        declared: Where it is declared; 0 if the compiler does not say.
+    """
+
+    name: str
+    lines: tuple[int, ...]
+    declared: int
+
+
+def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
+    """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = [flag for flag in _flags(command, symbol, arch, True, "pattern") if flag != "-w"]
+    warnings = ["-Wuninitialized", *([] if _is_clang(command) else ["-Wmaybe-uninitialized"])]
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        folder = Path(scratch)
+        _write_unit(source, symbol, folder)
+        unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
+        done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    found: list[UnsetVariable] = []
+    chain: list[int] = []
+    for line in done.stderr.splitlines():
+        chain += [int(number) for number in _INLINED.findall(line)]
+        if read := _MAY_BE_UNSET.search(line):
+            innermost = [int(read["line"])] if read["line"] else []
+            found.append(UnsetVariable(read["name"], (*innermost, *chain), 0))
+            chain = []
+        elif found and (declared := _DECLARED.search(line)):
+            found[-1] = replace(found[-1], declared=int(declared["line"]))
+    return list(dict.fromkeys(found))
+
+
+def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
+    """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, False, "zero")]
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        folder = Path(scratch)
+        _write_unit(source, symbol, folder)
+        _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
+        _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
+        return (folder / "unit.so").read_bytes()
+
+
+_INLINED = re.compile(r"inlined from .* at kernel\.cu:(\d+)")
+_MAY_BE_UNSET = re.compile(
+    r"(?:kernel\.cu:(?P<line>\d+):\d+: )?warning: (?:variable )?'(?P<name>[^']*)' .*uninitialized"
+)
+_DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declared here")
 
 
 def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
@@ -124,12 +192,31 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
         return path
 
 
-def _compile_kernel(source: str, command: list[str], runtime: Path, folder: Path) -> Path:
+def _write_unit(source: str, symbol: str, folder: Path) -> None:
+    """Writes the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers."""
     text = inline_ptx.translate(source)
     (folder / "kernel.cu").write_text(text, encoding="utf-8")
-    headers = ["cuda.h", *(["inline_ptx.h"] if text != source else []), "kernel.cu", "entry.h"]
-    (folder / "unit.cpp").write_text("".join(f'#include "{header}"\n' for header in headers), encoding="utf-8")
-    _run([*command, f"-I{NATIVE}", "-c", "-o", "unit.o", "unit.cpp"], folder)
+    asm = ["inline_ptx.h"] if text != source else []
+    headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
+    unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    (folder / "unit.cpp").write_text(unit, encoding="utf-8")
+
+
+def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) -> None:
+    saturated = casts.saturate(source)
+    try:
+        _write_unit(saturated, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+    except CompilationError:
+        if saturated == source:
+            raise
+        # Where a cast was none, and so that errors are about the kernel's own text.
+        _write_unit(source, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+
+
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
+    _compile_unit(source, symbol, command, folder)
     objects = ["unit.o"]
     if dynamic := _dynamic_arrays(source, folder / "unit.o"):
         (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
@@ -212,9 +299,9 @@ def _dynamic_memory(names: Sequence[str]) -> str:
     )
 
 
-def _instrumentation(command: tuple[str, ...]) -> list[str]:
+def _instrumentation(command: tuple[str, ...], fill: str) -> list[str]:
     """Flags for calls of the runtime at accesses and at subscripts out of bounds; unset variables get a pattern."""
-    pattern = "-ftrivial-auto-var-init=pattern"
+    pattern = f"-ftrivial-auto-var-init={fill}"
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
@@ -276,20 +363,37 @@ def _is_clang(command: tuple[str, ...]) -> bool:
 def _own_text() -> str:
     """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
     here = Path(__file__)
-    modules = (here, here.with_name("inline_ptx.py"), *sorted(here.with_name("ptx").glob("*.py")))
-    return "".join(file.read_text(encoding="utf-8") for file in (*sorted(NATIVE.iterdir()), *modules))
+    native = sorted(file for file in NATIVE.rglob("*") if file.is_file())
+    modules = (
+        here,
+        here.with_name("casts.py"),
+        here.with_name("headers.py"),
+        here.with_name("inline_ptx.py"),
+        *here.with_name("ptx").glob("*.py"),
+    )
+    return "".join(file.read_text(encoding="utf-8") for file in (*native, *sorted(modules)))
 
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _run(command: list[str], folder: Path) -> None:
-    """Runs the compiler in the folder of its files, so that no other path gets into debug information."""
+def _run(command: list[str], folder: Path, source: str = "") -> None:
+    """Runs the compiler in the folder of its files, so that no other path gets into debug information.
+
+    Args:
+        command: The compiler and its arguments, of which the last four are ``-c -o <object> <unit>`` for a kernel.
+        folder: The folder of its files.
+        source: The kernel's text, in which errors are explained.
+    """
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
-    if refused := inline_ptx.refusal(done.stderr):
-        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {refused}")
+    if said := inline_ptx.refusal(done.stderr):
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {said}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
+    if source:
+        known = refusals.known_names(command[:-4], NATIVE, folder)
+        if refused := refusals.explain(done.stderr, source, known):
+            raise CompilationError(f"the kernel does not compile for the CPU: {refused.message(source)}")
     raise CompilationError(f"the kernel does not compile for the CPU:\n{output}")

@@ -2,8 +2,6 @@
 // Depends on: fibers.h, ordering.h, state.h
 #pragma once
 
-#include <dlfcn.h>
-
 #include "fibers.h"
 #include "ordering.h"
 #include "state.h"
@@ -317,11 +315,9 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
     }
 }
 
-// Whether an address is in the data of the kernel's library: its constants.
-bool is_constant(const Worker& w, uintptr_t address) {
-    Dl_info data, code;
-    return dladdr(reinterpret_cast<void*>(address), &data) &&
-           dladdr(reinterpret_cast<void*>(w.run->launch.run_thread), &code) && data.dli_fbase == code.dli_fbase;
+// Whether an address is in the kernel's constants without names.
+ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
+    return address - run.launch.constants < run.launch.constants_end - run.launch.constants;
 }
 
 ALWAYS_INLINE bool in_stacks(const Worker& w, uintptr_t address) {

@@ -4,25 +4,41 @@
 // operating system, so they share it, and concurrent blocks do not. Arrays are aligned to 64 KiB, so that the bytes after
 // each belong to no array.
 //
-// Depends on: runtime.h, intrinsics.h, ptx.h, tensor_cores.h
+// What not every kernel uses is included after this file where the kernel's text names it (headers.py): atomics.h,
+// functions.h, packed.h, rounding.h and warps.h. Each takes the compiler several milliseconds.
+//
+// Depends on: intrinsics.h, parameters.h, ptx.h, runtime.h, tensor_cores.h, types.h
 #pragma once
 
 #define alignas(bytes) __attribute__((aligned(bytes)))   // the keyword may not follow __shared__
 
 #include "intrinsics.h"
+#include "parameters.h"
 #include "ptx.h"
 #include "runtime.h"
 #include "tensor_cores.h"
+#include "types.h"
+
+#define __CUDACC__ 1
+#define __CUDACC_RTC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
 
 #define __global__ __attribute__((noinline))
-#define __device__
+#define __device__ __attribute__((aligned(64)))   // what lies behind a variable is none of it
 #define __host__
-#define __constant__
+#define __constant__ __attribute__((aligned(64)))
+#define __managed__ __attribute__((aligned(64)))
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#if defined(__clang__) || __GNUC__ < 10
 #define __shared__ thread_local __attribute__((aligned(65536)))
+#else
+// GCC would look up whether an array of a class is initialised, although its constructor does nothing.
+#define __shared__ __constinit thread_local __attribute__((aligned(65536)))
+#endif
 #define __restrict__ __restrict
 
 #define threadIdx (tiledmm_thread_index())
@@ -31,73 +47,58 @@
 #define gridDim (tiledmm_grid_size())
 #define warpSize 32
 
-// ---- barriers and warps ----
+// ---- barriers, fences and time ----
 
+// Each place has a number, so that two barriers on one line are two.
 #define __syncthreads() tiledmm_sync_threads(__COUNTER__)
-#define __syncthreads_count(predicate) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, predicate))
-#define __syncthreads_or(predicate) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, predicate) != 0)
-#define __syncthreads_and(predicate) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, !(predicate)) == 0)
+#define __syncthreads_count(...) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, static_cast<bool>(__VA_ARGS__)))
+#define __syncthreads_or(...) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, static_cast<bool>(__VA_ARGS__)) != 0)
+#define __syncthreads_and(...) static_cast<int>(tiledmm_sync_threads_count(__COUNTER__, !static_cast<bool>(__VA_ARGS__)) == 0)
 
 __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { tiledmm_sync_warp(mask); }
+__forceinline__ void __barrier_sync_count(unsigned id, unsigned threads) { tiledmm_named_barrier(id, threads, 1); }
+__forceinline__ void __barrier_sync(unsigned id) {
+    tiledmm_named_barrier(id, blockDim.x * blockDim.y * blockDim.z, 1);
+}
 __forceinline__ void __threadfence_block() { tiledmm_fence(0); }
 __forceinline__ void __threadfence() { tiledmm_fence(1); }
 __forceinline__ void __threadfence_system() { tiledmm_fence(2); }
-
-namespace tiledmm_detail {
-
-template <class T>
-__forceinline__ T exchange(unsigned mask, T value, unsigned source) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 2, "a shuffle moves 2, 4 or 8 bytes");
-    unsigned long long bits = 0;
-    __builtin_memcpy(&bits, &value, sizeof(T));
-    tiledmm_exchange(mask, bits, 1);
-    bits = tiledmm_exchanged(source);
-    __builtin_memcpy(&value, &bits, sizeof(T));
-    return value;
-}
-
-}   // namespace tiledmm_detail
-
-template <class T>
-__forceinline__ T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
-    const unsigned lane = tiledmm_lane();
-    return tiledmm_detail::exchange(mask, value, (lane & ~(width - 1)) | (source & (width - 1)));
-}
-template <class T>
-__forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
-    const unsigned lane = tiledmm_lane();
-    const unsigned source = lane ^ lanes;   // a lane of a later segment keeps its own value
-    return tiledmm_detail::exchange(mask, value, source < (lane & ~(width - 1)) + width ? source : lane);
-}
-template <class T>
-__forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32) {
-    const unsigned lane = tiledmm_lane();
-    return tiledmm_detail::exchange(mask, value, (lane & (width - 1)) >= lanes ? lane - lanes : lane);
-}
-template <class T>
-__forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int width = 32) {
-    const unsigned lane = tiledmm_lane();
-    return tiledmm_detail::exchange(mask, value, (lane & (width - 1)) + lanes < unsigned(width) ? lane + lanes : lane);
-}
-__forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
-    tiledmm_exchange(mask, predicate != 0, 2);
-    unsigned votes = 0;
-    for (unsigned lane = 0; lane < 32; ++lane)
-        if (mask >> lane & 1) votes |= unsigned(tiledmm_exchanged(lane)) << lane;
-    return votes;
-}
-__forceinline__ int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
-__forceinline__ int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
+__forceinline__ void __nanosleep(unsigned) { tiledmm_clock(); }   // others run at the next barrier or atomic
+__forceinline__ long long clock64() { return tiledmm_clock(); }
+__forceinline__ clock_t clock() { return static_cast<clock_t>(tiledmm_clock()); }
+__forceinline__ void __trap() { tiledmm_trap(); }
+__forceinline__ void __brkpt() {}
+#define __prof_trigger(counter) static_cast<void>(counter)
 
 // ---- memory ----
 
 __forceinline__ unsigned long long __cvta_generic_to_shared(const void* shared) { return tiledmm_shared_offset(shared); }
-__forceinline__ int atomicMin(int* at, int value) {
-    tiledmm_atomic_access(at, sizeof(int));
-    int old = value, next = value;
-    while (!tiledmm_compare_and_swap(at, &old, &next, sizeof(int)) && old > value) {
-    }
-    return old;
+__forceinline__ unsigned long long __cvta_generic_to_global(const void* global) { return reinterpret_cast<unsigned long long>(global); }
+
+// Variables of a thread are copied as one; other memory byte by byte, so that each access is checked.
+__forceinline__ void* memcpy(void* to, const void* from, size_t bytes) {
+    if (__builtin_constant_p(bytes) && bytes <= 16) return __builtin_memcpy(to, from, bytes);
+    for (size_t i = 0; i < bytes; ++i) static_cast<volatile unsigned char*>(to)[i] = static_cast<const volatile unsigned char*>(from)[i];
+    return to;
 }
-__forceinline__ void __trap() { tiledmm_trap(); }
-#define memcpy(to, from, bytes) __builtin_memcpy(to, from, bytes)   // between variables of a thread: neither is checked
+__forceinline__ void* memset(void* to, int value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) static_cast<volatile unsigned char*>(to)[i] = static_cast<unsigned char>(value);
+    return to;
+}
+__forceinline__ void* memmove(void* to, const void* from, size_t bytes) {
+    if (to <= from) return memcpy(to, from, bytes);
+    for (size_t i = bytes; i-- > 0;) static_cast<volatile unsigned char*>(to)[i] = static_cast<const volatile unsigned char*>(from)[i];
+    return to;
+}
+
+// ---- text ----
+
+template <class... Arguments>
+__forceinline__ int printf(const char* format, Arguments... arguments) {
+    return tiledmm_printf(format, arguments...);
+}
+#ifdef NDEBUG
+#define assert(...) static_cast<void>(0)
+#else
+#define assert(...) (static_cast<bool>(__VA_ARGS__) ? static_cast<void>(0) : tiledmm_assert_failed(#__VA_ARGS__))
+#endif

@@ -3,7 +3,7 @@
 // Registers are unsigned integers, float and double, by their size; as<T> reads one as an instruction's type, put writes one.
 // Memory is accessed through one scalar as wide as the instruction's access, so that the checks see it whole.
 //
-// Depends on: cuda.h, intrinsics.h, ptx.h, runtime.h, tensor_cores.h
+// Depends on: cuda.h, intrinsics.h, ptx.h, runtime.h, tensor_cores.h, warps.h
 #pragma once
 
 #include "cuda.h"
@@ -11,6 +11,7 @@
 #include "ptx.h"
 #include "runtime.h"
 #include "tensor_cores.h"
+#include "warps.h"
 
 namespace tiledmm_ptx {
 

@@ -100,6 +100,9 @@ __forceinline__ unsigned __brev(unsigned x) {
     x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
     return __builtin_bswap32(x);
 }
+__forceinline__ unsigned long long __brevll(unsigned long long x) {
+    return static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32 | __brev(static_cast<unsigned>(x >> 32));
+}
 __forceinline__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const unsigned long long both = static_cast<unsigned long long>(y) << 32 | x;
     unsigned result = 0;
@@ -116,6 +119,12 @@ __forceinline__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned s
 }
 __forceinline__ unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
+}
+__forceinline__ unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? low : __funnelshift_l(low, high, shift);
+}
+__forceinline__ unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
 __forceinline__ int __mulhi(int x, int y) { return static_cast<int>(static_cast<long long>(x) * y >> 32); }
 __forceinline__ unsigned __umulhi(unsigned x, unsigned y) {
@@ -137,19 +146,52 @@ __forceinline__ unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
     for (int i = 0; i < 32; i += 8) sum += (x >> i & 255) * (y >> i & 255);
     return sum;
 }
+__forceinline__ int __dp2a_lo(short2 x, char4 y, int sum) { return sum + x.x * y.x + x.y * y.y; }
+__forceinline__ int __dp2a_hi(short2 x, char4 y, int sum) { return sum + x.x * y.z + x.y * y.w; }
+__forceinline__ unsigned __dp2a_lo(ushort2 x, uchar4 y, unsigned sum) { return sum + x.x * y.x + x.y * y.y; }
+__forceinline__ unsigned __dp2a_hi(ushort2 x, uchar4 y, unsigned sum) { return sum + x.x * y.z + x.y * y.w; }
+__forceinline__ int __dp2a_lo(int x, int y, int sum) { return __dp2a_lo(tiledmm_detail::bits_as<short2>(x), tiledmm_detail::bits_as<char4>(y), sum); }
+__forceinline__ int __dp2a_hi(int x, int y, int sum) { return __dp2a_hi(tiledmm_detail::bits_as<short2>(x), tiledmm_detail::bits_as<char4>(y), sum); }
+__forceinline__ unsigned __dp2a_lo(unsigned x, unsigned y, unsigned sum) { return __dp2a_lo(tiledmm_detail::bits_as<ushort2>(x), tiledmm_detail::bits_as<uchar4>(y), sum); }
+__forceinline__ unsigned __dp2a_hi(unsigned x, unsigned y, unsigned sum) { return __dp2a_hi(tiledmm_detail::bits_as<ushort2>(x), tiledmm_detail::bits_as<uchar4>(y), sum); }
+__forceinline__ int __dp4a(char4 x, char4 y, int sum) { return __dp4a(tiledmm_detail::bits_as<int>(x), tiledmm_detail::bits_as<int>(y), sum); }
+__forceinline__ unsigned __dp4a(uchar4 x, uchar4 y, unsigned sum) { return __dp4a(tiledmm_detail::bits_as<unsigned>(x), tiledmm_detail::bits_as<unsigned>(y), sum); }
+__forceinline__ int __mul24(int x, int y) {   // the low 32 bits of the product of the low 24
+    return static_cast<int>(static_cast<unsigned>((x << 8) >> 8) * static_cast<unsigned>((y << 8) >> 8));
+}
+__forceinline__ unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
+__forceinline__ unsigned __sad(int x, int y, unsigned z) {
+    return z + (x < y ? static_cast<unsigned>(y) - static_cast<unsigned>(x) : static_cast<unsigned>(x) - static_cast<unsigned>(y));
+}
+__forceinline__ unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
+__forceinline__ int __hadd(int x, int y) { return static_cast<int>((static_cast<long long>(x) + y) >> 1); }
+__forceinline__ int __rhadd(int x, int y) { return static_cast<int>((static_cast<long long>(x) + y + 1) >> 1); }
+__forceinline__ unsigned __uhadd(unsigned x, unsigned y) { return static_cast<unsigned>((static_cast<unsigned long long>(x) + y) >> 1); }
+__forceinline__ unsigned __urhadd(unsigned x, unsigned y) { return static_cast<unsigned>((static_cast<unsigned long long>(x) + y + 1) >> 1); }
 
 // ---- numbers ----
 
-__forceinline__ int min(int x, int y) { return x < y ? x : y; }
-__forceinline__ int max(int x, int y) { return x < y ? y : x; }
-__forceinline__ unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
-__forceinline__ unsigned max(unsigned x, unsigned y) { return x < y ? y : x; }
-__forceinline__ long min(long x, long y) { return x < y ? x : y; }
-__forceinline__ long max(long x, long y) { return x < y ? y : x; }
-__forceinline__ long long min(long long x, long long y) { return x < y ? x : y; }
-__forceinline__ long long max(long long x, long long y) { return x < y ? y : x; }
-__forceinline__ unsigned long long min(unsigned long long x, unsigned long long y) { return x < y ? x : y; }
-__forceinline__ unsigned long long max(unsigned long long x, unsigned long long y) { return x < y ? y : x; }
+#define TILEDMM_MIN_MAX(result, first, second)                                            \
+    __forceinline__ result min(first a, second b) {                                       \
+        const result x = static_cast<result>(a), y = static_cast<result>(b);              \
+        return y < x ? y : x;                                                             \
+    }                                                                                     \
+    __forceinline__ result max(first a, second b) {                                       \
+        const result x = static_cast<result>(a), y = static_cast<result>(b);              \
+        return x < y ? y : x;                                                             \
+    }
+#define TILEDMM_MIN_MAX_MIXED(result, other)     \
+    TILEDMM_MIN_MAX(result, result, result)      \
+    TILEDMM_MIN_MAX(result, result, other)       \
+    TILEDMM_MIN_MAX(result, other, result)
+TILEDMM_MIN_MAX(int, int, int)
+TILEDMM_MIN_MAX(long, long, long)
+TILEDMM_MIN_MAX(long long, long long, long long)
+TILEDMM_MIN_MAX_MIXED(unsigned, int)
+TILEDMM_MIN_MAX_MIXED(unsigned long, long)
+TILEDMM_MIN_MAX_MIXED(unsigned long long, long long)
+#undef TILEDMM_MIN_MAX_MIXED
+#undef TILEDMM_MIN_MAX
 __forceinline__ float fminf(float x, float y) { return __builtin_fminf(x, y); }
 __forceinline__ float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
 __forceinline__ double fmin(double x, double y) { return __builtin_fmin(x, y); }
@@ -158,9 +200,25 @@ __forceinline__ float min(float x, float y) { return __builtin_fminf(x, y); }
 __forceinline__ float max(float x, float y) { return __builtin_fmaxf(x, y); }
 __forceinline__ double min(double x, double y) { return __builtin_fmin(x, y); }
 __forceinline__ double max(double x, double y) { return __builtin_fmax(x, y); }
+__forceinline__ double min(float x, double y) { return __builtin_fmin(x, y); }
+__forceinline__ double max(float x, double y) { return __builtin_fmax(x, y); }
+__forceinline__ double min(double x, float y) { return __builtin_fmin(x, y); }
+__forceinline__ double max(double x, float y) { return __builtin_fmax(x, y); }
+__forceinline__ unsigned umin(unsigned x, unsigned y) { return x < y ? x : y; }
+__forceinline__ unsigned umax(unsigned x, unsigned y) { return x < y ? y : x; }
+__forceinline__ long long llmin(long long x, long long y) { return x < y ? x : y; }
+__forceinline__ long long llmax(long long x, long long y) { return x < y ? y : x; }
+__forceinline__ unsigned long long ullmin(unsigned long long x, unsigned long long y) { return x < y ? x : y; }
+__forceinline__ unsigned long long ullmax(unsigned long long x, unsigned long long y) { return x < y ? y : x; }
 __forceinline__ float fabsf(float x) { return __builtin_fabsf(x); }
 __forceinline__ double fabs(double x) { return __builtin_fabs(x); }
 __forceinline__ int abs(int x) { return x < 0 ? -x : x; }
+__forceinline__ long abs(long x) { return x < 0 ? -x : x; }
+__forceinline__ long long abs(long long x) { return x < 0 ? -x : x; }
+__forceinline__ float abs(float x) { return __builtin_fabsf(x); }
+__forceinline__ double abs(double x) { return __builtin_fabs(x); }
+__forceinline__ long labs(long x) { return x < 0 ? -x : x; }
+__forceinline__ long long llabs(long long x) { return x < 0 ? -x : x; }
 
 __forceinline__ float fmaf(float x, float y, float z) {
     TILEDMM_COUNT_FLOPS(2);
@@ -214,5 +272,3 @@ TILEDMM_STORE(__stcg)
 TILEDMM_STORE(__stcs)
 TILEDMM_STORE(__stwt)
 #undef TILEDMM_STORE
-
-__forceinline__ void __nanosleep(unsigned) {}

@@ -97,7 +97,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     const Operand* operand = nullptr;
     const Reach found = reach(run, address, bytes, writes, &operand);
     if (found != Reach::INSIDE) {
-        if (found == Reach::OUTSIDE && !writes && is_constant(w, address)) return;
+        if (found == Reach::OUTSIDE && !writes && is_constant(run, address)) return;
         report_and_abort(w, found == Reach::OUTSIDE ? OUTSIDE_GLOBAL : WRITES_OPERAND, place, writes, address, bytes);
     }
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);

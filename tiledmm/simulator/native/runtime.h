@@ -47,3 +47,14 @@ void* tiledmm_shared_address(unsigned offset);
 void tiledmm_count_flops(unsigned operations);
 [[noreturn]] void tiledmm_trap();
 }
+
+namespace tiledmm_detail {
+
+// What lanes exchange values for: the kind of tiledmm_exchange.
+enum Exchange : unsigned {
+    SHUFFLE, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR,
+    BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL,
+    REDUCE_ADD, REDUCE_MIN, REDUCE_MAX, REDUCE_AND, REDUCE_OR, REDUCE_XOR,
+};
+
+}   // namespace tiledmm_detail

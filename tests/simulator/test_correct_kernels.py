@@ -1,0 +1,34 @@
+"""Kernels as learners write them are right, and nothing is found in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import FOLDER, KERNELS, Kernel
+from tiledmm import simulator
+
+
+def test_every_file_has_a_launch() -> None:
+    assert {path.stem for path in FOLDER.glob("*.cu")} == set(KERNELS)
+
+
+@pytest.mark.parametrize("threads", ["forward", "reverse", "random"])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
+def test_a_correct_kernel_has_no_finding(kernel: Kernel, threads: str) -> None:
+    launch = kernel.prepare()
+    report = simulator.launch(
+        kernel.path,
+        launch.grid,
+        launch.block,
+        launch.arguments,
+        name=launch.name,
+        shared_bytes=launch.shared_bytes,
+        expected=launch.expected,
+        rtol=launch.rtol,
+        threads=threads,
+        workers=1,
+    )
+    assert report.findings == () and report.ok
+    for position, values in launch.any_order.items():
+        np.testing.assert_array_equal(np.sort(launch.arguments[position]), np.sort(values))

@@ -1,0 +1,133 @@
+// Atomics on global and shared memory. They are no races among themselves, and order no other access.
+// Depends on: intrinsics.h, runtime.h
+#pragma once
+
+#include "intrinsics.h"
+#include "runtime.h"
+
+namespace tiledmm_detail {
+
+template <int BYTES>
+struct Word;
+template <>
+struct Word<2> {
+    using type = unsigned short;
+};
+template <>
+struct Word<4> {
+    using type = unsigned;
+};
+template <>
+struct Word<8> {
+    using type = unsigned long long;
+};
+template <>
+struct Word<16> {
+    using type = unsigned __int128;
+};
+
+// Replaces the value at a place by change(value), and returns the old one. Values are compared by their bits: a NaN equals itself.
+template <class T, class Change>
+__forceinline__ T atomically(T* at, Change change) {
+    tiledmm_atomic_access(at, sizeof(T));
+    typename Word<sizeof(T)>::type old, changed;
+    __builtin_memset(&old, 0, sizeof old);
+    do {
+        const T value = change(bits_as<T>(old));
+        __builtin_memcpy(&changed, &value, sizeof changed);
+    } while (!tiledmm_compare_and_swap(at, &old, &changed, sizeof(T)));
+    return bits_as<T>(old);
+}
+
+// One element after the other: a vector is not updated as a whole.
+template <class T, class V>
+__forceinline__ T add_element(T* at, V value) {
+    return atomically(at, [value](T old) { return old + value; });
+}
+
+// Any type of 16 bytes, for the 128-bit atomics: a structure takes part as it is.
+template <class T, bool IS = sizeof(T) == 16>
+struct Of16Bytes {};
+template <class T>
+struct Of16Bytes<T, true> {
+    using type = T;
+};
+
+}   // namespace tiledmm_detail
+
+#define TILEDMM_ATOMIC(name, type, expression)                                                           \
+    __forceinline__ type name(type* at, type value) {                                                    \
+        return tiledmm_detail::atomically(at, [value](type old) -> type { return expression; });         \
+    }                                                                                                    \
+    __forceinline__ type name##_block(type* at, type value) { return name(at, value); }                  \
+    __forceinline__ type name##_system(type* at, type value) { return name(at, value); }
+#define TILEDMM_ATOMIC_INTEGERS(name, expression)                \
+    TILEDMM_ATOMIC(name, int, expression)                        \
+    TILEDMM_ATOMIC(name, unsigned, expression)                   \
+    TILEDMM_ATOMIC(name, unsigned long long, expression)
+#define TILEDMM_ATOMIC_ALL_INTEGERS(name, expression)            \
+    TILEDMM_ATOMIC_INTEGERS(name, expression)                    \
+    TILEDMM_ATOMIC(name, long long, expression)
+
+TILEDMM_ATOMIC(atomicAdd, int, static_cast<int>(static_cast<unsigned>(old) + static_cast<unsigned>(value)))
+TILEDMM_ATOMIC(atomicAdd, unsigned, old + value)
+TILEDMM_ATOMIC(atomicAdd, unsigned long long, old + value)
+TILEDMM_ATOMIC(atomicAdd, float, old + value)
+TILEDMM_ATOMIC(atomicAdd, double, old + value)
+TILEDMM_ATOMIC(atomicSub, int, static_cast<int>(static_cast<unsigned>(old) - static_cast<unsigned>(value)))
+TILEDMM_ATOMIC(atomicSub, unsigned, old - value)
+TILEDMM_ATOMIC_INTEGERS(atomicExch, (static_cast<void>(old), value))
+TILEDMM_ATOMIC(atomicExch, float, (static_cast<void>(old), value))
+TILEDMM_ATOMIC_ALL_INTEGERS(atomicMin, value < old ? value : old)
+TILEDMM_ATOMIC_ALL_INTEGERS(atomicMax, value > old ? value : old)
+TILEDMM_ATOMIC(atomicInc, unsigned, old >= value ? 0 : old + 1)
+TILEDMM_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
+TILEDMM_ATOMIC_INTEGERS(atomicAnd, old & value)
+TILEDMM_ATOMIC_INTEGERS(atomicOr, old | value)
+TILEDMM_ATOMIC_INTEGERS(atomicXor, old ^ value)
+#undef TILEDMM_ATOMIC_ALL_INTEGERS
+#undef TILEDMM_ATOMIC_INTEGERS
+#undef TILEDMM_ATOMIC
+
+#define TILEDMM_ATOMIC_CAS(type, header, result)                                                         \
+    header __forceinline__ result atomicCAS(type* at, type expected, type desired) {                     \
+        tiledmm_atomic_access(at, sizeof(type));                                                         \
+        tiledmm_compare_and_swap(at, &expected, &desired, sizeof(type));                                 \
+        return expected;                                                                                 \
+    }                                                                                                    \
+    header __forceinline__ result atomicCAS_block(type* at, type expected, type desired) {               \
+        return atomicCAS(at, expected, desired);                                                         \
+    }                                                                                                    \
+    header __forceinline__ result atomicCAS_system(type* at, type expected, type desired) {              \
+        return atomicCAS(at, expected, desired);                                                         \
+    }
+TILEDMM_ATOMIC_CAS(int, , int)
+TILEDMM_ATOMIC_CAS(unsigned, , unsigned)
+TILEDMM_ATOMIC_CAS(unsigned long long, , unsigned long long)
+TILEDMM_ATOMIC_CAS(unsigned short, , unsigned short)
+#if __CUDA_ARCH__ >= 900
+TILEDMM_ATOMIC_CAS(T, template <class T>, typename tiledmm_detail::Of16Bytes<T>::type)
+
+template <class T>
+__forceinline__ typename tiledmm_detail::Of16Bytes<T>::type atomicExch(T* at, T value) {
+    return tiledmm_detail::atomically(at, [value](T) { return value; });
+}
+template <class T>
+__forceinline__ typename tiledmm_detail::Of16Bytes<T>::type atomicExch_block(T* at, T value) {
+    return atomicExch(at, value);
+}
+template <class T>
+__forceinline__ typename tiledmm_detail::Of16Bytes<T>::type atomicExch_system(T* at, T value) {
+    return atomicExch(at, value);
+}
+
+#define TILEDMM_ATOMIC_VECTOR(type, ...)                                                                 \
+    __forceinline__ type atomicAdd(type* at, type value) { return {__VA_ARGS__}; }                       \
+    __forceinline__ type atomicAdd_block(type* at, type value) { return atomicAdd(at, value); }          \
+    __forceinline__ type atomicAdd_system(type* at, type value) { return atomicAdd(at, value); }
+TILEDMM_ATOMIC_VECTOR(float2, atomicAdd(&at->x, value.x), atomicAdd(&at->y, value.y))
+TILEDMM_ATOMIC_VECTOR(float4, atomicAdd(&at->x, value.x), atomicAdd(&at->y, value.y), atomicAdd(&at->z, value.z),
+                      atomicAdd(&at->w, value.w))
+#undef TILEDMM_ATOMIC_VECTOR
+#endif
+#undef TILEDMM_ATOMIC_CAS

@@ -1,0 +1,2 @@
+// CUDA's built-ins are there before a kernel's text.
+#pragma once

@@ -1,0 +1,3 @@
+// The functions of math.h.
+#pragma once
+#include <math.h>

@@ -1,0 +1,4 @@
+// The functions of math.h.
+#pragma once
+#include "functions.h"
+#include "rounding.h"

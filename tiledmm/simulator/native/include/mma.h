@@ -1,0 +1,243 @@
+// nvcuda::wmma: products of matrices by a warp, on tensor cores. Which elements a lane holds is not documented for GPUs; here a
+// lane holds consecutive ones of the rows. Sums are rounded as in tensor_cores.h.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "runtime.h"
+#include "tensor_cores.h"
+
+namespace nvcuda {
+namespace wmma {
+
+struct matrix_a;
+struct matrix_b;
+struct accumulator;
+struct row_major;
+struct col_major;
+enum layout_t { mem_row_major, mem_col_major };
+namespace precision {
+struct tf32 {};
+}
+
+namespace detail {
+
+// Of an element: how it is stored, how many bytes it has, and its value in a product.
+template <class T>
+struct Element {
+    using Stored = T;
+    static constexpr bool twice = false;   // whether two lanes hold each element of A and B
+    static __forceinline__ int value(T x) { return x; }
+};
+template <>
+struct Element<__half> {
+    using Stored = __half;
+    static constexpr bool twice = true;
+    static __forceinline__ double value(__half x) { return tiledmm_detail::value_of(x); }
+};
+template <>
+struct Element<__nv_bfloat16> {
+    using Stored = __nv_bfloat16;
+    static constexpr bool twice = false;
+    static __forceinline__ double value(__nv_bfloat16 x) { return tiledmm_detail::value_of(x); }
+};
+template <>
+struct Element<precision::tf32> {
+    using Stored = float;
+    static constexpr bool twice = false;
+    static __forceinline__ double value(float x) { return __uint_as_float(__float_as_uint(x) & ~0x1fffu); }
+};
+template <>
+struct Element<double> {
+    using Stored = double;
+    static constexpr bool twice = false;
+    static __forceinline__ double value(double x) { return x; }
+};
+
+template <class Use, int M, int N, int K>
+struct Extent;
+template <int M, int N, int K>
+struct Extent<matrix_a, M, N, K> {
+    static constexpr int rows = M, cols = K;
+};
+template <int M, int N, int K>
+struct Extent<matrix_b, M, N, K> {
+    static constexpr int rows = K, cols = N;
+};
+template <int M, int N, int K>
+struct Extent<accumulator, M, N, K> {
+    static constexpr int rows = M, cols = N;
+};
+
+template <class T, int M, int N, int K>
+constexpr bool EXISTS = false;
+#define TILEDMM_SHAPES(T)                       \
+    template <>                                 \
+    constexpr bool EXISTS<T, 16, 16, 16> = true; \
+    template <>                                 \
+    constexpr bool EXISTS<T, 32, 8, 16> = true;  \
+    template <>                                 \
+    constexpr bool EXISTS<T, 8, 32, 16> = true;
+TILEDMM_SHAPES(__half)
+TILEDMM_SHAPES(float)
+TILEDMM_SHAPES(signed char)
+TILEDMM_SHAPES(unsigned char)
+TILEDMM_SHAPES(int)
+#if __CUDA_ARCH__ >= 800
+TILEDMM_SHAPES(__nv_bfloat16)
+template <>
+constexpr bool EXISTS<precision::tf32, 16, 16, 8> = true;
+template <>
+constexpr bool EXISTS<float, 16, 16, 8> = true;
+template <>
+constexpr bool EXISTS<double, 8, 8, 4> = true;
+#endif
+#undef TILEDMM_SHAPES
+
+// All elements of a matrix, of which every lane gives its own.
+template <class T, int COUNT, int ALL>
+__forceinline__ void gather(const T (&own)[COUNT], T (&all)[ALL]) {
+    constexpr int TOGETHER = 8 / sizeof(T) < COUNT ? 8 / sizeof(T) : COUNT;
+    for (int at = 0; at < COUNT; at += TOGETHER) {
+        unsigned long long bits = 0;
+        __builtin_memcpy(&bits, &own[at], TOGETHER * sizeof(T));
+        tiledmm_exchange(tiledmm_detail::WHOLE_WARP, bits, tiledmm_detail::TENSOR_CORE);
+        for (int lane = 0; lane < ALL / COUNT; ++lane) {
+            bits = tiledmm_exchanged(static_cast<unsigned>(lane));
+            __builtin_memcpy(&all[lane * COUNT + at], &bits, TOGETHER * sizeof(T));
+        }
+    }
+}
+
+template <class T>
+__forceinline__ void check(const void* at, unsigned ldm) {
+    if (reinterpret_cast<size_t>(at) % 32)
+        tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take an address that is a multiple of 32 bytes");
+    if (ldm * sizeof(T) % 16)
+        tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take a leading dimension that is a multiple of 16 bytes");
+}
+
+}   // namespace detail
+
+template <class Use, int M, int N, int K, class T, class Layout = void>
+class fragment {
+    static_assert(detail::EXISTS<T, M, N, K>,
+                  "wmma has no fragment of this shape and type on this architecture: there are 16x16x16, 32x8x16 and 8x32x16 of __half, "
+                  "signed char and unsigned char (from 8.0 also __nv_bfloat16), and from 8.0 16x16x8 of precision::tf32 and 8x8x4 of double");
+
+public:
+    using element_type = T;
+    using storage_element_type = typename detail::Element<T>::Stored;
+    static constexpr int rows = detail::Extent<Use, M, N, K>::rows, cols = detail::Extent<Use, M, N, K>::cols;
+    static constexpr int num_elements = rows * cols / 32;
+    static constexpr int num_storage_elements = num_elements;
+    storage_element_type x[num_elements];
+};
+template <int M, int N, int K, class Layout>
+class fragment<matrix_a, M, N, K, __half, Layout> {
+public:
+    using element_type = __half;
+    using storage_element_type = __half;
+    static constexpr int rows = M, cols = K, num_elements = 16, num_storage_elements = 16;
+    __half x[16];
+};
+template <int M, int N, int K, class Layout>
+class fragment<matrix_b, M, N, K, __half, Layout> {
+public:
+    using element_type = __half;
+    using storage_element_type = __half;
+    static constexpr int rows = K, cols = N, num_elements = 16, num_storage_elements = 16;
+    __half x[16];
+};
+
+namespace detail {
+
+// The offset in memory of element i of this lane.
+template <class Fragment>
+__forceinline__ size_t offset(int i, unsigned ldm, bool by_rows) {
+    const unsigned element = (tiledmm_lane() * Fragment::num_elements + i) % (Fragment::rows * Fragment::cols);
+    const unsigned row = element / Fragment::cols, col = element % Fragment::cols;
+    return by_rows ? static_cast<size_t>(row) * ldm + col : static_cast<size_t>(col) * ldm + row;
+}
+template <class Layout>
+constexpr bool BY_ROWS = true;
+template <>
+constexpr bool BY_ROWS<col_major> = false;
+
+// A row of A times a column of B, and an element of C.
+template <class T, int K>
+__forceinline__ float multiply_add(const typename Element<T>::Stored* row, const typename Element<T>::Stored* col, int step, float c) {
+    tiledmm_detail::Product products[K];
+    for (int k = 0; k < K; ++k) products[k] = tiledmm_detail::multiplied(Element<T>::value(row[k]), Element<T>::value(col[k * step]));
+    return tiledmm_detail::sum_of_products(c, products);
+}
+template <class T, int K>
+__forceinline__ __half multiply_add(const T* row, const T* col, int step, __half c) {
+    return __float2half(multiply_add<T, K>(row, col, step, __half2float(c)));
+}
+template <class T, int K>
+__forceinline__ double multiply_add(const double* row, const double* col, int step, double c) {
+    for (int k = 0; k < K; ++k) c = __builtin_fma(row[k], col[k * step], c);
+    return c;
+}
+template <class T, int K>
+__forceinline__ int multiply_add(const T* row, const T* col, int step, int c) {
+    unsigned sum = static_cast<unsigned>(c);   // wraps
+    for (int k = 0; k < K; ++k) sum += static_cast<unsigned>(static_cast<int>(row[k]) * static_cast<int>(col[k * step]));
+    return static_cast<int>(sum);
+}
+template <class T, int K>
+__forceinline__ int multiply_add_saturated(const T* row, const T* col, int step, int c) {
+    long long sum = c;
+    for (int k = 0; k < K; ++k) sum += static_cast<int>(row[k]) * static_cast<int>(col[k * step]);
+    return static_cast<int>(sum > __INT_MAX__ ? __INT_MAX__ : sum < -__INT_MAX__ - 1ll ? -__INT_MAX__ - 1ll : sum);
+}
+
+}   // namespace detail
+
+template <class Use, int M, int N, int K, class T, class Layout>
+__forceinline__ void fill_fragment(fragment<Use, M, N, K, T, Layout>& f, const typename detail::Element<T>::Stored& value) {
+    for (int i = 0; i < f.num_elements; ++i) f.x[i] = value;
+}
+template <class Use, int M, int N, int K, class T, class Layout>
+__forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f, const typename detail::Element<T>::Stored* at, unsigned ldm) {
+    detail::check<typename detail::Element<T>::Stored>(at, ldm);
+    for (int i = 0; i < f.num_elements; ++i) f.x[i] = at[detail::offset<fragment<Use, M, N, K, T, Layout>>(i, ldm, detail::BY_ROWS<Layout>)];
+}
+template <int M, int N, int K, class T>
+__forceinline__ void load_matrix_sync(fragment<accumulator, M, N, K, T>& f, const T* at, unsigned ldm, layout_t layout) {
+    detail::check<T>(at, ldm);
+    for (int i = 0; i < f.num_elements; ++i) f.x[i] = at[detail::offset<fragment<accumulator, M, N, K, T>>(i, ldm, layout == mem_row_major)];
+}
+template <int M, int N, int K, class T>
+__forceinline__ void store_matrix_sync(T* at, const fragment<accumulator, M, N, K, T>& f, unsigned ldm, layout_t layout) {
+    detail::check<T>(at, ldm);
+    for (int i = 0; i < f.num_elements; ++i) at[detail::offset<fragment<accumulator, M, N, K, T>>(i, ldm, layout == mem_row_major)] = f.x[i];
+}
+
+template <int M, int N, int K, class T, class LayoutA, class LayoutB, class D, class C>
+__forceinline__ void mma_sync(fragment<accumulator, M, N, K, D>& d, const fragment<matrix_a, M, N, K, T, LayoutA>& a,
+                              const fragment<matrix_b, M, N, K, T, LayoutB>& b, const fragment<accumulator, M, N, K, C>& c,
+                              bool saturate = false) {
+    typename detail::Element<T>::Stored rows[M * K], cols[K * N];
+    detail::gather(a.x, rows);
+    detail::gather(b.x, cols);
+    for (int i = 0; i < c.num_elements; ++i) {
+        const int element = static_cast<int>(tiledmm_lane()) * c.num_elements + i;
+        const auto *row = &rows[element / N * K], *col = &cols[element % N];
+        if constexpr (sizeof(rows[0]) == 1) {
+            d.x[i] = saturate ? detail::multiply_add_saturated<T, K>(row, col, N, c.x[i]) : detail::multiply_add<T, K>(row, col, N, c.x[i]);
+        } else {
+            d.x[i] = static_cast<D>(detail::multiply_add<T, K>(row, col, N, c.x[i]));
+        }
+    }
+    if (sizeof(rows[0]) != 1) TILEDMM_COUNT_FLOPS(2 * M * N * K / 32);
+}
+
+__forceinline__ float __float_to_tf32(float x) {   // to nearest, halves away from zero
+    return x == x ? __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu) : __uint_as_float(0x7fffffffu);
+}
+
+}   // namespace wmma
+}   // namespace nvcuda

@@ -1,0 +1,3 @@
+// Votes, shuffles and intrinsics.
+#pragma once
+#include "warps.h"

@@ -1,0 +1,3 @@
+// Atomics.
+#pragma once
+#include "atomics.h"

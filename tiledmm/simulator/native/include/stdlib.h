@@ -1,0 +1,2 @@
+// abs, labs and llabs are there before a kernel's text.
+#pragma once

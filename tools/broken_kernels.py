@@ -1,0 +1,185 @@
+"""Kernels that ``tools.simulator_bugs`` plants bugs in: their texts, and how an edited text runs."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.simulator.kernels import KERNELS
+from tiledmm import simulator
+from tiledmm.codegen.rendering import render
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import begin_together, describe
+from tiledmm.registry.variants import find_variant
+from tiledmm.schedule.launches import Launch, Scratch
+from tiledmm.schedule.schedule import schedule
+from tiledmm.selection.front_end import choose, resolve_call
+from tiledmm.selection.model import H100, Model
+
+#: The kind of a finding that an element is wrong.
+WRONG = "wrong result"
+
+# A kernel that waits for ever is to be a finding long before the process is ended.
+_TIMEOUT = 10
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a finding says."""
+
+    kind: str
+    line: int
+    other_line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of a kernel showed."""
+
+    right: bool
+    findings: tuple[Found, ...] = ()
+    error: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.right and not self.findings and not self.error
+
+
+@dataclass(frozen=True)
+class LearnersKernel:
+    """One of ``KERNELS``."""
+
+    name: str
+
+    def text(self) -> str:
+        """The file's text."""
+        return KERNELS[self.name].path.read_text("utf-8")
+
+    def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
+        """Launches the kernel with another text, and with some other keywords of ``simulator.launch``."""
+        launch = KERNELS[self.name].prepare()
+        call: dict[str, Any] = {
+            "grid": launch.grid, "block": launch.block, "name": launch.name, "shared_bytes": launch.shared_bytes,
+            "expected": launch.expected, "rtol": launch.rtol, "counts": False, "workers": 1, "timeout": _TIMEOUT,
+        }  # fmt: skip
+        arguments = list(launch.arguments)
+        for position, value in keywords.pop("arguments", {}).items():
+            arguments[int(position)] = value
+        call |= {key: tuple(value) if isinstance(value, list) else value for key, value in keywords.items()}
+        report = simulator.launch(text, call.pop("grid"), call.pop("block"), arguments, **call)
+        right = all(
+            np.array_equal(np.sort(launch.arguments[position]), np.sort(values))
+            for position, values in launch.any_order.items()
+        )
+        findings = _found(report)
+        return Outcome(right and all(each.kind != WRONG for each in findings), findings)
+
+
+@dataclass(frozen=True)
+class OwnKernel:
+    """A kernel that this package renders.
+
+    Attributes:
+        variant, tile, dtype, layout, target, config: The call that runs it.
+        sizes: m, n, k.
+        auxiliary: The auxiliary kernel of that call which is edited, by its variant's name; empty for the main one.
+    """
+
+    variant: str
+    tile: int | None = None
+    dtype: str = "float32"
+    layout: str = "NN"
+    target: str = "sm_90"
+    config: dict[str, int] = field(default_factory=dict, hash=False)
+    sizes: tuple[int, int, int] = (40, 50, 37)
+    auxiliary: str = ""
+
+    def text(self) -> str:
+        """The rendered text."""
+        return render(_planned(self)[0].specialization)
+
+    def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
+        """Computes a product with another text; if only the result is wrong, launches the kernel by itself, too."""
+        a, b = self.operands()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "broken.cu"
+            path.write_text(text, "utf-8")
+            c, report = simulator.run(
+                a, b, variant=self.variant, tile=self.tile, target=self.target, config=self.config or None,
+                source=path, counts=False, workers=1, **keywords,
+            )  # fmt: skip
+        wide = np.complex128 if a.dtype.kind == "c" else np.float64
+        exact = a @ b if a.dtype.kind in "iub" else a.astype(wide) @ b.astype(wide)
+        right = bool(np.array_equal(c, exact.astype(c.dtype)))
+        findings = _found(report)
+        return Outcome(right, findings or (() if right else self._wrong_elements(text)))
+
+    def operands(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Small integers in the layout."""
+        m, n, k = self.sizes
+        rng = np.random.default_rng(0)
+        low = 0 if np.dtype(self.dtype).kind in "bu" else -4
+        pair = (rng.integers(low, 5, shape).astype(self.dtype) for shape in ((m, k), (k, n)))
+        left, right = (np.asfortranarray(x) if way == "T" else x for x, way in zip(pair, self.layout, strict=True))
+        return left, right
+
+    def _wrong_elements(self, text: str) -> tuple[Found, ...]:
+        """Findings of a launch of the edited kernel on its own: its last operand must be as without the edit."""
+        launch, scratch = _planned(self)
+        if launch.scan or any(launch.begins):
+            return ()
+        m, n, _ = self.sizes
+        a, b = self.operands()
+        arrays = {"A": a, "B": b, "C": np.zeros((m, n), a.dtype)}
+        rng = np.random.default_rng(1)
+        for each in scratch:
+            shape = (*each.shape[:-1], each.pitch)
+            arrays[each.name] = rng.integers(0, 5, shape).astype(each.element.dtype)
+        spec = launch.specialization
+        last = len(launch.operands) - 1
+
+        def run(edited: str, expected: dict[int, Any]) -> tuple[Any, Any]:
+            operands = [arrays[name].copy(order="K") for name in launch.operands]
+            numbers = launch.kernel_args.view(f"V{launch.kernel_args.nbytes}")[0]
+            report = simulator.launch(
+                edited, launch.blocks, spec.block, [*operands, numbers], target=self.target,
+                shared_bytes=spec.dynamic_shared_bytes, expected=expected, counts=False, workers=1,
+                timeout=_TIMEOUT,
+            )  # fmt: skip
+            return operands[last], report
+
+        right, _ = run(self.text(), {})
+        return _found(run(text, {last: right})[1])
+
+
+AnyKernel = OwnKernel | LearnersKernel
+
+
+def _found(report: simulator.Report) -> tuple[Found, ...]:
+    return tuple(Found(each.kind, each.line or 0, each.other_line or 0, each.message) for each in report.findings)
+
+
+@functools.cache
+def _planned(kernel: OwnKernel) -> tuple[Launch, tuple[Scratch, ...]]:
+    """The launch of the kernel that is edited, and the scratch memory of all."""
+    a, b = kernel.operands()
+    keywords = KernelKeywords(kernel.variant, kernel.tile, kernel.config or None, "float32")
+    call = resolve_call(describe(a), describe(b), None, UfuncKeywords.of("matmul", {}), "float32", begin_together(a, b))
+    part = choose(call, keywords, _model, tuned=False).parts[0]
+    planned = schedule(part.specialization, part.product.problem)
+    name = kernel.auxiliary or kernel.variant
+    launch = next(each for each in planned.launches if each.specialization.variant.name == name)
+    return launch, tuple(planned.scratch)
+
+
+def _model(decomposes: bool) -> Model:
+    """The kernels that can be simulated."""
+    rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
+    return Model(H100.gpu, rates, decomposes=decomposes)

@@ -1,0 +1,301 @@
+"""Does the simulator find a bug, and name its line? Bugs planted in kernels, one at a time.
+
+    python -m tools.simulator_bugs                    # all of them, some minutes
+    python -m tools.simulator_bugs -k reduce          # those with "reduce" in their kernel, cause or name
+    python -m tools.simulator_bugs --json FILE        # and what became of each, into a file
+
+The bugs of ``tests/simulator/bugs/*.toml`` are edits of the kernels of ``tests/simulator/kernels``, and of kernels that
+this package renders. Each runs in a child process, which it may end or hang. First each kernel runs unedited: it must
+be right, without a finding.
+
+A bug is *found* if a finding names a planted line: by default the lines of the edit, otherwise those that the bug
+lists (where a barrier is removed, the accesses that race). What else may become of it is ``Verdict``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tiledmm.simulator.findings import NOT_WRITTEN
+from tools.broken_kernels import WRONG, AnyKernel, Found, LearnersKernel, Outcome, OwnKernel
+from tools.children import Children, End
+from tools.trees import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+BUGS = ROOT / "tests" / "simulator" / "bugs"
+
+# Causes that leave elements of the result unwritten.
+_LEAVE_OUT = ("result not written", "launch geometry")
+
+# Causes that show in the result alone: the line is that of the store, which need not be where the mistake is.
+_BY_RESULT = (WRONG, "views of dynamic shared memory", "read before set: global")
+
+
+class Verdict(str, Enum):
+    """What became of a bug."""
+
+    FOUND = "found"  # a finding names a planted line
+    ELSEWHERE = "elsewhere"  # findings, all of other lines or of other kinds
+    WRONG = "wrong result"  # no finding, and the result is wrong
+    MISSED = "missed"  # no finding, and the result is right
+    REFUSED = "error"  # an exception
+    KILLED = "killed"  # the process ended
+    HUNG = "hung"  # the process did not end
+    BASE = "base fails"  # the kernel without the bug is wrong, has findings, or does not run
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit.
+
+    Attributes:
+        kernel: A name in ``KERNELS``, or in the file's own ``kernels``.
+        name: What is wrong, in a few words.
+        cause: What it is an example of: the table has a row for each.
+        old, new: Text that occurs exactly once, and its replacement; both empty if only the launch is wrong.
+        lines: Parts of lines of the edited text, each of which may be named; without any, the lines of the edit.
+        kinds: Kinds of findings, one of which must name the line; any, if there are none.
+        launch: Keywords of ``simulator.launch`` that are wrong.
+        error: Part of the error's message, if the launch itself must fail.
+    """
+
+    kernel: str
+    name: str
+    cause: str
+    old: str = ""
+    new: str = ""
+    lines: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    launch: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def id(self) -> str:
+        """Kernel and name."""
+        return f"{self.kernel}: {self.name}"
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords of the run."""
+        return {"checks": "full", **self.launch} if self.cause.startswith("read before set") else self.launch
+
+    def planted(self, text: str) -> str:
+        """The kernel's text with the bug.
+
+        Raises:
+            ValueError: If ``old`` does not occur exactly once, or if a part of a line does not occur.
+        """
+        if not self.old:
+            return text
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.id}: the kernel has {text.count(self.old)} times {self.old!r}")
+        edited = text.replace(self.old, self.new)
+        for part in self.lines:
+            if part not in edited:
+                raise ValueError(f"{self.id}: the edited kernel has no {part!r}")
+        return edited
+
+    def planted_lines(self, text: str) -> set[int]:
+        """The numbers, from 1, of the edited text's lines that a finding may name."""
+        if self.lines:
+            edited = self.planted(text).splitlines()
+            return {number for number, line in enumerate(edited, 1) if any(part in line for part in self.lines)}
+        first = text[: text.index(self.old)].count("\n") + 1
+        return set(range(first, first + self.new.count("\n") + 1))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of a bug, and what was found."""
+
+    verdict: Verdict
+    findings: tuple[Found, ...] = ()
+    error: str = ""
+
+    @property
+    def said(self) -> str:
+        """A line that shows it."""
+        if self.findings:
+            return self.findings[0].message
+        lines = self.error.splitlines()
+        return next((line for line in lines if "error:" in line), lines[0] if lines else "")
+
+
+def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
+    """What an outcome comes to."""
+    lines = bug.planted_lines(text)
+    if outcome.error:
+        found = bool(bug.error) and bug.error in outcome.error
+        return Judgement(Verdict.FOUND if found else Verdict.REFUSED, error=outcome.error)
+    if not outcome.findings:
+        return Judgement(Verdict.MISSED if outcome.right else Verdict.WRONG)
+    for each in outcome.findings:
+        if (bug.kinds and each.kind not in bug.kinds) or (
+            each.kind == WRONG and bug.cause not in (*_BY_RESULT, *_LEAVE_OUT)
+        ):
+            continue
+        if (
+            {each.line, each.other_line} & lines
+            or (each.kind == WRONG and bug.cause in _BY_RESULT and each.line)
+            # An element that nobody wrote has no line.
+            or (each.kind in (WRONG, NOT_WRITTEN) and not each.line and bug.cause in _LEAVE_OUT)
+        ):
+            return Judgement(Verdict.FOUND, outcome.findings)
+    return Judgement(Verdict.ELSEWHERE, outcome.findings)
+
+
+# ---- the suite ----
+
+
+@dataclass(frozen=True)
+class Suite:
+    """All bugs, and this package's kernels that they are planted in, by name."""
+
+    bugs: tuple[Bug, ...]
+    own: dict[str, OwnKernel]
+
+    def kernel(self, name: str) -> AnyKernel:
+        """The kernel of a bug."""
+        return self.own[name] if name in self.own else LearnersKernel(name)
+
+
+def read(folder: Path = BUGS) -> Suite:
+    """The bugs of all files. A bug with several kernels is one of each."""
+    bugs: list[Bug] = []
+    own: dict[str, OwnKernel] = {}
+    for path in sorted(folder.glob("*.toml")):
+        rows = tomllib.loads(path.read_text("utf-8"))
+        for name, row in rows.get("kernels", {}).items():
+            own[name] = OwnKernel(**{**row, "sizes": tuple(row.get("sizes", OwnKernel.sizes))})
+        for row in rows["bug"]:
+            names = row.pop("kernel")
+            fixed = row | {key: tuple(row[key]) for key in ("lines", "kinds") if key in row}
+            bugs += [Bug(kernel=name, **fixed) for name in ([names] if isinstance(names, str) else names)]
+    return Suite(tuple(bugs), own)
+
+
+# ---- a run ----
+
+
+def judge_all(
+    suite: Suite, bugs: Sequence[Bug], workers: int, progress: Callable[[Bug, Judgement], None] = lambda *_: None
+) -> dict[str, Judgement]:
+    """Judgements by the bugs' ids."""
+    lock = threading.Lock()
+    with Children(workers) as children, ThreadPoolExecutor(workers) as pool:
+        names = list(dict.fromkeys(bug.kernel for bug in bugs))
+        bases = dict(zip(names, pool.map(lambda name: children.run(suite.kernel(name)), names), strict=True))
+
+        def one(bug: Bug) -> Judgement:
+            base = bases[bug.kernel]
+            kernel = suite.kernel(bug.kernel)
+            if isinstance(base, End) or not base.sound:
+                why = base.value if isinstance(base, End) else base.error or str(base.findings[:1] or "wrong result")
+                judgement = Judgement(Verdict.BASE, error=why)
+            else:
+                text = kernel.text()
+                outcome = children.run(kernel, bug.planted(text), bug.keywords)
+                judgement = Judgement(Verdict(outcome.value)) if isinstance(outcome, End) else judge(bug, text, outcome)
+            with lock:
+                progress(bug, judgement)
+            return judgement
+
+        return dict(zip((bug.id for bug in bugs), pool.map(one, bugs), strict=True))
+
+
+# ---- what is printed ----
+
+
+def rates(bugs: Iterable[Bug], judgements: dict[str, Judgement]) -> dict[str, Counter[str]]:
+    """How many there are of each verdict, by cause."""
+    counts: dict[str, Counter[str]] = {}
+    for bug in sorted(bugs, key=lambda bug: bug.cause):
+        counts.setdefault(bug.cause, Counter())[judgements[bug.id].verdict.value] += 1
+    return counts
+
+
+def table(counts: dict[str, Counter[str]]) -> Table:
+    """A row for each cause."""
+    made = Table(title="Bugs planted in kernels")
+    for heading in ("cause", *(verdict.value for verdict in Verdict), "of"):
+        made.add_column(heading, justify="left" if heading == "cause" else "right", no_wrap=True)
+    total = sum(counts.values(), Counter())
+    for cause, row in (*counts.items(), ("all", total)):
+        made.add_row(cause, *(str(row[verdict.value] or "-") for verdict in Verdict), str(row.total()))
+    return made
+
+
+def results(bugs: Sequence[Bug], judgements: dict[str, Judgement]) -> dict[str, Any]:
+    """What is written to a file."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    found = sum(each.verdict is Verdict.FOUND for each in judgements.values())
+    return {
+        "date": date.today().isoformat(),
+        "commit": commit,
+        "found": found,
+        "bugs": len(bugs),
+        "causes": {cause: dict(counts) for cause, counts in rates(bugs, judgements).items()},
+        "verdicts": {bug.id: judgements[bug.id].verdict.value for bug in bugs},
+    }
+
+
+def _lines(bugs: Iterable[Bug], judgements: dict[str, Judgement]) -> Iterator[str]:
+    for bug in bugs:
+        judgement = judgements[bug.id]
+        if judgement.verdict is not Verdict.FOUND:
+            yield f"{judgement.verdict.value:12} {bug.id} ({bug.cause}) {judgement.said[:300]}"
+
+
+def main() -> int:
+    """Prints a row for each cause. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-k", default="", help="bugs whose kernel, cause or name has these words in it")
+    parser.add_argument("-j", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
+    parser.add_argument("--json", type=Path, help="a file for what became of each")
+    parser.add_argument("--details", type=Path, help="a file for all findings")
+    arguments = parser.parse_args()
+    suite = read()
+    bugs = [bug for bug in suite.bugs if all(word in f"{bug.id} {bug.cause}" for word in arguments.k.split())]
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    with console.status("") as status:
+        done = Counter[Verdict]()
+
+        def progress(bug: Bug, judgement: Judgement) -> None:
+            done[judgement.verdict] += 1
+            status.update(f"{done.total()} of {len(bugs)}: {bug.id}")
+
+        judgements = judge_all(suite, bugs, arguments.j, progress)
+    console.print(table(rates(bugs, judgements)))
+    print(*_lines(bugs, judgements), sep="\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results(bugs, judgements), indent=1) + "\n", "utf-8")
+    if arguments.details:
+        details = {bug.id: asdict(judgements[bug.id]) for bug in bugs}
+        arguments.details.write_text(json.dumps(details, indent=1, default=str) + "\n", "utf-8")
+    found = done[Verdict.FOUND]
+    print(f"{found} of {len(bugs)} found at their line ({found / max(len(bugs), 1):.1%})")
+    return 0 if found == len(bugs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
