@@ -62,6 +62,10 @@ mutation: $(TEST_READY) $(CUPY_READY)  ## Whether tests see small edits of the h
 kernel-mutation: $(TEST_READY)  ## Whether the simulator sees small edits of kernels' text (ARGS="--kernels 'tiled*' --limit 100")
 	$(PYTHON) -m tools.kernel_mutation $(ARGS)
 
+.PHONY: simulator-bugs
+simulator-bugs: $(TEST_READY)  ## Whether the simulator finds the bugs planted in kernels, at their lines (ARGS="-k reduce")
+	$(PYTHON) -m tools.simulator_bugs $(ARGS)
+
 .PHONY: gpu-check
 gpu-check: $(TEST_READY)  ## Everything that needs a GPU: tests and compute-sanitizer
 	$(PYTHON) tests/gpu/check.py $(ARGS)

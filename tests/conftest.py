@@ -46,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run those, and the tests marked full")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    for name in ("leaks_references", "parallel_threads", "thread_unsafe", "valgrind_error"):
+        config.addinivalue_line("markers", f"{name}: of NumPy's own tests (test_numpys_tests.py); changes nothing here")
+
+
 def _left_out(config: pytest.Config) -> set[str]:
     """The markers of tests that are not run."""
     full = config.getoption("full")

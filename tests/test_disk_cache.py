@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tiledmm.compile import disk_cache
-from tiledmm.compile.disk_cache import Contents, bound, clear, contents, in_use, mark_used
+from tiledmm.compile.disk_cache import Contents, bound, clear, contents, in_use, mark_used, one_at_a_time
 
 
 @pytest.fixture
@@ -88,6 +88,49 @@ def test_without_locks_files_are_removed_all_the_same(folder: Path, monkeypatch:
     monkeypatch.setattr(disk_cache.fcntl, "flock", no_locks)
     with in_use(folder):
         assert clear(folder) == Contents(4, 15)
+
+
+def test_one_at_a_time_makes_a_file(folder: Path) -> None:
+    inside, most = [0], [0]
+
+    def make() -> None:
+        for _ in range(20):
+            with one_at_a_time(folder / "new.so"):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.001)
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=make) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    assert not list(folder.glob("*.lock"))
+
+
+def test_two_files_are_made_at_once(folder: Path) -> None:
+    with one_at_a_time(folder / "new.so"), one_at_a_time(folder / "other.so"):
+        assert len(list(folder.glob("*.lock"))) == 2
+
+
+def test_what_a_killed_process_locked_is_made(folder: Path) -> None:
+    (folder / "tmp-new.lock").write_text("")
+    with one_at_a_time(folder / "new.so"):
+        pass
+    assert not list(folder.glob("*.lock"))
+
+
+def test_without_locks_a_file_is_made_all_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*arguments: object) -> None:
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(disk_cache.fcntl, "flock", no_locks)
+    with one_at_a_time(folder / "new.so"), one_at_a_time(folder / "new.so"):
+        pass
+    with one_at_a_time(folder / "no" / "folder.so"):
+        pass
 
 
 def test_what_a_killed_compilation_left_is_removed_after_a_while(folder: Path) -> None:

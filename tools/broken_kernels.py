@@ -150,7 +150,8 @@ class OwnKernel:
             numbers = launch.kernel_args.view(f"V{launch.kernel_args.nbytes}")[0]
             report = simulator.launch(
                 edited, launch.blocks, spec.block, [*operands, numbers], target=self.target,
-                shared_bytes=spec.dynamic_shared_bytes, expected=expected, counts=False, workers=1, timeout=_TIMEOUT,
+                shared_bytes=spec.dynamic_shared_bytes, expected=expected, counts=False, workers=1,
+                timeout=_TIMEOUT,
             )  # fmt: skip
             return operands[last], report
 

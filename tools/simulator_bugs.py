@@ -94,6 +94,11 @@ class Bug:
         """Kernel and name."""
         return f"{self.kernel}: {self.name}"
 
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords of the run."""
+        return {"checks": "full", **self.launch} if self.cause.startswith("read before set") else self.launch
+
     def planted(self, text: str) -> str:
         """The kernel's text with the bug.
 
@@ -209,7 +214,7 @@ def judge_all(
                 judgement = Judgement(Verdict.BASE, error=why)
             else:
                 text = kernel.text()
-                outcome = children.run(kernel, bug.planted(text), bug.launch)
+                outcome = children.run(kernel, bug.planted(text), bug.keywords)
                 judgement = Judgement(Verdict(outcome.value)) if isinstance(outcome, End) else judge(bug, text, outcome)
             with lock:
                 progress(bug, judgement)

@@ -138,7 +138,7 @@ GAP = ", which is none of its elements"
         ("shared, 16 bytes", 12, None),
         ("shared", 18, "reads 4 bytes just behind shared array few (72 bytes)"),
         ("shared", 20, "reads 4 bytes 8 bytes behind the end of shared array few (72 bytes)"),
-        ("shared, 16 bytes", 16, "writes 16 bytes at byte 64 of shared array few (72 bytes)"),
+        ("shared, 16 bytes", 16, "writes 16 bytes at few[16], byte 64 of shared array few (72 bytes)"),
     ],
 )
 def test_the_message_says_where_an_access_out_of_bounds_is(
@@ -175,12 +175,13 @@ def test_the_message_says_who_else_wrote_an_element_of_c(tmp_path: Path) -> None
     another = "    if (blockIdx.x == 0 && row == 1 && col == 0) c[0] = sum;\n"
     (within,) = messages(edited(tmp_path, (write, write + another)))
     assert re.search(
-        r"race on global memory: block \(0, 0\), thread \(1, 0\) writes 4 bytes at byte 0 of global array C "
+        r"race on global memory: block \(0, 0\), thread \(1, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global array C "
         r"\(6,400 bytes\), which thread \(0, 0\) wrote at edited\.cu:\d+ with no barrier in between", within
     ), within  # fmt: skip
     across, *_ = messages(edited(tmp_path, (write, f"    if (row + col == 0) c[0] = sum;\n    else {write}")))
     found = re.search(
-        r"race on global memory: block \((\d), 0\), thread \(0, 0\) writes 4 bytes at byte 0 of global array C "
+        r"race on global memory: block \((\d), 0\), thread \(0, 0\) writes 4 bytes at C\[0, 0\], byte 0 of global "
+        r"array C "
         r"\(6,400 bytes\), which thread \(0, 0\) of block \((\d), 0\) wrote at the same line", across
     )  # fmt: skip
     assert found and found[1] != found[2], across
@@ -412,3 +413,27 @@ def test_the_call_of_a_helper_is_named() -> None:
     (found,) = simulator.launch(text, 1, 8, (np.zeros(8, np.float32),)).findings
     assert (found.line, found.calls) == (4, (7, 11))
     assert found.message.endswith("; called at kernel.cu:7, kernel.cu:11")
+
+
+def test_elements_are_named_as_a_programmer_writes_them() -> None:
+    text = """
+    struct Stage { float a[2][4]; int n; };
+    __device__ double table[3][5];
+    __global__ void k(float4* x) {
+        __shared__ Stage stages[2];
+        __shared__ float As[2][3][5];
+        extern __shared__ double dynamic[];
+        int i = threadIdx.x;
+        As[1][i % 2][4] = 1;
+        stages[1].a[1][i / 4] = 1;
+        stages[1].n = 1;
+        dynamic[i % 2] = 1;
+        table[2][i % 2 + 1] = 1;
+        x[2].z = i;
+    }
+    """
+    found = simulator.launch(text, 1, 4, (np.ones(16, np.float32),), shared_bytes=64, workers=1).findings
+    places = [re.search(r" at (\S+), byte [\d,]+ of (?:shared|global) array", each.message)[1] for each in found]
+    assert sorted(places) == sorted(
+        ["As[1][0][4]", "stages[1].a[1][0]", "stages[1].n", "dynamic[0]", "table[2][1]", "x[2]"]
+    )

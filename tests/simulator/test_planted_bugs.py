@@ -14,7 +14,7 @@ SUITE = read()
 #: One of each of the causes that are met most, for the tests of every day.
 FEW = (
     "reduce_tree: no barrier after the loads",
-    "reduce_atomic: in shared memory",
+    "named_barrier: of 96 threads",
     "matmul_shared: k to the width",
     "vector_add: no guard",
     "vector_add: minus",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,6 +55,70 @@ def test_any_out(data):
     np.testing.assert_array_equal(out, expected.astype(out_type))
     out[...] = 0
     np.testing.assert_array_equal(memory, before)  # nothing beside it was written
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_the_product_of_two_vectors_is_a_scalar(dtype):
+    v = np.ones(5, np_dtype(dtype))
+    kind, right = v.dtype.type, np.matmul(v[None], v)[0]
+    result, report = simulator.run(v, v, variant="naive")
+    for each in (
+        result,
+        simulator.matmul(v, v, variant="naive"),
+        simulator.matmul(v, v, None),
+        simulator.matmul(v, v, (None,)),
+    ):
+        assert type(each) is kind and each == right
+    assert report.ok
+    assert type(simulator.matmul(v[:0], v[:0], variant="naive")) is kind
+
+
+def test_a_result_of_no_dimensions_stays_an_array_where_one_is_asked_for():
+    v = np.arange(5.0)
+    out = np.empty(())
+    assert simulator.matmul(v, v, out) is out and out == 30
+    assert simulator.matmul(v, v, out=(out,)) is out
+    assert simulator.run(v, v, out=out)[0] is out
+    assert np.shape(simulator.matmul(v, v, dtype="f4")) == ()
+    fresh = simulator.matmul(v, v, out=...)
+    assert isinstance(fresh, np.ndarray) and fresh.shape == () and fresh == 30
+    row = simulator.matmul(v[None], v)
+    assert isinstance(row, np.ndarray) and row.shape == (1,) and row.base is None
+    wide = np.empty((2, 3))
+    assert simulator.matmul(v, v, out=wide) is wide and (wide == 30).all()
+
+
+@pytest.mark.parametrize("workers", [0, -1, "two", 1.5, True])
+def test_a_number_of_workers_that_there_is_not(workers):
+    v = np.ones(3)
+    with pytest.raises(errors.ConfigError, match=f"workers is a whole number from 1.*{workers!r}"):
+        simulator.run(v, v, workers=workers)
+    with pytest.raises(errors.ConfigError, match="workers"):
+        simulator.launch("__global__ void nothing() {}", 1, 1, (), workers=workers)
+
+
+def test_more_workers_than_blocks():
+    a = np.ones((40, 40))
+    for workers in (1, np.int64(2), 64):
+        result, report = simulator.run(a, a, variant="tiled", tile=8, workers=workers)
+        assert report.ok and (result == 40).all()
+
+
+@pytest.mark.parametrize("can_start", [1, 3])
+def test_the_system_has_fewer_threads_than_workers(monkeypatch, can_start):
+    start, started = threading.Thread.start, []
+
+    def starts(thread):
+        if thread.name.startswith("tiledmm-"):
+            if len(started) == can_start:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+    a = np.ones((40, 40))
+    result, report = simulator.run(a, a, variant="tiled", tile=8, workers=8)
+    assert report.ok and (result == 40).all() and len(started) == can_start
 
 
 def test_an_out_that_overlaps_an_operand():

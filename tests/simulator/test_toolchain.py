@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 import threading
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +20,7 @@ import pytest
 import tiledmm
 from tiledmm import errors, simulator
 from tiledmm.compile import disk_cache
-from tiledmm.simulator import execution, toolchain
+from tiledmm.simulator import execution, library_cache, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
@@ -106,6 +111,171 @@ def test_two_that_build_at_once_get_the_same(cache):
     assert len(found) == 4 and len(set(found)) == 1
 
 
+@pytest.fixture
+def quick_runtime(monkeypatch):
+    """The runtime is compiled without optimization: in a third of the time."""
+    flags = tuple(flag.replace("-O2", "-O0") for flag in toolchain._RUNTIME_FLAGS)
+    monkeypatch.setattr(toolchain, "_RUNTIME_FLAGS", flags)
+
+
+def cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def cut_by_one_byte(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def zero_the_end(path: Path) -> None:
+    """What a power failure leaves on some file systems. The file is another one: sizes are as they were."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data[:-1000].ljust(len(data), b"\0"))
+
+
+@pytest.mark.parametrize("damage", [cut_in_half, cut_by_one_byte, empty, zero_the_end])
+def test_a_damaged_library_is_compiled_again(cache, damage):
+    path = build(1)
+    whole = path.read_bytes()
+    damage(path)
+    assert not library_cache.is_whole(path)
+    assert build(1) == path
+    assert library_cache.is_whole(path) and len(path.read_bytes()) == len(whole)
+
+
+def test_a_damaged_runtime_is_compiled_again(cache, quick_runtime):
+    path = toolchain.build_runtime()
+    cut_in_half(path)
+    assert toolchain.build_runtime() == path
+    assert library_cache.is_whole(path)
+    assert ctypes.CDLL(str(build(1))).tiledmm_run_thread
+
+
+def in_new_process(script: str, **environment: str) -> subprocess.Popen[str]:
+    root = str(Path(tiledmm.__file__).parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "PYTHONPATH": root, **environment},
+    )  # fmt: skip
+
+
+BUILD = f"""
+import sys
+from tiledmm import errors
+from tiledmm.simulator import toolchain
+try:
+    for number in map(int, sys.argv[1:] or ["1"]):
+        print(toolchain.build_kernel({SOURCE!r} % number, "kernel", arch=900, instrumented=False).name)
+except errors.TiledmmError as error:
+    print(type(error).__name__ + ":", error)
+"""
+
+
+def test_of_several_processes_one_compiles(tmp_path):
+    log, wrapper = tmp_path / "log", tmp_path / "logged-c++"
+    wrapper.write_text(
+        f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\nexec {shlex.join(toolchain.compiler())} "$@"\n'
+    )
+    wrapper.chmod(0o700)
+    cache = tmp_path / "cache"
+    processes = [in_new_process(BUILD, CXX=str(wrapper), TILEDMM_CACHE_DIR=str(cache)) for _ in range(4)]
+    outputs = {process.communicate()[0] for process in processes}
+    assert len(outputs) == 1 and all(process.returncode == 0 for process in processes), outputs
+    compilations = [line for line in log.read_text().splitlines() if line != "--version"]
+    assert len(compilations) == 3  # the runtime; the kernel, and its linking
+    assert {path.suffix for path in (cache / "simulator").iterdir()} == {"", ".so"}  # no locks but the folder's
+
+
+def test_the_cache_may_have_any_path(tmp_path):
+    folder = tmp_path / "a,b c:d"
+    multiply = "import numpy as np; from tiledmm.simulator import matmul; print(matmul(np.eye(3), np.eye(3)))"
+    output = in_new_process(multiply, TILEDMM_CACHE_DIR=str(folder)).communicate()[0]
+    assert output.strip() == str(np.eye(3))
+    assert len(list(folder.glob("simulator/*.so"))) == 2
+
+
+def in_namespace(*commands: str) -> str:
+    """What commands of the shell print that may mount file systems, which nobody else sees."""
+    own = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    done = subprocess.run([*own, "sh", "-ec", "\n".join(commands)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def building(folder: Path, *numbers: int) -> str:
+    """The command that builds kernels with a cache in a folder."""
+    root = Path(tiledmm.__file__).parents[1]
+    variables = [f"PYTHONPATH={root}", f"TILEDMM_CACHE_DIR={folder}"]
+    return shlex.join(["env", *variables, sys.executable, "-c", BUILD, *map(str, numbers)])
+
+
+def test_a_full_disk_is_named(tmp_path):
+    for size in ("64k", "400k"):  # not even the folder; less than the runtime
+        output = in_namespace(f"mount -t tmpfs -o size={size} none {tmp_path}", building(tmp_path, 1))
+        assert output.startswith("TiledmmError: no disk space"), output
+        assert str(tmp_path) in output and "TILEDMM_CACHE_DIR" in output and len(output.splitlines()) == 1
+
+
+def test_a_cache_that_is_read_only_serves_what_is_in_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
+    kept = build(1).name
+    output = in_namespace(
+        f"mount --bind {tmp_path} {tmp_path}", f"mount -o remount,bind,ro {tmp_path}", building(tmp_path, 1, 2)
+    )
+    first, second = output.splitlines()
+    assert first == kept
+    assert second.startswith("TiledmmError: the simulator cannot write to its cache folder")
+    assert str(tmp_path) in second and "TILEDMM_CACHE_DIR" in second
+
+
+def test_a_cache_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(errors.TiledmmError, match=r"cannot be made, .*file/simulator .*TILEDMM_CACHE_DIR"):
+        build(1)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (errno.ENOSPC, "no disk space"),
+        (errno.EDQUOT, "no disk space"),
+        (errno.EROFS, "cannot write to its cache folder"),
+        (errno.EACCES, "cannot write to its cache folder"),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(tmp_path, code, said):
+    def refuse(folder: Path) -> Path:
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(errors.TiledmmError, match=said) as caught:
+        library_cache.ensure(tmp_path / "kernel.so", refuse)
+    assert str(tmp_path) in str(caught.value) and "TILEDMM_CACHE_DIR" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_of_the_system_stay_what_they_are(tmp_path):
+    def refuse(folder: Path) -> Path:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    with pytest.raises(OSError, match="no memory"):
+        library_cache.ensure(tmp_path / "kernel.so", refuse)
+
+
+def test_a_compiler_that_finds_the_disk_full_is_not_blamed(tmp_path):
+    def fail(folder: Path) -> Path:
+        raise errors.CompilationError("the kernel does not compile:\nld: final link failed: No space left on device")
+
+    with pytest.raises(errors.TiledmmError, match="no disk space"):
+        library_cache.ensure(tmp_path / "kernel.so", fail)
+
+
 def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
@@ -118,9 +288,64 @@ def test_the_compiler_can_be_named(monkeypatch):
     (name, *_) = toolchain.compiler()
     monkeypatch.setenv("CXX", f"{name} -DNOTHING")
     assert toolchain.compiler() == (name, "-DNOTHING")
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(errors.MissingDependencyError, match="no-such-compiler"):
+    monkeypatch.setenv("CXX", " ")
+    assert toolchain.compiler()
+    folder, base = os.path.split(shutil.which(name))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("CXX", f"./{base}")
+    assert toolchain.compiler() == (os.path.join(folder, base),)  # it is run elsewhere
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("no-such-compiler", "does not exist"), ("/", "is a directory"), ("/etc/passwd", "is not executable"),
+     ("c++ 'unfinished", "No closing quotation")],
+)  # fmt: skip
+def test_a_name_that_is_no_command(monkeypatch, command, said):
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(errors.MissingDependencyError, match=said) as caught:
         toolchain.compiler()
+    assert "CXX" in str(caught.value)
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o700)
+    return str(path)
+
+
+AT_VERSION = '#!/bin/sh\nif [ "$1" = --version ]; then echo {version}; exit; fi\n'
+OLD = (
+    AT_VERSION.format(version="'g++ (GCC) 4.8.5'")
+    + "echo \"g++: error: unrecognized option '-std=c++17'\" >&2; exit 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("#!/bin/sh\nexit 3\n", "exit status 3"),
+     ("#!/bin/sh\n", "no output"),
+     ("not a program", "Exec format error"),
+     (AT_VERSION.format(version="tool 1.0"), "wrote no library"),
+     (OLD, r"unrecognized option '-std=c\+\+17'.*C\+\+17, such as GCC 12")],
+    ids=["fails", "says-nothing", "no-program", "writes-nothing", "too-old"],
+)  # fmt: skip
+def test_a_command_that_is_no_compiler(cache, monkeypatch, tmp_path, text, said):
+    command = script(tmp_path / "cxx", text)
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(errors.MissingDependencyError, match=said) as caught:
+        build(1)
+    assert str(caught.value).startswith(command) and "CXX" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_a_c_compiler_is_told_apart(cache, quick_runtime, monkeypatch, name):
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not here")
+    monkeypatch.setenv("CXX", name)
+    with pytest.raises(errors.MissingDependencyError, match=r"C compilers.*g\+\+ for gcc"):
+        build(1)
 
 
 def test_the_wheel_serves_where_there_is_no_compiler(monkeypatch):

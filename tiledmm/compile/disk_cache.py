@@ -83,6 +83,30 @@ def in_use(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def one_at_a_time(file: Path) -> Iterator[None]:
+    """Only one process, and one of its threads, is in here for a file; others wait. Without locks, all are at once."""
+    path = file.with_name(f"tmp-{file.stem}.lock")  # one that a killed process left goes with its other files
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a folder that cannot be written, or a file system without locks
+            while fcntl is not None:
+                held = stack.enter_context(open(path, "a"))
+                fcntl.flock(held, fcntl.LOCK_EX)
+                if _is_at(path, held.fileno()):
+                    stack.callback(path.unlink, missing_ok=True)  # while it is locked
+                    break
+                stack.pop_all().close()  # who had it before has removed it
+        yield
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether an open file has this path still."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def contents(folder: Path) -> Contents:
     """What is in a folder; nothing where there is none."""
     sizes = [status.st_size for _, status in _files(folder)]

@@ -30,6 +30,7 @@ from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.launch import launch
+from tiledmm.simulator.raw import RawKernel, RawModule
 from tiledmm.simulator.report import ProductReport, Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.settings import Settings
@@ -45,6 +46,8 @@ __all__ = [
     "Lane",
     "LineCounts",
     "ProductReport",
+    "RawKernel",
+    "RawModule",
     "Report",
     "Request",
     "SharedTraffic",
@@ -68,25 +71,26 @@ def matmul(
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: str = "float32",
-    checks: bool = True,
+    checks: bool | str = True,
     target: str = "sm_90",
     **keywords: Any,
-) -> np.ndarray[Any, Any]:
+) -> Any:
     """Matrix product of two NumPy arrays by a kernel of this package, run on the CPU.
 
     Args:
         x1: Left operand, ``(..., m, k)`` or ``(k,)``, of any type and strides that ``tiledmm.matmul`` takes.
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
-        out: Array for the result.
+        out: Array for the result; ``...`` for a new array even where the result has no dimensions.
         variant, tile, config, precision: As for ``tiledmm.matmul``.
-        checks: Whether every access is checked. Without checks a kernel runs several times as fast, and a wrong one
-            can end the process.
+        checks: Whether every access is checked. ``"full"`` runs the kernel three times, to find variables that are read
+            before they are set. Without checks a kernel runs several times as fast, and a wrong one can end the
+            process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
             ``tiledmm.matmul``.
 
     Returns:
-        ``out``, or a new array.
+        ``out``, or a new array; a NumPy scalar for the product of two vectors.
 
     Raises:
         SimulationError: If the kernel is wrong: the message names source lines, blocks and threads.
@@ -98,7 +102,7 @@ def matmul(
     settings = Settings(checks=checks, counts=False, target=target)
     done = simulate(x1, x2, _array(out), ufunc, KernelKeywords(variant, tile, config, precision), settings)
     done.report.check()
-    return done.result
+    return _result(done.result, out)
 
 
 def run(
@@ -112,7 +116,7 @@ def run(
     config: ConfigOverrides | None = None,
     precision: str = "float32",
     source: str | PathLike[str] | None = None,
-    checks: bool = True,
+    checks: bool | str = True,
     counts: bool = True,
     sass: bool = False,
     threads: str = "forward",
@@ -121,7 +125,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
-) -> tuple[np.ndarray[Any, Any], ProductReport]:
+) -> tuple[Any, ProductReport]:
     """Runs ``matmul`` and reports counts and findings.
 
     Args:
@@ -138,7 +142,8 @@ def run(
         **keywords: ``casting``, ``order`` and the others of ``matmul``.
 
     Returns:
-        The result, and the report. A wrong kernel raises nothing: see ``report.ok`` and ``report.check()``.
+        The result, as from ``matmul``, and the report. A wrong kernel raises nothing: see ``report.ok`` and
+        ``report.check()``.
 
     Raises:
         TiledmmError: As ``matmul``, except SimulationError.
@@ -155,8 +160,13 @@ def run(
     path = None if source is None else Path(source)
     kernel = KernelKeywords(variant, tile, config, precision)
     done = simulate(x1, x2, _array(out), UfuncKeywords.of("run", keywords), kernel, settings, path)
-    return done.result, done.report
+    return _result(done.result, out), done.report
 
 
 def _array(out: Any) -> Any:
-    return only_entry(out) if isinstance(out, tuple) else out
+    return None if out is ... else only_entry(out) if isinstance(out, tuple) else out
+
+
+def _result(result: np.ndarray[Any, Any], out: Any) -> Any:
+    """What NumPy returns: a scalar where a new result has no dimensions, unless ``...`` asks for an array."""
+    return result[()] if not result.ndim and out is not ... and _array(out) is None else result

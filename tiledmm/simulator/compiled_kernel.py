@@ -12,13 +12,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.declarations import variables_in
-from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, WRONG_RESULT, Finding, Region, finding, show
-from tiledmm.simulator.lines import SourceLines
+from tiledmm.simulator.elements import Subscripts, subscripts_of
+from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
+from tiledmm.simulator.lines import SourceLines, own_line
 from tiledmm.simulator.parameters import Parameter, parameters_of
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
@@ -86,12 +88,23 @@ class CompiledKernel:
         name: The kernel's name, with its template arguments.
         target: The architecture.
         instrumented: Whether the runtime sees every access.
+        fill: What variables hold before they are set: a ``"pattern"``, or ``"zero"``.
     """
 
-    def __init__(self, text: str, places: SourceMap, name: str, target: Architecture, *, instrumented: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        places: SourceMap,
+        name: str,
+        target: Architecture,
+        *,
+        instrumented: bool,
+        fill: str = "pattern",
+    ) -> None:
         self.text, self.places, self.name, self.target = text, places, name, target
-        arch = target.capability[0] * 100 + target.capability[1] * 10
-        with toolchain.kernel_library(text, name, arch=arch, instrumented=instrumented) as path:
+        self._arch = target.capability[0] * 100 + target.capability[1] * 10
+        library = toolchain.kernel_library(text, name, arch=self._arch, instrumented=instrumented, fill=fill)
+        with library as path:
             self.code = execution.Code.load(path)
             self.debug = debug_info(path)
         self.lines = SourceLines(self.debug, text, places)
@@ -167,7 +180,7 @@ class CompiledKernel:
                 (array.offset - self.debug.address("tiledmm_anchor"), shared_bytes if array.dynamic else array.bytes)
                 for array in self.debug.shared_arrays()
             ],
-            checks=settings.checks,
+            checks=bool(settings.checks),
             counts=settings.counts or settings.sass,
             order=settings.order,
             seed=settings.seed,
@@ -178,30 +191,56 @@ class CompiledKernel:
             workers=settings.workers,
             progress=settings.progress,
             writers=writers,
-            arch=self.target.capability[0] * 100 + self.target.capability[1] * 10,
+            arch=self._arch,
             timeout=settings.timeout,
         )
 
-    def wrong_result(self, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
-        """A finding for a result that is not what is expected.
+    def wrong_result(self, kind: str, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
+        """A finding for an element of a result.
 
         Args:
+            kind: What kind of.
             said: What is wrong, in words.
             writer: Who wrote it; None if nobody did.
             geometry: Grid and block.
         """
-        nowhere = (0, 0, 0)
         if writer is None:
-            message = f"{self.name}: {WRONG_RESULT}: {said}; no thread wrote it"
-            return Finding(WRONG_RESULT, message, 0, "", "", nowhere, nowhere, None, None, None, None, None, 1)
-        line = self.lines.line(writer.pc)
+            return self._finding(kind, f"{said}; no thread wrote it", 0)
         block, thread = geometry.block_index(writer.block), geometry.thread_index(writer.thread)
-        location = self.lines.location(line)
-        message = (
-            f"{self.name}, {location}: {WRONG_RESULT}: {said}; block {show(block)}, thread {show(thread)} wrote it"
+        said = f"{said}; block {show(block)}, thread {show(thread)} wrote it"
+        return self._finding(kind, said, self.lines.line(writer.pc), block=block, thread=thread)
+
+    def _finding(
+        self,
+        kind: str,
+        said: str,
+        line: int,
+        *,
+        other: int = 0,
+        block: tuple[int, int, int] = (0, 0, 0),
+        thread: tuple[int, int, int] = (0, 0, 0),
+    ) -> Finding:
+        """A finding that the host makes, at a line, and perhaps another."""
+        location, of_other = self.lines.location(line), self.lines.location(other) if other else None
+        return Finding(
+            kind=kind,
+            message=f"{self.name}, {location}: {kind}: {said}" if line else f"{self.name}: {kind}: {said}",
+            line=line,
+            location=location if line else "",
+            text=self.lines.text(line),
+            block=block,
+            thread=thread,
+            other_line=other or None,
+            other_location=of_other,
+            other_text=self.lines.text(other) if other else None,
+            other_block=None,
+            other_thread=None,
+            count=1,
         )
-        text = self.lines.text(line)
-        return Finding(WRONG_RESULT, message, line, location, text, block, thread, None, None, None, None, None, 1)
+
+    def filled(self, fill: str, *, instrumented: bool) -> CompiledKernel:
+        """The same kernel with a ``"pattern"`` or with ``"zero"`` in variables that are not set."""
+        return CompiledKernel(self.text, self.places, self.name, self.target, instrumented=instrumented, fill=fill)
 
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -215,6 +254,20 @@ class CompiledKernel:
         return tuple(
             replace(each, writable=each.writable and each.name not in constants) for each in self.debug.variables()
         )
+
+    def unset_variables(self) -> list[Finding]:
+        """A finding for each variable that may be read before it is set, as far as the C++ compiler sees that."""
+        found = []
+        for each in toolchain.unset_variables(self.text, self.name, arch=self._arch):
+            at = f", declared at {self.lines.location(each.declared)}" if each.declared else ""
+            said = f"{each.name}{at}: the result depends on what is there"
+            line = own_line(each.lines, first_line_of_page(self.text))
+            found.append(self._finding(UNSET, said, line, other=each.declared))
+        return found
+
+    def unset_result(self, what: str) -> Finding:
+        """A finding for a result that depends on a variable which the compiler does not name."""
+        return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)
 
     def new_state(self) -> ModuleState:
         """The bytes of each variable as the text initializes it."""
@@ -237,11 +290,7 @@ class CompiledKernel:
 
     def _refusal(self, kind: str, said: str, declaration: str) -> Finding:
         match = re.search(declaration, self.text)
-        line = self.text.count("\n", 0, match.start()) + 1 if match else 0
-        location, nowhere = self.lines.location(line), (0, 0, 0)
-        message = f"{self.name}, {location}: {kind}: {said}"
-        text = self.lines.text(line)
-        return Finding(kind, message, line, location, text, nowhere, nowhere, None, None, None, None, None, 1)
+        return self._finding(kind, said, self.text.count("\n", 0, match.start()) + 1 if match else 0)
 
     def line_counts(self, outcomes: list[execution.Outcome], *, sass: bool) -> tuple[LineCounts, ...]:
         """Counts by source line."""
@@ -258,18 +307,34 @@ class CompiledKernel:
             shared_bytes: Size of dynamic shared memory.
         """
         found = [raw for each in outcomes for raw in each.findings]
+        if not found:
+            return []
+        base = self.code.base
         shared = tuple(
-            Region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
+            self._region(array.name, offset, shared_bytes if array.dynamic else array.bytes)
             for offset, array in self._shared_offsets
         )
-        base = self.code.base
         operands = (
-            *(Region(each.name, each.begin, each.bytes) for each in placed),
-            *(Region(each.name, base + each.address, each.bytes) for each in self.variables),
+            *(Region(each.name, each.begin, each.bytes, each.element_at) for each in placed),
+            *(self._region(each.name, base + each.address, each.bytes) for each in self.variables),
         )
         named = (finding(raw, self.name, self.lines, shared, operands) for raw in found)
         # A missing barrier is a race first of all, and only then memory that nobody has written yet.
         return sorted((each for each in named if each), key=lambda each: each.kind.startswith("uninitialised"))
+
+    def _region(self, name: str, begin: int, size: int) -> Region:
+        """An array that the kernel's text declares."""
+
+        def element_at(offset: int) -> str:
+            subscripts = self._subscripts.get(name)
+            return name + subscripts(offset) if subscripts else ""
+
+        return Region(name, begin, size, element_at)
+
+    @functools.cached_property
+    def _subscripts(self) -> dict[str, Subscripts]:
+        """For arrays that the text declares, by name, the subscripts of a byte."""
+        return subscripts_of(toolchain.typed_library(self.text, self.name, arch=self._arch))
 
     def _describe(self) -> Callable[[int, str], tuple[int, int, int]]:
         from tiledmm.simulator.widths import Widths

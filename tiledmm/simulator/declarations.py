@@ -16,6 +16,25 @@ def kernels_in(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def has_c_linkage(text: str, kernel: str) -> bool:
+    """Whether a kernel is ``extern "C"``, as far as its text tells: a macro before ``__global__`` may say so, too."""
+    plain = without_comments(text)
+    blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
+    declared = [
+        match
+        for match in re.finditer(r"__global__\b(?P<rest>[^;{}\"]*?\bvoid\s+(?P<name>\w+)\s*\()", plain)
+        if match["name"] == kernel
+    ]
+    for match in declared:
+        before = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[max(0, match.start() - 500) : match.start()])
+        if re.search(r'\bextern\s*"C"[\s\w]*$', before) or any(a <= match.start() < b for a, b in blocks):
+            return True
+        macro = re.search(r"\b(?!static\b|inline\b)(\w+)\s*$", before)
+        if macro and re.search(rf'#\s*define\s+{macro[1]}\b.*\bextern\s*"C"', plain):
+            return True
+    return not declared
+
+
 def variables_in(text: str, space: str) -> frozenset[str]:
     """The names of the variables that a text defines with an attribute such as ``__constant__``."""
     return frozenset(re.findall(rf"\b{space}\b[^;(){{}}=]*?\b(\w+)\s*(?:\[[^;]*?)?(?:=|;)", without_comments(text)))
@@ -90,3 +109,13 @@ def _first_argument(text: str) -> str:
         if character == "," and depth == 0:
             return text[:at]
     return text
+
+
+def _closed(text: str, begin: int) -> tuple[int, int]:
+    """From behind an opening brace to its closing one."""
+    depth = 1
+    for brace in re.finditer(r"[{}]", text[begin:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return begin, begin + brace.start()
+    return begin, len(text)

@@ -358,9 +358,11 @@ def _work(
             if not left[0]:
                 ended.set()
 
-    threads = [threading.Thread(target=work, name=f"tiledmm-{i}") for i in range(workers)]
-    for thread in threads:
-        thread.start()
+    threads = _started(work, workers)
+    with lock:
+        left[0] -= workers - len(threads)
+        if not left[0]:
+            ended.set()
     begun = time.monotonic()
     try:
         # An interrupted Thread.join may take a running thread for one that has ended; an Event does not.
@@ -382,6 +384,21 @@ def _work(
             thread.join()
     if failures:
         raise MemoryError("no memory for the stacks of a block's threads")
+
+
+def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
+    """Threads that work: fewer where the system has no more. Any number of them runs all blocks."""
+    threads: list[threading.Thread] = []
+    for i in range(workers):
+        thread = threading.Thread(target=work, name=f"tiledmm-{i}")
+        try:
+            thread.start()
+        except RuntimeError:
+            if not threads:
+                raise
+            break
+        threads.append(thread)
+    return threads
 
 
 def _waited(ended: threading.Event) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,7 @@ WARNINGS = frozenset({"barrier not reached by threads that have ended", "shuffle
 #: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
 NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
+UNSET = "variable read before it is set"
 
 #: And such that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
@@ -61,7 +62,8 @@ class Finding:
     """Something that is wrong with a kernel.
 
     Attributes:
-        kind: One of ``KINDS``, or ``NOT_WRITTEN``, ``WRONG_RESULT``, ``LAUNCH_BOUNDS`` or ``TOO_MUCH_SHARED``.
+        kind: One of ``KINDS``, or of those that the host finds: ``NOT_WRITTEN``, ``WRONG_RESULT``, ``UNSET``,
+            ``LAUNCH_BOUNDS`` and ``TOO_MUCH_SHARED``.
         message: One sentence with all that is known.
         line: Line of ``Report.text``, 0 if unknown.
         location: File and line: ``"tiled.cu.j2:57"``, or a line of the user's own file.
@@ -106,11 +108,14 @@ class Region:
         name: Name in messages: ``"A"``, ``"As"``.
         begin: Address; for a shared array, the offset in shared memory.
         bytes: Size in bytes.
+        element_at: Gives the element at an offset as a programmer writes it: ``"As[1][0]"``; its name alone, or
+            nothing, where there is none.
     """
 
     name: str
     begin: int
     bytes: int
+    element_at: Callable[[int], str] | None = None
 
     def holds(self, address: int) -> bool:
         """Whether an address is in the region."""
@@ -121,7 +126,12 @@ class Region:
         offset = address - self.begin
         what = f"{space} array {self.name} ({self.bytes:,} bytes)"
         if 0 <= offset < self.bytes:
-            return f"at byte {offset:,} of {what}"
+            element = self.element_at(offset) if self.element_at else ""
+            return (
+                f"at {element}, byte {offset:,} of {what}"
+                if element not in ("", self.name)
+                else f"at byte {offset:,} of {what}"
+            )
         if offset < 0:
             return f"{-offset:,} bytes before {what}"
         return (

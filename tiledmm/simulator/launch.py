@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
 from tiledmm.simulator.declarations import kernels_in
+from tiledmm.simulator.findings import UNSET, WRONG_RESULT, Finding
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import Report
@@ -42,7 +43,7 @@ def launch(
     expected: Mapping[int | str, Any] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    checks: bool = True,
+    checks: bool | str = True,
     counts: bool = True,
     sass: bool = False,
     threads: str = "forward",
@@ -69,7 +70,8 @@ def launch(
         rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
-        checks: Whether every access is checked. Without checks a wrong kernel can end the process.
+        checks: Whether every access is checked. ``"full"`` runs the kernel three times as often, to find variables that
+            are read before they are set. Without checks a wrong kernel can end the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code of ``target``. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
@@ -174,72 +176,26 @@ def run(
         exact: Whether numbers must have the sizes that CuPy would pass.
         state: What the variables outside of functions hold; None for what the text says.
     """
-    parameters = kernel.parameters
-    blocks, threads = _three("grid", grid), _three("block", block)
-    _check_geometry(blocks, threads, shared_bytes, kernel.target)
-    if len(arguments) != len(parameters):
-        raise OperandTypeError(
-            f"{kernel.name} takes {len(parameters)} arguments ({', '.join(each.type for each in parameters)}); "
-            f"got {len(arguments)}"
-        )
-    wanted = _expected(expected or {}, parameters, arguments)
-    arrays = [
-        (parameter, np.asarray(each))
-        for parameter, each in zip(parameters, arguments, strict=True)
-        if isinstance(each, np.ndarray) and (parameter.kind == POINTER or each.ndim)
-    ]
-    for parameter, array in arrays:
-        parameter.check_array(array)
-    placed, owner = _place(arrays)
-    memory = execution.Memory([each.reserved_bytes for each in placed])
-    try:
-        for region, each in enumerate(placed):
-            each.place(memory, region, filled=True, written=each.writable)
-        places = iter(owner)
-        words = []
-        for parameter, value in zip(parameters, arguments, strict=True):
-            if isinstance(value, np.ndarray) and (parameter.kind == POINTER or value.ndim):
-                at, distance = next(places)
-                words.append(ctypes.c_void_p(placed[at].origin + distance))
-            else:
-                words.append(parameter.scalar(value, exact=exact))
-        outcome = kernel.run(
-            words,
-            [each.operand(writable=each.writable) for each in placed],
-            grid=blocks,
-            block=threads,
-            shared_bytes=shared_bytes,
-            settings=settings,
-            writers=bool(wanted),
-            state=state,
-        )
-        found = kernel.refusals(threads) + kernel.findings([outcome], placed, shared_bytes)
-        for each in placed:
-            if each.writable:
-                each.array[...] = each.view()
-        for position, (parameter, array) in enumerate(arrays):
-            if parameter.name in wanted:
-                at, distance = owner[position]
-                differs = (tolerance or Tolerance()).first_wrong(array, wanted[parameter.name])
-                if differs:
-                    first, count = differs
-                    byte = (
-                        distance + sum(i * s for i, s in zip(first, array.strides, strict=True)) - placed[at].span.start
-                    )
-                    writer = outcome.writer(placed[at].writes, byte // placed[at].granule)
-                    said = (
-                        f"{count:,} of {array.size:,} elements of {parameter.name}; {parameter.name}"
-                        f"[{', '.join(map(str, first))}] is {array[first]}, expected {wanted[parameter.name][first]}"
-                    )
-                    found.append(kernel.wrong_result(said, writer, Geometry(blocks, threads)))
-    finally:
-        memory.release()
+    call = _Call(kernel, grid, block, arguments, shared_bytes, exact)
+    wanted = call.expected(expected or {})
+    full = settings.checks == "full"
+    before = call.contents() if full or (settings.checks and wanted) else []
+    values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
+    outcome = call.run(kernel, settings, state, writers=bool(wanted))
+    found = kernel.refusals(call.block) + call.findings(outcome)
+    for placed in call.placed:
+        if placed.writable:
+            placed.array[...] = placed.result
+    wrong = list(call.wrong(outcome, wanted, tolerance or Tolerance()))
+    if before and (wrong or (full and not found)):
+        found += call.unset(settings, values, before, bool(wrong))
+    found += wrong
     counts = kernel.line_counts([outcome], sass=settings.sass)
     return Report(
         symbol=kernel.name,
         target=kernel.target.name,
-        grid=blocks,
-        block=threads,
+        grid=call.grid,
+        block=call.block,
         findings=tuple(each for each in found if not each.is_warning),
         warnings=tuple(each for each in found if each.is_warning),
         barriers=outcome.barriers,
@@ -252,6 +208,157 @@ def run(
         seconds=outcome.seconds,
         output=outcome.output,
     )
+
+
+class _Call:
+    """A kernel with its arguments, which fit its parameters, and with the memory regions of its arrays."""
+
+    def __init__(
+        self,
+        kernel: CompiledKernel,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        arguments: Sequence[Any],
+        shared_bytes: int,
+        exact: bool,
+    ) -> None:
+        self.kernel, self.parameters, self.shared_bytes = kernel, kernel.parameters, shared_bytes
+        self.grid, self.block = _three("grid", grid), _three("block", block)
+        _check_geometry(self.grid, self.block, shared_bytes, kernel.target)
+        if len(arguments) != len(self.parameters):
+            raise OperandTypeError(
+                f"{kernel.name} takes {len(self.parameters)} arguments "
+                f"({', '.join(each.type for each in self.parameters)}); got {len(arguments)}"
+            )
+        # An array of no dimensions passes for a number.
+        self.arrays: dict[int, np.ndarray[Any, Any]] = {}
+        self.numbers: dict[int, Any] = {}
+        for at, (parameter, value) in enumerate(zip(self.parameters, arguments, strict=True)):
+            if isinstance(value, np.ndarray) and (parameter.kind == POINTER or value.ndim):
+                parameter.check_array(value)
+                self.arrays[at] = value
+            else:
+                self.numbers[at] = parameter.scalar(value, exact=exact)
+        self.placed, self.owner = _place([(self.parameters[at], array) for at, array in self.arrays.items()])
+
+    def expected(self, expected: Mapping[int | str, Any]) -> dict[int, np.ndarray[Any, Any]]:
+        """What is expected of each array, by the number of its parameter."""
+        names = [each.name for each in self.parameters]
+        wanted = {}
+        for key, value in expected.items():
+            at = names.index(key) if key in names else key
+            if not isinstance(at, int) or at not in self.arrays:
+                raise ConfigError(f"expected= names arrays by number or name ({', '.join(names)}); got {key!r}")
+            right = np.asarray(value)
+            if right.shape != self.arrays[at].shape:
+                raise ShapeError(
+                    f"expected[{key!r}] has shape {right.shape}, and the array has {self.arrays[at].shape}"
+                )
+            wanted[at] = right
+        return wanted
+
+    def contents(self) -> list[np.ndarray[Any, Any]]:
+        """What the memory regions hold before the launch."""
+        return [each.array.copy() for each in self.placed]
+
+    def run(
+        self,
+        kernel: CompiledKernel,
+        settings: Settings,
+        state: ModuleState | None,
+        contents: Sequence[np.ndarray[Any, Any]] | None = None,
+        *,
+        writers: bool = False,
+    ) -> execution.Outcome:
+        """Runs the kernel; the regions then have its results.
+
+        Args:
+            kernel: The kernel, compiled in this way or in another.
+            settings: How to run it.
+            state: What the variables outside of functions hold.
+            contents: What the regions hold before, unless what the arrays do.
+            writers: Whether it is asked afterwards who wrote an element.
+        """
+        memory = execution.Memory([each.reserved_bytes for each in self.placed])
+        try:
+            for region, each in enumerate(self.placed):
+                each.place(memory, region, filled=True, written=each.writable)
+                if contents is not None:
+                    each.view()[...] = contents[region]
+            arguments = dict(self.numbers)
+            for at, (region, distance) in zip(self.arrays, self.owner, strict=True):
+                arguments[at] = ctypes.c_void_p(self.placed[region].origin + distance)
+            outcome = kernel.run(
+                [arguments[at] for at in range(len(self.parameters))],
+                [each.operand(writable=each.writable) for each in self.placed],
+                grid=self.grid,
+                block=self.block,
+                shared_bytes=self.shared_bytes,
+                settings=settings,
+                writers=writers,
+                state=state,
+            )
+            for each in self.placed:
+                each.result = each.view().copy()
+        finally:
+            memory.release()
+        return outcome
+
+    def findings(self, outcome: execution.Outcome) -> list[Finding]:
+        """What the runtime found."""
+        return self.kernel.findings([outcome], self.placed, self.shared_bytes)
+
+    def wrong(
+        self, outcome: execution.Outcome, wanted: dict[int, np.ndarray[Any, Any]], tolerance: Tolerance
+    ) -> Iterator[Finding]:
+        """A finding for each array that is not as expected."""
+        for (at, array), (region, distance) in zip(self.arrays.items(), self.owner, strict=True):
+            differs = tolerance.first_wrong(array, wanted[at]) if at in wanted else None
+            if differs:
+                first, count = differs
+                name = self.parameters[at].name
+                said = (
+                    f"{count:,} of {array.size:,} elements of {name}; {name}[{', '.join(map(str, first))}] is "
+                    f"{array[first]}, expected {wanted[at][first]}"
+                )
+                placed = self.placed[region]
+                offset = distance + sum(i * stride for i, stride in zip(first, array.strides, strict=True))
+                writer = outcome.writer(placed.writes, (offset - placed.span.start) // placed.granule)
+                yield self.kernel.wrong_result(WRONG_RESULT, said, writer, Geometry(self.grid, self.block))
+
+    def unset(
+        self,
+        settings: Settings,
+        state: ModuleState | None,
+        before: Sequence[np.ndarray[Any, Any]],
+        is_wrong: bool,
+    ) -> list[Finding]:
+        """Findings if the result depends on what variables hold before they are set.
+
+        Args:
+            settings, state, before: Of the launch.
+            is_wrong: Whether another finding says already which element is wrong.
+        """
+        results = []
+        for fill in ("pattern", "zero"):
+            kernel = self.kernel.filled(fill, instrumented=settings.instrumented)
+            alone = replace(settings, workers=1, counts=False, sass=False, progress=None)
+            own = {name: raw.copy() for name, raw in state.items()} if state is not None else None
+            outcome = self.run(kernel, alone, own, before, writers=True)
+            results.append([np.ascontiguousarray(each.result).view(np.uint8) for each in self.placed])
+        different = [np.flatnonzero(one.reshape(-1) != other.reshape(-1)) for one, other in zip(*results, strict=True)]
+        if not any(len(each) for each in different):
+            return []
+        found = self.kernel.unset_variables()
+        if found or is_wrong:
+            return found
+        region = next(i for i, each in enumerate(different) if len(each))
+        placed = self.placed[region]
+        first = np.unravel_index(int(different[region][0]) // placed.itemsize, placed.array.shape)
+        offset = sum(int(i) * stride for i, stride in zip(first, placed.array.strides, strict=True)) - placed.span.start
+        said = f"{placed.name}[{', '.join(map(str, map(int, first)))}] depends on a variable that was not set"
+        writer = outcome.writer(placed.writes, offset // placed.granule)
+        return [kernel.wrong_result(UNSET, said, writer, Geometry(self.grid, self.block))]
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:
@@ -277,23 +384,6 @@ def _check_geometry(
         raise ConfigError(f"shared_bytes is from 0 to {target.max_shared_bytes} on {target.name}; got {shared_bytes}")
 
 
-def _expected(
-    expected: Mapping[int | str, Any], parameters: Sequence[Parameter], arguments: Sequence[Any]
-) -> dict[str, np.ndarray[Any, Any]]:
-    """What is expected of each array, by the name of its parameter."""
-    names = [each.name for each in parameters]
-    wanted = {}
-    for key, value in expected.items():
-        at = names.index(key) if key in names else key
-        if not isinstance(at, int) or not -len(names) <= at < len(names) or not isinstance(arguments[at], np.ndarray):
-            raise ConfigError(f"expected= names arrays by number or name ({', '.join(names)}); got {key!r}")
-        right = np.asarray(value)
-        if right.shape != arguments[at].shape:
-            raise ShapeError(f"expected[{key!r}] has shape {right.shape}, and the array has {arguments[at].shape}")
-        wanted[names[at]] = right
-    return wanted
-
-
 def _place(
     arrays: Sequence[tuple[Parameter, np.ndarray[Any, Any]]],
 ) -> tuple[list[Placed], list[tuple[int, int]]]:
@@ -313,6 +403,7 @@ def _place(
         if at == len(placed):
             placed.append(Placed(parameter.name, whole, Span.of(whole.shape, whole.strides, whole.dtype.itemsize)))
             placed[at].writable = False
+            placed[at].pointee = parameter.element_bytes or array.dtype.itemsize
         placed[at].writable |= not parameter.read_only and array.flags.writeable
         owner.append((at, array.ctypes.data - placed[at].array.ctypes.data))
     return placed, owner

@@ -105,7 +105,7 @@ class Parameter:
                 "null pointer"
             )
         if self.kind == OTHER:
-            return self._structure(value)
+            return self._structure(value, exact=exact)
         dtype = np.dtype({SIGNED: "i", UNSIGNED: "u", FLOAT: "f", BOOL: "b"}[self.kind] + str(self.bytes))
         if self.kind == BOOL:
             dtype = np.dtype(np.bool_)
@@ -122,6 +122,11 @@ class Parameter:
                     f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, which CuPy passes {passed}: "
                     f"pass numpy.{dtype}({value})"
                 )
+        if exact and self.kind != FLOAT and isinstance(value, (float, np.floating)):
+            raise OperandTypeError(
+                f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, whose bytes CuPy passes as they "
+                f"are: pass an integer"
+            )
         if exact and isinstance(value, np.number) and value.dtype.itemsize < dtype.itemsize:
             raise OperandTypeError(
                 f"parameter {self.name} is {self._article()}; got {_kind_of(value)}, of {value.dtype.itemsize} bytes: "
@@ -138,7 +143,9 @@ class Parameter:
             value = int(value)
         return _buffer(np.array(value, dtype).tobytes())
 
-    def _structure(self, value: Any) -> Any:
+    def _structure(self, value: Any, *, exact: bool) -> Any:
+        if exact and isinstance(value, (complex, float)) and not isinstance(value, np.generic):
+            value = np.array(value)[()]  # a double, or two
         if isinstance(value, (ctypes.Structure, ctypes.Array, bytes, bytearray)):
             raw = bytes(value)
         elif isinstance(value, (np.generic, np.ndarray)):

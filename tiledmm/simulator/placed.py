@@ -29,6 +29,8 @@ class Placed:
         self.reserved_bytes = self.bytes + _ALIGNMENT
         self.begin = 0
         self.filled = False
+        self.pointee = 0  # bytes of what the kernel's pointer points to, where it subscripts that
+        self.result = array
         self.writable = True
         # Elements of more than 16 bytes, such as structures, are looked at in parts.
         self.granule = math.gcd(self.itemsize, 16) if self.itemsize > 16 else self.itemsize
@@ -83,6 +85,14 @@ class Placed:
         shape, strides = self.array.shape, self.array.strides
         array: np.ndarray[Any, Any] = np.ndarray(shape, self.array.dtype, self.memory.data, -self.span.start, strides)
         return array
+
+    def element_at(self, offset: int) -> str:
+        """The element at an offset in bytes, as a programmer writes it; empty if there is none."""
+        if self.pointee:
+            return f"{self.name}[{(offset + self.span.start) // self.pointee}]"
+        number = self.indices()[offset // self.itemsize]
+        index = np.unravel_index(max(number, 0), self.array.shape)
+        return f"{self.name}[{', '.join(str(int(i)) for i in index)}]" if number >= 0 else ""
 
     def of_elements(self, marks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The marks of the array's elements, in the array's shape, out of marks for each element of memory."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from tiledmm.errors import ConfigError
 from tiledmm.simulator import execution
 
@@ -14,7 +16,8 @@ class Settings:
     """How a kernel is run.
 
     Attributes:
-        checks: Whether every access is checked.
+        checks: Whether every access is checked; ``"full"`` also runs the kernel once more, with other values in
+            variables that are not set.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS). Needs NVRTC and nvdisasm.
         order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
@@ -25,10 +28,11 @@ class Settings:
         traced_block: The block whose accesses are recorded one by one, or None.
         traced_arithmetic: Whether its floating-point operations are recorded, too.
         max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        fill: What variables hold before they are set: a ``"pattern"``, or ``"zero"``.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
     """
 
-    checks: bool = True
+    checks: bool | str = True
     counts: bool = True
     sass: bool = False
     order: str = "forward"
@@ -40,12 +44,18 @@ class Settings:
     traced_arithmetic: bool = False
     max_steps: int = 0
     timeout: float | None = None
+    fill: str = "pattern"
 
     def __post_init__(self) -> None:
+        if self.checks not in (True, False, "full"):
+            raise ConfigError(f'checks is True, False or "full"; got {self.checks!r}')
         if self.order not in execution.ORDERS:
             raise ConfigError(f"order of threads is one of {', '.join(execution.ORDERS)}; got {self.order!r}")
+        whole = isinstance(self.workers, (int, np.integer)) and not isinstance(self.workers, bool)
+        if self.workers is not None and not (whole and self.workers > 0):
+            raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
 
     @property
     def instrumented(self) -> bool:
         """Whether the runtime sees accesses at all."""
-        return self.checks or self.counts or self.sass or self.traced_block is not None
+        return bool(self.checks) or self.counts or self.sass or self.traced_block is not None

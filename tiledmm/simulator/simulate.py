@@ -64,15 +64,34 @@ def simulate(
         raise OperandTypeError("out is read-only")
     described = None if out is None else describe(out)
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
-    run = _Run(choose(call, kernel, _model, tuned=False), Source.read(source) if source else None, settings)
+    choice, text = choose(call, kernel, _model, tuned=False), Source.read(source) if source else None
+    run = _Run(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
-    if not call.product.via_temporary:
-        return run.on(x1, x2, out)
-    done = run.on(x1, x2, np.empty(out.shape, call.product.compute.dtype))
-    np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
-    return replace(done, result=out)
+    if call.product.via_temporary:
+        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.dtype))
+        np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
+        done = replace(done, result=out)
+    else:
+        done = run.on(x1, x2, out)
+    if settings.checks == "full" and done.report.ok and run.kernels:
+        found = _unset(choice, text, settings, x1, x2)
+        done = replace(done, report=replace(done.report, findings=tuple(found)))
+    return done
+
+
+def _unset(choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any) -> list[Finding]:
+    """Findings if the product depends on what variables hold before they are set."""
+    results: list[np.ndarray[Any, Any]] = []
+    for fill in ("pattern", "zero"):
+        run = _Run(choice, source, replace(settings, fill=fill, workers=1, counts=False, sass=False, progress=None))
+        results.append(np.ascontiguousarray(run.on(x1, x2, None).result).view(np.uint8))
+    if np.array_equal(results[0], results[1]):
+        return []
+    return [each for kernel in run.kernels for each in kernel.compiled.unset_variables()] or [
+        run.kernels[run.main].compiled.unset_result("the product")
+    ]
 
 
 @functools.lru_cache

@@ -1,7 +1,4 @@
-"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by their source and flags.
-
-The libraries are loaded as code, so they are kept in the user's own cache folder, where nobody else can write.
-"""
+"""Compiles kernels for the CPU, with the system's C++ compiler, to libraries that are cached by source and flags."""
 
 from __future__ import annotations
 
@@ -14,27 +11,29 @@ import platform
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
-import platformdirs
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
-from tiledmm.errors import CompilationError, MissingDependencyError, TiledmmError
+from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.simulator import casts, inline_ptx, refusals
 from tiledmm.simulator.declarations import launch_bounds
 from tiledmm.simulator.headers import needed
+from tiledmm.simulator.library_cache import cache_folder, ensure
 
 NATIVE = Path(__file__).parent / "native"
 
 _SHOWN_LINES = 40
+
+_NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it: c++, g++ or clang++ on PATH is used"
 
 # Flags for every kernel. Vector instructions would hide the width of its own accesses.
 _KERNEL_FLAGS = (
@@ -42,6 +41,8 @@ _KERNEL_FLAGS = (
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
+# A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
+_COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
 _RUNTIME_FLAGS = (
     "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
     "-fno-omit-frame-pointer",
@@ -61,11 +62,8 @@ def compiler() -> tuple[str, ...]:
         raise MissingDependencyError(
             "the simulator runs on Linux, x86-64 or arm64: on macOS use a container, on Windows WSL"
         )
-    if named := os.environ.get("CXX"):
-        command = tuple(shlex.split(named))
-        if command and shutil.which(command[0]):
-            return command
-        raise MissingDependencyError(f"CXX names {named!r}, which does not exist")
+    if named := os.environ.get("CXX", "").strip():
+        return _named_compiler(named)
     for name in ("c++", "g++", "clang++"):
         if found := shutil.which(name):
             return (found,)
@@ -77,13 +75,27 @@ def compiler() -> tuple[str, ...]:
     )
 
 
+def _named_compiler(text: str) -> tuple[str, ...]:
+    """The command that ``$CXX`` holds."""
+    try:
+        name, *options = shlex.split(text)
+    except ValueError as error:
+        raise MissingDependencyError(f"CXX={text!r} is no command ({error}); {_NAME_A_COMPILER}") from None
+    if shutil.which(name):
+        # It is run in other folders.
+        return (os.path.abspath(name) if os.path.dirname(name) else name, *options)
+    path = Path(name)
+    what = "is a directory" if path.is_dir() else "is not executable" if path.exists() else "does not exist"
+    raise MissingDependencyError(f"CXX names {name!r}, which {what}; {_NAME_A_COMPILER}")
+
+
 def compiler_version() -> str:
     """What the compiler prints for ``--version``."""
     return _version(compiler())
 
 
 @contextlib.contextmanager
-def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -> Iterator[Path]:
+def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool, fill: str = "pattern") -> Iterator[Path]:
     """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
 
     Args:
@@ -91,27 +103,87 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool) -
         symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
         arch: Value of ``__CUDA_ARCH__``, such as 900.
         instrumented: Whether the runtime sees every access.
+        fill: What variables hold before they are set, where the kernel is instrumented: a "pattern", or "zero".
 
     Raises:
         CompilationError: If it does not compile; the message has the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
-    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
-    # Optimizers split structures; accesses are to be seen where the source has them.
-    flags += ["-Og", *_instrumentation(command)] if instrumented else ["-O2"]
+    flags = _flags(command, symbol, arch, instrumented, fill)
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
         target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
         mark_used(target)
-        compiles = not target.exists()
-        if compiles:
-            _compile_kernel(source, symbol, [*command, *flags], runtime, target)
+        compiled = ensure(target, lambda scratch: _compile_kernel(source, symbol, [*command, *flags], runtime, scratch))
         yield target
-    if compiles:
+    if compiled:
         bound(folder, MAX_BYTES)
+
+
+def _flags(command: tuple[str, ...], symbol: str, arch: int, instrumented: bool, fill: str) -> list[str]:
+    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
+    # Optimizers split structures; accesses are to be seen where the source has them.
+    return flags + (["-Og", *_instrumentation(command, fill)] if instrumented else ["-O2"])
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetVariable:
+    """A variable that may be read before it is set, as the compiler sees it.
+
+    Attributes:
+        name: As in the source.
+        lines: Where it is read: the innermost line of the kernel's text, then those of the inlined calls around it.
+        declared: Where it is declared; 0 if the compiler does not say.
+    """
+
+    name: str
+    lines: tuple[int, ...]
+    declared: int
+
+
+def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
+    """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = [flag for flag in _flags(command, symbol, arch, True, "pattern") if flag != "-w"]
+    warnings = ["-Wuninitialized", *([] if _is_clang(command) else ["-Wmaybe-uninitialized"])]
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        folder = Path(scratch)
+        _write_unit(source, symbol, folder)
+        unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
+        done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
+    found: list[UnsetVariable] = []
+    chain: list[int] = []
+    for line in done.stderr.splitlines():
+        chain += [int(number) for number in _INLINED.findall(line)]
+        if read := _MAY_BE_UNSET.search(line):
+            innermost = [int(read["line"])] if read["line"] else []
+            found.append(UnsetVariable(read["name"], (*innermost, *chain), 0))
+            chain = []
+        elif found and (declared := _DECLARED.search(line)):
+            found[-1] = replace(found[-1], declared=int(declared["line"]))
+    return list(dict.fromkeys(found))
+
+
+def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
+    """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
+    command = compiler()
+    flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, False, "zero")]
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        folder = Path(scratch)
+        _write_unit(source, symbol, folder)
+        _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
+        _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
+        return (folder / "unit.so").read_bytes()
+
+
+_INLINED = re.compile(r"inlined from .* at kernel\.cu:(\d+)")
+_MAY_BE_UNSET = re.compile(
+    r"(?:kernel\.cu:(?P<line>\d+):\d+: )?warning: (?:variable )?'(?P<name>[^']*)' .*uninitialized"
+)
+_DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declared here")
 
 
 def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
@@ -120,40 +192,39 @@ def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> 
         return path
 
 
-def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        folder = Path(scratch)
-        # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of this file.
-        command = [*command, "-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp"]
-        saturated = casts.saturate(source)
-        try:
-            _write_unit(folder, saturated, symbol)
-            _run(command, folder, source)
-        except CompilationError:
-            if saturated == source:
-                raise
-            _write_unit(
-                folder, source, symbol
-            )  # where a cast was none, and so that errors are about the kernel's own text
-            _run(command, folder, source)
-        objects = ["unit.o"]
-        if dynamic := _dynamic_arrays(source, folder / "unit.o"):
-            (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
-            _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
-            objects.append("arrays.o")
-        library = folder / "kernel.so"
-        _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
-        os.replace(library, target)
-
-
-def _write_unit(folder: Path, source: str, symbol: str) -> None:
-    """Writes the C++ of a kernel: its text, between the simulator's headers."""
+def _write_unit(source: str, symbol: str, folder: Path) -> None:
+    """Writes the C++ of a kernel, ``unit.cpp``: its text, between the simulator's headers."""
     text = inline_ptx.translate(source)
     (folder / "kernel.cu").write_text(text, encoding="utf-8")
     asm = ["inline_ptx.h"] if text != source else []
     headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
     unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
     (folder / "unit.cpp").write_text(unit, encoding="utf-8")
+
+
+def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) -> None:
+    saturated = casts.saturate(source)
+    try:
+        _write_unit(saturated, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+    except CompilationError:
+        if saturated == source:
+            raise
+        # Where a cast was none, and so that errors are about the kernel's own text.
+        _write_unit(source, symbol, folder)
+        _run([*command, *_COMPILE_UNIT], folder, source)
+
+
+def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
+    _compile_unit(source, symbol, command, folder)
+    objects = ["unit.o"]
+    if dynamic := _dynamic_arrays(source, folder / "unit.o"):
+        (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
+        _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+        objects.append("arrays.o")
+    library = folder / "kernel.so"
+    _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
+    return library
 
 
 @contextlib.contextmanager
@@ -164,44 +235,39 @@ def runtime_library() -> Iterator[Path]:
     target = cache_folder() / f"runtime-{key}.so"
     with in_use(target.parent):
         mark_used(target)
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                library = Path(scratch) / "runtime.so"
-                # Kernels' libraries refer to it by its path.
-                name, source = f"-Wl,-soname,{target}", str(NATIVE / "runtime.cpp")
-                _run([*command, *_RUNTIME_FLAGS, name, "-o", library.name, source, "-ldl"], library.parent)
-                os.replace(library, target)
+        try:
+            ensure(target, lambda scratch: _compile_runtime(command, target, scratch))
+        except CompilationError as error:
+            raise _unfit(command, str(error)) from error
         yield target
+
+
+def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Path:
+    library = folder / "runtime.so"
+    # Kernels' libraries refer to it by its path, which may have a comma in it: -Wl would cut it there.
+    name = ["-Xlinker", "-soname", "-Xlinker", str(target)]
+    complete = ["-Xlinker", "-z", "-Xlinker", "defs"]  # a C compiler would leave the C++ library out and say nothing
+    _run([*command, *_RUNTIME_FLAGS, *name, *complete, "-o", library.name, str(NATIVE / "runtime.cpp"), "-ldl"], folder)
+    return library
+
+
+def _unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
+    """The error for a compiler that does not compile the runtime, which is always the same text."""
+    if re.search("undefined (reference|symbol)", output):
+        reason = "it links no C++ library, as C compilers do not (name g++ for gcc, clang++ for clang)"
+    else:
+        lines = [line.strip() for line in output.splitlines()[1:] if line.strip()] or [output]
+        reason = next((line for line in lines if "error" in line), lines[0])
+    return MissingDependencyError(
+        f"{shlex.join(command)} does not compile the simulator's runtime: {reason}. "
+        "Set CXX to a compiler of C++17, such as GCC 12, Clang 14 or Zig 0.17"
+    )
 
 
 def build_runtime() -> Path:
     """The same where nothing is removed from the cache meanwhile."""
     with runtime_library() as path:
         return path
-
-
-def cache_path() -> Path:
-    """Where libraries are kept: in ``$TILEDMM_CACHE_DIR``, or the folder that the system has for the user's caches."""
-    named = os.environ.get("TILEDMM_CACHE_DIR")
-    folder = Path(named) if named else platformdirs.user_cache_path("tiledmm")
-    return folder.absolute() / "simulator"
-
-
-def cache_folder() -> Path:
-    """``cache_path()``, which exists and which only this user can write to.
-
-    Raises:
-        TiledmmError: If others could write there.
-    """
-    folder = cache_path()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise TiledmmError(
-            f"{folder} can be written by others than you, and what lies there is loaded as code; "
-            "set TILEDMM_CACHE_DIR to a folder of your own"
-        )
-    return folder
 
 
 #: The largest shared memory of a block on any GPU: memory for dynamic shared arrays, which have the size of the launch.
@@ -233,9 +299,9 @@ def _dynamic_memory(names: Sequence[str]) -> str:
     )
 
 
-def _instrumentation(command: tuple[str, ...]) -> list[str]:
+def _instrumentation(command: tuple[str, ...], fill: str) -> list[str]:
     """Flags for calls of the runtime at accesses and at subscripts out of bounds; unset variables get a pattern."""
-    pattern = "-ftrivial-auto-var-init=pattern"
+    pattern = f"-ftrivial-auto-var-init={fill}"
     if _is_clang(command):
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
@@ -277,9 +343,15 @@ def _machine_flags() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _version(command: tuple[str, ...]) -> str:
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
-    if done.returncode:
-        raise MissingDependencyError(f"{shlex.join(command)} --version fails: {done.stderr.strip()[:500]}")
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise MissingDependencyError(f"{shlex.join(command)} cannot be run ({error}); {_NAME_A_COMPILER}") from None
+    if done.returncode or not done.stdout.strip():
+        said = done.stderr.strip()[:500] or f"exit status {done.returncode}, no output"
+        raise MissingDependencyError(f"{shlex.join(command)} --version fails ({said}); {_NAME_A_COMPILER}")
     return done.stdout
 
 
@@ -317,8 +389,8 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
     if done.returncode == 0:
         return
-    if refused := inline_ptx.refusal(done.stderr):
-        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {refused}")
+    if said := inline_ptx.refusal(done.stderr):
+        raise CompilationError(f"the kernel's inline PTX cannot be simulated, {said}")
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
     if source:
         known = refusals.known_names(command[:-4], NATIVE, folder)

@@ -7,7 +7,7 @@ __global__ void block_chain(const int* in, int* sums, int* flags) {
         while (atomicAdd(&flags[b - 1], 0) == 0) {
         }
         __threadfence();
-        before = ((volatile int*)sums)[b - 1];
+        before = sums[b - 1];
     }
     sums[b] = before + in[b];
     __threadfence();

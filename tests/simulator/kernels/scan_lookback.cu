@@ -5,7 +5,7 @@
 
 __device__ int next_tile = 0;
 
-__global__ void scan_lookback(const int* in, int* out, volatile int* status, volatile int* sums, volatile int* prefixes) {
+__global__ void scan_lookback(const int* in, int* out, volatile int* status, int* sums, int* prefixes) {
     __shared__ int s[64];
     __shared__ int tile, before;
     int tid = threadIdx.x;

@@ -95,8 +95,8 @@ enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS
 constexpr unsigned WARP_BARRIER = 0;
 
 constexpr unsigned SPIN_SLICE = 4096;     // accesses between two looks at whether a thread spins
-constexpr unsigned SPIN_SAMPLE = 64;      // accesses of such a look
-constexpr unsigned SPIN_ADDRESSES = 4;    // the most that a thread that spins accesses
+constexpr unsigned SPIN_SAMPLE = 128;     // accesses of such a look
+constexpr unsigned SPIN_ADDRESSES = 16;   // the most that a thread that spins accesses
 constexpr uint64_t SPIN_ROUNDS = 1 << 16;   // looks without progress of any thread after which all wait for ever
 
 struct Sync;

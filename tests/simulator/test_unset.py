@@ -1,0 +1,95 @@
+"""Variables that are read before they are set: in registers and in local arrays."""
+
+import numpy as np
+import pytest
+
+import tiledmm
+from tiledmm import simulator
+from tiledmm.errors import ConfigError
+
+SUM = """
+__global__ void k(float* x, int n) {
+    float sum;
+    for (int i = 0; i < n; ++i)
+        sum += x[i];
+    x[0] = sum;
+}
+"""
+
+PART = """
+__global__ void k(float* x, int n) {
+    float part[4];
+    part[0] = part[1] = part[2] = 0;
+    float sum = 0;
+    for (int i = 0; i < n; ++i) sum += part[i % 4];
+    x[0] = sum;
+}
+"""
+
+
+def launch(text: str, **options) -> simulator.Report:
+    return simulator.launch(text, 1, 1, (np.ones(8, np.float32), 8), **options)
+
+
+def test_what_the_compiler_sees_is_named_by_its_variable():
+    (found,) = launch(SUM, checks="full").findings
+    assert (found.kind, found.line, found.other_line) == ("variable read before it is set", 5, 3)
+    assert (
+        found.message.endswith("sum, declared at kernel.cu:3: the result depends on what is there")
+        and found.text.strip() == "sum += x[i];"
+    )
+
+
+def test_what_the_compiler_does_not_see_is_named_by_the_element_that_depends_on_it():
+    (found,) = launch(PART, checks="full").findings
+    assert (found.kind, found.line, found.block, found.thread) == (
+        "variable read before it is set",
+        7,
+        (0,) * 3,
+        (0,) * 3,
+    )
+    assert "x[0] depends on a variable that was not set" in found.message
+
+
+def test_a_wrong_result_is_looked_at_more_closely():
+    expected = np.ones(8, np.float32)
+    expected[0] = 8
+    kinds = [each.kind for each in launch(SUM, expected={"x": expected}).findings]
+    assert kinds == ["variable read before it is set", "wrong result"]
+    kinds = [
+        each.kind for each in launch(SUM.replace("float sum;", "float sum = 1;"), expected={"x": expected}).findings
+    ]
+    assert kinds == ["wrong result"]
+
+
+@pytest.mark.parametrize(
+    "text", [SUM.replace("float sum;", "float sum = 0;"), PART.replace("part[2]", "part[2] = part[3]")]
+)
+def test_kernels_that_set_all_have_no_finding(text):
+    launch(text, checks="full").check()
+
+
+def test_a_variable_that_changes_no_result_is_no_finding():
+    text = SUM.replace("sum += x[i]", "sum = i ? sum + x[i] : x[i]")
+    launch(text, checks="full").check()
+
+
+def test_products(tmp_path):
+    a, b = np.ones((20, 10), np.float32), np.ones((10, 30), np.float32)
+    simulator.matmul(a, b, variant="tiled", tile=8, checks="full")
+    text = tiledmm.source("naive")
+    assert text.count("Sum sum = {};") == 1
+    path = tmp_path / "mine.cu"
+    path.write_text(text.replace("Sum sum = {};", "Sum sum;"))
+    _, report = simulator.run(a, b, variant="naive", source=path)
+    assert report.ok
+    _, report = simulator.run(a, b, variant="naive", source=path, checks="full")
+    (found,) = report.findings
+    assert (
+        found.kind == "variable read before it is set" and found.location.startswith("mine.cu:") and "sum" in found.text
+    )
+
+
+def test_checks_are_true_false_or_full():
+    with pytest.raises(ConfigError, match="checks is True, False or \"full\"; got 'all'"):
+        launch(SUM, checks="all")

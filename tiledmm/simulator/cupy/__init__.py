@@ -1,0 +1,203 @@
+"""A module to import instead of CuPy: scripts with kernels of their own run on the CPU, with checks.
+
+    from tiledmm.simulator import cupy as cp
+
+    kernel = cp.RawKernel(r'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }', "twice")
+    x = cp.arange(32, dtype=cp.float32)
+    kernel((1,), (32,), (x,))
+
+Functions that CuPy has are NumPy's, and return arrays with CuPy's methods. It is for such scripts, not a replacement of
+CuPy: what it has no name for is an AttributeError. Times are those of the simulation.
+
+In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.raw`` and everything
+below.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.simulator import raw
+from tiledmm.simulator.cupy import cuda, random
+from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
+from tiledmm.simulator.cupy.not_in_cupy import NOT_IN_CUPY
+from tiledmm.simulator.cupy.pool import MemoryPool
+from tiledmm.simulator.parameters import POINTER, Parameter
+
+__all__ = [
+    "ElementwiseKernel",
+    "RawKernel",
+    "RawModule",
+    "ReductionKernel",
+    "asnumpy",
+    "cuda",
+    "empty",
+    "empty_like",
+    "fuse",
+    "get_array_module",
+    "get_default_memory_pool",
+    "get_default_pinned_memory_pool",
+    "is_available",
+    "memoize",
+    "ndarray",
+    "random",
+    "testing",
+]
+
+# Functions that take arrays of the host as well.
+_OF_HOST_ARRAYS = frozenset({
+    "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "can_cast", "empty_like", "full_like",
+    "iscomplexobj", "isrealobj", "isscalar", "ndim", "ones_like", "result_type", "save", "savetxt", "savez",
+    "savez_compressed", "shape", "size", "zeros_like",
+})  # fmt: skip
+
+
+class RawKernel(raw.RawKernel):
+    """As ``tiledmm.simulator.RawKernel``, for this module's arrays only, as CuPy's is for its own."""
+
+    def _argument(self, parameter: Parameter, value: Any) -> Any:
+        if isinstance(value, ndarray):
+            if parameter.kind != POINTER:
+                raise OperandTypeError(
+                    f"parameter {parameter.name} is of type {parameter.type}; got an array, for which a kernel gets a "
+                    "pointer: pass a NumPy scalar or x.item()"
+                )
+        elif isinstance(value, np.ndarray) and (value.ndim or parameter.kind == POINTER):
+            raise OperandTypeError(
+                f"parameter {parameter.name} of {self.name} got a NumPy array, which is not on the device: pass "
+                "cp.asarray(x)"
+            )
+        elif isinstance(value, (bytes, bytearray, ctypes.Structure, ctypes.Array)):
+            raise OperandTypeError(
+                f"parameter {parameter.name} of {self.name} got {type(value).__name__}, which CuPy does not pass: "
+                "structures are NumPy scalars or arrays of shape ()"
+            )
+        return super()._argument(parameter, value)
+
+
+class RawModule(raw.RawModule):
+    """As ``tiledmm.simulator.RawModule``, for this module's arrays only."""
+
+    _kernel_class = RawKernel
+
+
+def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, *, blocking: bool = True) -> Any:
+    """A NumPy array with the elements of ``a``."""
+    if isinstance(a, ndarray):
+        return a.get(stream, order, out)
+    if out is None:
+        return np.asarray(a, order=order)
+    out[...] = a
+    return out
+
+
+def empty(shape: Any, dtype: Any = float, order: Any = "C") -> ndarray:
+    """A new array, all of whose bytes are 0xff: floats are NaN."""
+    return ndarray(shape, dtype, order=order)
+
+
+def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> ndarray:
+    """A new array of the same shape and type, all of whose bytes are 0xff."""
+    array: ndarray = on_device(np.empty_like(np.asarray(prototype), dtype, order, False, shape))
+    array.data.mem[:] = 255
+    return array
+
+
+def get_array_module(*args: Any) -> ModuleType:
+    """This module, if an argument is an array of it, otherwise NumPy."""
+    return sys.modules[__name__] if any(isinstance(each, ndarray) for each in args) else np
+
+
+def is_available() -> bool:
+    """Whether kernels can be launched: True."""
+    return True
+
+
+def memoize(for_each_device: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for functions that keep what they return for the same arguments."""
+    return functools.lru_cache(maxsize=None)
+
+
+def fuse(*args: Any, **keywords: Any) -> Any:
+    """A decorator that changes nothing: a function that is not fused returns the same."""
+    if len(args) == 1 and callable(args[0]) and not keywords:
+        return args[0]
+    return lambda function: function
+
+
+_pool, _pinned_pool = MemoryPool(), MemoryPool()
+
+
+def get_default_memory_pool() -> MemoryPool:
+    """The memory pool."""
+    return _pool
+
+
+def get_default_pinned_memory_pool() -> MemoryPool:
+    """A pool for memory of the host; nothing is in it."""
+    return _pinned_pool
+
+
+class _Refused:
+    """A kind of kernel that the simulator does not have."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            f"the simulator does not make kernels out of {type(self).__name__}s: write the loop as a RawKernel"
+        )
+
+
+class ElementwiseKernel(_Refused):
+    """Not supported."""
+
+
+class ReductionKernel(_Refused):
+    """Not supported."""
+
+
+class _Functions:
+    """The functions of a module of NumPy's."""
+
+    def __init__(self, module: ModuleType, title: str, convert: Callable[[Any], Any]) -> None:
+        self._module, self._title, self._convert = module, title, convert
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(self._module, name):
+            raise AttributeError(f"{self._title} of the simulator has no {name!r}")
+        return self._convert(getattr(self._module, name))
+
+
+def _on_host(function: Any) -> Any:
+    """A function of ``numpy.testing`` for arrays of either kind."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return function(*(asnumpy(each) if isinstance(each, ndarray) else each for each in args), **keywords)
+
+    return call
+
+
+linalg = _Functions(np.linalg, "cupy.linalg", wrapped)
+fft = _Functions(np.fft, "cupy.fft", wrapped)
+testing = _Functions(np.testing, "cupy.testing", _on_host)
+
+
+def __getattr__(name: str) -> Any:
+    of_numpy = getattr(np, name, None)
+    if name.startswith("_") or name in NOT_IN_CUPY or of_numpy is None or isinstance(of_numpy, ModuleType):
+        raise AttributeError(
+            f"tiledmm.simulator.cupy has no {name!r}: it has what scripts with kernels of their own use, and NumPy's "
+            "functions that CuPy has"
+        )
+    return wrapped(of_numpy, host=name in _OF_HOST_ARRAYS)

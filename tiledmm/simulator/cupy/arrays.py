@@ -1,0 +1,223 @@
+"""Arrays with the methods that CuPy's have and NumPy's lack, and functions of NumPy's that return them."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.simulator.cupy.devices import Device
+from tiledmm.simulator.device_memory import MemoryPointer
+
+#: Whether a function of NumPy's runs: it may mix arrays of its own with these.
+_inside = contextvars.ContextVar("_inside", default=False)
+
+_TRUTHS = frozenset({"allclose", "array_equal", "array_equiv"})
+
+
+class ndarray(np.ndarray[Any, Any]):
+    """An array with ``cupy.ndarray``'s attributes. Its elements are in the computer's memory.
+
+    Args:
+        shape: Its shape.
+        dtype: Its element type.
+        memptr: The memory; None for new memory, all of whose bytes are 0xff, so that floats are NaN.
+        strides: Strides in bytes.
+        order: ``"C"`` or ``"F"``.
+    """
+
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        memptr: MemoryPointer | None = None,
+        strides: tuple[int, ...] | None = None,
+        order: Any = "C",
+    ) -> ndarray:
+        """An array on new memory, or on ``memptr``'s."""
+        check_type(np.dtype(dtype))
+        if memptr is None:
+            array: ndarray = super().__new__(cls, shape, dtype, None, 0, strides, order)
+            MemoryPointer.to(array).mem[:] = 255
+            return array
+        if not isinstance(memptr, MemoryPointer):
+            raise OperandTypeError(f"memptr is a pointer to memory, such as x.data; got {type(memptr).__name__}")
+        memory = memptr.bytes
+        try:
+            view: ndarray = super().__new__(cls, shape, dtype, memory.data, 0, strides, order)
+        except TypeError:
+            raise ShapeError(
+                f"an array of shape {shape} and dtype {np.dtype(dtype)} does not fit into {memory.size} bytes"
+            ) from None
+        return view
+
+    @property
+    def data(self) -> MemoryPointer:  # type: ignore[override]
+        """A pointer to the first element."""
+        return MemoryPointer.to(self)
+
+    @property
+    def device(self) -> Device:  # type: ignore[override]
+        """The device."""
+        return Device()
+
+    def get(self, stream: Any = None, order: Any = "C", out: Any = None, blocking: bool = True) -> Any:
+        """A NumPy array with the elements; ``out``, if given."""
+        if out is None:
+            return np.array(self, order=order, subok=False)
+        out[...] = np.asarray(self)
+        return out
+
+    def set(self, arr: Any, stream: Any = None) -> None:
+        """Copies a NumPy array of the same shape and type into this one."""
+        if not isinstance(arr, np.ndarray):
+            raise OperandTypeError(f"set takes a NumPy array; got {type(arr).__name__}")
+        if arr.shape != self.shape or arr.dtype != self.dtype:
+            raise ShapeError(f"got {arr.dtype} of shape {arr.shape} for {self.dtype} of shape {self.shape}")
+        self[...] = arr
+
+    def __getitem__(self, key: Any) -> Any:
+        item = super().__getitem__(key)
+        if isinstance(item, np.ndarray):
+            return item
+        return super().__getitem__((*key, ...) if isinstance(key, tuple) else (key, ...))  # an array of no dimensions
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+    def __str__(self) -> str:
+        return str(np.asarray(self))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: Any, *inputs: Any, **keywords: Any) -> Any:
+        if not _inside.get():
+            refuse_host_arrays(ufunc.__name__, inputs)
+        out = keywords.pop("out", None)
+        if out is not None:
+            keywords["out"] = tuple(map(_plain, out))
+        if "where" in keywords:
+            keywords["where"] = _plain(keywords["where"])
+        result = getattr(ufunc, method)(*map(_plain, inputs), **keywords)
+        return on_device(result) if out is None else out[0] if len(out) == 1 else out
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if not _inside.get():
+            refuse_host_arrays(func.__name__, args)
+        with _numpy():
+            return on_device(super().__array_function__(func, types, args, kwargs), func.__name__)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    of_numpy = getattr(np.ndarray, name)
+
+    @functools.wraps(of_numpy)
+    def method(self: ndarray, *args: Any, **keywords: Any) -> Any:
+        return on_device(of_numpy(self, *args, **keywords))
+
+    return method
+
+
+for _name in ("argmax", "argmin", "dot", "take", "trace"):  # these return numbers
+    setattr(ndarray, _name, _method(_name))
+
+
+def on_device(result: Any, name: str = "", given: Iterable[Any] = ()) -> Any:
+    """What a function of NumPy's returns, as CuPy returns it: arrays of no dimensions for numbers.
+
+    Args:
+        result: What NumPy returns.
+        name: The function.
+        given: Its arguments: the result shares no memory with a NumPy array among them.
+    """
+    if isinstance(result, np.ndarray):
+        if isinstance(result, ndarray):
+            return result
+        check_type(result.dtype)
+        if name.startswith("as"):  # asarray of an array is this array
+            for each in given:
+                if isinstance(each, ndarray) and _same(each, result):
+                    return each
+        if any(type(each) is np.ndarray and np.may_share_memory(each, result) for each in given):
+            result = result.copy(order="K")
+        return result.view(ndarray)
+    if isinstance(result, np.generic) or (isinstance(result, bool) and name in _TRUTHS):
+        return np.array(result).view(ndarray)
+    if type(result) in (tuple, list):
+        return type(result)(on_device(each) for each in result)
+    if isinstance(result, tuple) and hasattr(result, "_make"):
+        return result._make(map(on_device, result))  # linalg's results have names
+    return result
+
+
+def wrapped(function: Any, *, host: bool = False) -> Any:
+    """What NumPy has: a function that takes and returns these arrays, what is no function as it is."""
+    is_function = isinstance(function, (np.ufunc, FunctionType, BuiltinFunctionType))
+    return wrapped_function(function, host=host) if is_function or hasattr(function, "_implementation") else function
+
+
+def wrapped_function(function: Any, *, host: bool = False) -> Any:
+    """A function of NumPy's that takes and returns these arrays.
+
+    Args:
+        function: The function.
+        host: Whether it takes NumPy's arrays as well.
+    """
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        if not host:
+            refuse_host_arrays(name, (*args, *keywords.values()))
+        with _numpy():
+            return on_device(function(*args, **keywords), name, args)
+
+    return call
+
+
+def refuse_host_arrays(name: str, values: Iterable[Any]) -> None:
+    """Raises for NumPy arrays among arguments, as CuPy does.
+
+    Raises:
+        OperandTypeError: If there is one.
+    """
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            refuse_host_arrays(name, value)
+        elif isinstance(value, np.ndarray) and not isinstance(value, ndarray) and value.ndim:
+            raise OperandTypeError(
+                f"{name} got a NumPy array, which CuPy does not take here: pass cp.asarray(x), or get the other as a "
+                "NumPy array by cp.asnumpy(y)"
+            )
+
+
+def check_type(dtype: np.dtype[Any]) -> None:
+    """Raises for element types that a GPU's arrays do not have.
+
+    Raises:
+        UnsupportedTypeError: If ``dtype`` is one.
+    """
+    if dtype.kind not in "biufcV" or dtype.hasobject or dtype.char in "gG":
+        raise UnsupportedTypeError(f"CuPy has no arrays of dtype {dtype}")
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays have the same memory, shape and type."""
+    return one.__array_interface__ == other.__array_interface__
+
+
+@contextlib.contextmanager
+def _numpy() -> Iterator[None]:
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, ndarray) else value

@@ -1,0 +1,198 @@
+"""``cupy.cuda`` of the simulator: device 0, streams and events, whose times are those of the simulation."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tiledmm.errors import ConfigError
+from tiledmm.simulator.cupy.devices import PROPERTIES, Device
+from tiledmm.simulator.cupy.pool import MemoryPool
+from tiledmm.simulator.device_memory import MemoryPointer
+
+__all__ = [
+    "Device",
+    "Event",
+    "MemoryPointer",
+    "MemoryPool",
+    "Stream",
+    "alloc",
+    "alloc_pinned_memory",
+    "device",
+    "get_current_stream",
+    "get_device_id",
+    "get_elapsed_time",
+    "is_available",
+    "memory",
+    "nvtx",
+    "profile",
+    "profiler",
+    "runtime",
+    "stream",
+]
+
+
+class Event:
+    """A point in time, when ``record`` was called."""
+
+    ptr = 0
+    done = True
+
+    def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
+        self.disable_timing = disable_timing
+        self._seconds: float | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Takes the time."""
+        self._seconds = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Waits for the event, which has happened."""
+
+
+class Stream:
+    """A stream; what is launched in it has ended when the call returns."""
+
+    ptr = 0
+    done = True
+    null: ClassVar[Stream]
+
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None
+    ) -> None:
+        self.is_non_blocking, self.ptds, self.priority = non_blocking, ptds, priority or 0
+        self._before: list[Stream] = []
+
+    def record(self, event: Event | None = None) -> Event:
+        """Records an event, a new one unless it is given."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def use(self) -> Stream:
+        """Makes it the current stream."""
+        _current[-1] = self
+        return self
+
+    def synchronize(self) -> None:
+        """Waits for what was launched, which has ended."""
+
+    def wait_event(self, event: Event) -> None:
+        """Waits for an event, which has happened."""
+
+    def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any) -> None:
+        """Calls ``callback(stream, 0, arg)``."""
+        callback(self, 0, arg)
+
+    def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
+        """Calls ``callback(arg)``."""
+        callback(arg)
+
+    def __enter__(self) -> Stream:
+        _current.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _current.pop()
+
+
+Stream.null = Stream(null=True)
+_current = [Stream.null]
+
+
+def get_current_stream() -> Stream:
+    """The stream whose ``with`` block runs, or that was used last."""
+    return _current[-1]
+
+
+def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+    """Milliseconds from one event to another: how long the simulation took, not how long a GPU takes.
+
+    Raises:
+        ConfigError: If one of them was not recorded, or takes no times.
+    """
+    begin, end = start_event._seconds, end_event._seconds
+    if begin is None or end is None or start_event.disable_timing or end_event.disable_timing:
+        raise ConfigError("both events are recorded before the time between them is asked for, with timing enabled")
+    return 1000 * (end - begin)
+
+
+def alloc(size: int) -> MemoryPointer:
+    """New memory, all of whose bytes are 0xff."""
+    return MemoryPointer(np.full(size, 255, np.uint8))
+
+
+def alloc_pinned_memory(size: int) -> bytearray:
+    """Memory of the host, for ``numpy.frombuffer``."""
+    return bytearray(size)
+
+
+def is_available() -> bool:
+    """Whether kernels can be launched: True."""
+    return True
+
+
+def get_device_id() -> int:
+    """The current device: 0."""
+    return 0
+
+
+@contextlib.contextmanager
+def profile() -> Iterator[None]:
+    """Profiles nothing."""
+    yield
+
+
+def _nothing(*_: object) -> None:
+    """Does nothing."""
+
+
+class _Namespace(SimpleNamespace):
+    """Names as of a module of ``cupy.cuda``."""
+
+    def __init__(self, title: str, **names: Any) -> None:
+        super().__init__(**names)
+        self._title = title
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"cupy.cuda.{self.__dict__.get('_title', '')} of the simulator has no {name!r}")
+
+
+def _properties(device: int) -> dict[str, Any]:
+    Device(device)
+    return dict(PROPERTIES)
+
+
+runtime = _Namespace(
+    "runtime",
+    deviceSynchronize=_nothing,
+    getDevice=lambda: 0,
+    getDeviceCount=lambda: 1,
+    getDeviceProperties=_properties,
+    is_hip=False,
+    memGetInfo=lambda: Device().mem_info,
+    setDevice=lambda device: Device(device).use(),
+    streamSynchronize=_nothing,
+)
+profiler = _Namespace("profiler", start=_nothing, stop=_nothing)
+nvtx = _Namespace(
+    "nvtx", Mark=_nothing, MarkC=_nothing, RangePop=_nothing, RangePush=_nothing, RangePushC=_nothing, available=False
+)
+memory = _Namespace("memory", MemoryPointer=MemoryPointer, MemoryPool=MemoryPool, alloc=alloc)
+stream = _Namespace(
+    "stream",
+    Event=Event,
+    Stream=Stream,
+    get_current_stream=get_current_stream,
+    get_elapsed_time=get_elapsed_time,
+)
+device = _Namespace("device", Device=Device)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"cupy.cuda of the simulator has no {name!r}")

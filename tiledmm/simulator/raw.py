@@ -1,0 +1,396 @@
+"""``RawKernel`` and ``RawModule``: kernels of the user's by CuPy's signatures, on the CPU."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.simulator.compile_options import CompileOptions
+from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
+from tiledmm.simulator.declarations import has_c_linkage, kernels_in, variables_in
+from tiledmm.simulator.device_memory import DevicePointer, MemoryPointer
+from tiledmm.simulator.launch import run
+from tiledmm.simulator.parameters import Parameter
+from tiledmm.simulator.report import Report
+from tiledmm.simulator.settings import Settings
+
+_FILE = "kernel.cu"
+
+# Attributes of a function on a GPU that follow from its machine code.
+_OF_MACHINE_CODE = ("cache_mode_ca", "local_size_bytes", "num_regs")
+
+
+class _Module:
+    """A text with its compile options, its kernels and the values of its variables."""
+
+    def __init__(
+        self, code: str, options: tuple[str, ...], backend: str, names: Sequence[str], unsupported: Mapping[str, bool]
+    ) -> None:
+        if not isinstance(code, str):
+            raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
+        if backend not in ("nvrtc", "nvcc"):
+            raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
+        for keyword, given in unsupported.items():
+            if given:
+                raise ConfigError(f"the simulator does not support {keyword}=True")
+        self.code, self.options, self.backend, self.names = code, options, backend, tuple(names)
+        self._parsed = CompileOptions.of(options)
+        self._kernels: dict[tuple[str, str, bool], CompiledKernel] = {}
+        self.state: ModuleState = {}
+
+    @functools.cached_property
+    def _text(self) -> Any:
+        return self._parsed.text(self.code, _FILE)
+
+    def reset(self) -> None:
+        """Forgets what the kernels have written to the variables."""
+        self.state = {}
+        for kernel in self._kernels.values():
+            self._initialize(kernel)
+
+    def kernel(self, name: str, settings: Settings) -> CompiledKernel:
+        """A kernel, compiled.
+
+        Raises:
+            ConfigError: If there is none of this name, or none that CuPy finds.
+            CompilationError: If it does not compile.
+        """
+        target = find_target(self._parsed.target or settings.target)
+        key = (name, target.name, settings.instrumented)
+        if key not in self._kernels:
+            text, places = self._text
+            known = kernels_in(text)
+            if known and name.partition("<")[0].rpartition("::")[2].strip() not in known:
+                raise ConfigError(f"{_FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
+            if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
+                raise ConfigError(
+                    f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
+                    f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
+                )
+            kernel = CompiledKernel(text, places, name, target, instrumented=settings.instrumented)
+            self._initialize(kernel)
+            self._kernels[key] = kernel
+        return self._kernels[key]
+
+    def any_kernel(self, settings: Settings) -> CompiledKernel:
+        """Some kernel: all have the same variables."""
+        for kernel in self._kernels.values():
+            return kernel
+        text, _ = self._text
+        names = (*self.names, *(name for name in kernels_in(text) if has_c_linkage(text, name)))
+        if not names:
+            raise ConfigError(f'{_FILE} has no kernel that CuPy finds: extern "C" __global__, or name_expressions=')
+        return self.kernel(names[0], settings)
+
+    def _initialize(self, kernel: CompiledKernel) -> None:
+        for name, values in kernel.new_state().items():
+            self.state.setdefault(name, values)
+
+
+class RawKernel:
+    """A kernel of the user's, with the signature of ``cupy.RawKernel``, that runs on the CPU with checks.
+
+    Args:
+        code: CUDA C.
+        name: The kernel's name; the kernel is ``extern "C"``.
+        options: A tuple of NVRTC's options. Macros (``-DN=4``), folders of headers (``-I``) and the architecture
+            (``-arch=sm_80``) have an effect; standards, optimization and diagnostics have none.
+        backend: ``"nvrtc"`` or ``"nvcc"``, which are the same here.
+        translate_cucomplex, enable_cooperative_groups: Not supported.
+        jitify: No effect: the C++ compiler finds its headers.
+
+    Attributes:
+        report: Counts and findings of the last launch; None before the first.
+        settings: How it is run: checks, counts, the order of threads.
+
+    Example:
+        >>> text = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+        >>> x = np.ones(32, np.float32)
+        >>> RawKernel(text, "twice")((1,), (32,), (x,))
+        >>> x[0]
+        np.float32(2.0)
+    """
+
+    settings: Settings = Settings()
+
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        *,
+        enable_cooperative_groups: bool = False,
+        jitify: bool | None = None,
+    ) -> None:
+        unsupported = {
+            "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
+        }  # fmt: skip
+        self._begin(_Module(code, options, backend, (), unsupported), name)
+
+    def _begin(self, module: _Module, name: str) -> None:
+        self._module, self.name = module, name
+        self.report: Report | None = None
+        self.file_path, self.enable_cooperative_groups = None, False
+        self.preferred_shared_memory_carveout = -1
+        self._dynamic_limit: int | None = None
+
+    @property
+    def code(self) -> str:
+        """The CUDA C."""
+        return self._module.code
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The compile options."""
+        return self._module.options
+
+    @property
+    def backend(self) -> str:
+        """``"nvrtc"`` or ``"nvcc"``."""
+        return self._module.backend
+
+    @property
+    def kernel(self) -> RawKernel:
+        """This kernel, compiled."""
+        self.compile()
+        return self
+
+    def compile(self, log_stream: Any = None) -> None:
+        """Compiles the kernel, unless it is compiled.
+
+        Args:
+            log_stream: What CuPy writes the compiler's output to; nothing is written here.
+
+        Raises:
+            ConfigError: If there is no such kernel.
+            CompilationError: If it does not compile.
+        """
+        self._compiled()
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Any = None,
+    ) -> None:
+        """Runs the kernel, to its end.
+
+        Args:
+            grid: Blocks along x, y and z.
+            block: Threads of a block along x, y and z.
+            args: One argument for each parameter. Arrays are written in place. Numbers have the sizes that CuPy passes:
+                a Python float is a double, a Python int has 8 bytes, a NumPy scalar its own.
+            shared_mem: Size of dynamic shared memory, in bytes; for more than 48 KiB, with static shared memory, set
+                ``max_dynamic_shared_size_bytes`` first.
+            stream: No effect: a launch ends before the call returns.
+
+        Raises:
+            SimulationError: If the kernel is wrong; arrays have been written, and ``report`` has the findings.
+            ConfigError: If grid, block or shared memory are beyond what the target architecture has.
+            OperandTypeError: If an argument is not what the parameter takes.
+            CompilationError: If the kernel does not compile.
+        """
+        for what, value in (("grid", grid), ("block", block), ("args", args)):
+            if not isinstance(value, (tuple, list) if what == "args" else tuple):
+                raise OperandTypeError(f"{what} is a tuple, such as (n,); got {type(value).__name__}")
+        kernel = self._compiled()
+        self._check_shared(kernel, shared_mem)
+        parameters = kernel.parameters
+        if len(args) == len(parameters):
+            args = tuple(self._argument(*each) for each in zip(parameters, args, strict=True))
+        # CuPy launches at least one block, of at least one thread.
+        blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
+        self.report = run(
+            kernel, blocks, threads, args, shared_mem, self.settings, exact=True, state=self._module.state
+        )
+        sys.stdout.write(self.report.output)
+        self.report.check()
+
+    def _argument(self, parameter: Parameter, value: Any) -> Any:
+        """What the launch gets for an argument."""
+        pointer = value.memory if isinstance(value, DevicePointer) else value
+        argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
+        if isinstance(argument, np.ndarray):
+            for name, variable in self._module.state.items():
+                if np.may_share_memory(np.asarray(argument), variable):
+                    raise ConfigError(
+                        f"parameter {parameter.name} got the memory of variable {name}, which {self.name} itself has: "
+                        "the simulator passes arrays alone"
+                    )
+        return argument
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """Threads of a block, by the launch bounds. On a GPU the kernel's registers may allow fewer."""
+        kernel = self._compiled()
+        return int(kernel.code.loaded.tiledmm_max_threads()) or kernel.target.max_threads_per_block
+
+    @property
+    def shared_size_bytes(self) -> int:
+        """Bytes of static shared memory."""
+        return _static_shared(self._compiled())
+
+    @property
+    def const_size_bytes(self) -> int:
+        """Bytes of ``__constant__`` memory."""
+        kernel = self._compiled()
+        constants = variables_in(kernel.text, "__constant__")
+        return sum(each.bytes for each in kernel.variables if each.name in constants)
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """Bytes of dynamic shared memory that a launch may have; above 48 KiB, with static shared memory, if set."""
+        if self._dynamic_limit is not None:
+            return self._dynamic_limit
+        kernel = self._compiled()
+        return max(0, kernel.target.static_shared_bytes - _static_shared(kernel))
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        kernel = self._compiled()
+        most = kernel.target.max_shared_bytes - _static_shared(kernel)
+        if not 0 <= size <= most:
+            raise ConfigError(
+                f"max_dynamic_shared_size_bytes of {self.name} is from 0 to {most} on {kernel.target.name}; got {size}"
+            )
+        self._dynamic_limit = int(size)
+
+    @property
+    def binary_version(self) -> int:
+        """Compute capability of the target architecture, times ten."""
+        major, minor = self._compiled().target.capability
+        return 10 * major + minor
+
+    ptx_version = binary_version
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The attributes above by name, without those of machine code, which the simulator has none of."""
+        names = (
+            "binary_version", "const_size_bytes", "max_dynamic_shared_size_bytes", "max_threads_per_block",
+            "preferred_shared_memory_carveout", "ptx_version", "shared_size_bytes",
+        )  # fmt: skip
+        return _Attributes((name, getattr(self, name)) for name in names)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            _not_told(name) if name in _OF_MACHINE_CODE else f"a RawKernel of the simulator has no attribute {name!r}"
+        )
+
+    def _compiled(self) -> CompiledKernel:
+        return self._module.kernel(self.name, self.settings)
+
+    def _check_shared(self, kernel: CompiledKernel, size: int) -> None:
+        most, largest = self.max_dynamic_shared_size_bytes, kernel.target.max_shared_bytes - _static_shared(kernel)
+        if most < size <= largest:
+            raise ConfigError(
+                f"{self.name} may have {most} bytes of dynamic shared memory; got shared_mem={size}: set "
+                f"kernel.max_dynamic_shared_size_bytes = {size} before the launch, as on a GPU"
+            )
+
+
+class RawModule:
+    """CUDA C with several kernels or with variables, with the signature of ``cupy.RawModule``, on the CPU.
+
+    Args:
+        code: CUDA C.
+        path: Not supported: it is for machine code and PTX.
+        options, backend, translate_cucomplex, enable_cooperative_groups, jitify: As for ``RawKernel``.
+        name_expressions: Names of the kernels that are not ``extern "C"``, with their template arguments.
+
+    Example:
+        >>> text = "template <class T> __global__ void twice(T* x) { x[threadIdx.x] *= 2; }"
+        >>> twice = RawModule(code=text, name_expressions=["twice<float>"]).get_function("twice<float>")
+    """
+
+    _kernel_class: ClassVar[type[RawKernel]] = RawKernel
+
+    def __init__(
+        self,
+        code: str | None = None,
+        *,
+        path: str | None = None,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        name_expressions: Sequence[str] | None = None,
+        jitify: bool | None = None,
+    ) -> None:
+        if path is not None:
+            raise ConfigError("path= is for machine code and PTX, which the simulator does not run: pass code=")
+        if code is None:
+            raise OperandTypeError("RawModule needs code=, a string with CUDA C")
+        unsupported = {
+            "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
+        }  # fmt: skip
+        self._module = _Module(code, options, backend, name_expressions or (), unsupported)
+        self.code, self.options, self.backend = code, options, backend
+        self.name_expressions = None if name_expressions is None else tuple(name_expressions)
+        self.file_path, self.enable_cooperative_groups = None, False
+
+    def get_function(self, name: str) -> RawKernel:
+        """A kernel of the module.
+
+        Args:
+            name: Its name, or one of ``name_expressions``.
+
+        Raises:
+            ConfigError: If there is none.
+            CompilationError: If it does not compile.
+        """
+        kernel = self._kernel_class.__new__(self._kernel_class)
+        kernel._begin(self._module, name)
+        kernel.compile()
+        return kernel
+
+    def get_global(self, name: str) -> MemoryPointer:
+        """A pointer to a ``__device__`` or ``__constant__`` variable, for ``cupy.ndarray(shape, dtype, pointer)``.
+
+        ``np.frombuffer(pointer.bytes, dtype)`` is its array in NumPy.
+
+        Raises:
+            ConfigError: If there is no such variable.
+        """
+        self._module.any_kernel(self._kernel_class.settings)
+        state = self._module.state
+        if name not in state:
+            known = f"its variables are {', '.join(state)}" if state else "it has none"
+            raise ConfigError(f"{_FILE} has no variable {name!r}; {known}")
+        return MemoryPointer(state[name])
+
+    def compile(self, log_stream: Any = None) -> None:
+        """Compiles the module; its variables have their first values again.
+
+        Raises:
+            CompilationError: If it does not compile.
+        """
+        self._module.any_kernel(self._kernel_class.settings)
+        self._module.reset()
+
+
+class _Attributes(dict[str, int]):
+    def __missing__(self, name: str) -> int:
+        raise KeyError(_not_told(name) if name in _OF_MACHINE_CODE else name)
+
+
+def _not_told(name: str) -> str:
+    return f"{name} follows from machine code, which the simulator does not make: compile the kernel by NVRTC for it"
+
+
+def _static_shared(kernel: CompiledKernel) -> int:
+    """Bytes of static shared memory, where the text has one kernel: otherwise whose they are is not known, and 0."""
+    if len(kernels_in(kernel.text)) > 1:
+        return 0
+    return sum(each.bytes for each in kernel.debug.shared_arrays() if not each.dynamic)
