@@ -80,14 +80,14 @@ def compilation() -> dict[str, float]:
             runtime = seconds(toolchain.build_runtime, rounds=1)
             turns = iter(range(1000))
 
-            def build(instrumented: bool) -> None:
+            def build(how: str) -> None:
                 """A kernel that was never compiled before."""
-                toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, arch=900, instrumented=instrumented)
+                toolchain.build_kernel(f"{text}// {next(turns)}\n", symbol, arch=900, build=how)
 
             return {
                 "runtime, once a machine": runtime,
-                "kernel, bare": seconds(lambda: build(False)),
-                "kernel, instrumented": seconds(lambda: build(True)),
+                "kernel, bare": seconds(lambda: build("bare")),
+                "kernel, instrumented": seconds(lambda: build("checked")),
             }
         finally:
             if before is None:

@@ -466,7 +466,7 @@ class Judge:
     def _build(kernel: Kernel, text: str) -> Path:
         capability = find_target(kernel.target).capability
         arch = capability[0] * 100 + capability[1] * 10
-        return toolchain.build_kernel(text, kernel.symbol, arch=arch, instrumented=True)
+        return toolchain.build_kernel(text, kernel.symbol, arch=arch, build="checked")
 
     def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
         """The end of a mutant.

@@ -74,5 +74,5 @@ def test_zig_builds_for_other_systems(monkeypatch, tmp_path, system):
     monkeypatch.chdir(tmp_path)  # where Zig leaves a file when asked for its version
     spec = specialize("double_buffered", tile=16, dtype="float32", layout="NT")
     text = tiledmm.source("double_buffered", tile=16, layout="NT")
-    library = toolchain.build_kernel(text, spec.symbol, arch=900, instrumented=True)
+    library = toolchain.build_kernel(text, spec.symbol, arch=900, build="checked")
     assert library.read_bytes().startswith(b"\x7fELF")

@@ -326,6 +326,8 @@ SAID = {
         "one that waits for a later one never ends)"
     ),
     "conversion out of range": "converts a number that the integer type does not hold",
+    "local access out of bounds": "writes 3 bytes of its local memory that belong to no variable",
+    "element read before it is set": "reads 3 bytes of a local array that nothing has set",
 }
 
 #: Findings that two threads take part in.

@@ -1076,7 +1076,7 @@ extern "C" __global__ void kernel(int* out) {{
     "{ptx}" : "=r"(x));
 }}"""
     with pytest.raises(CompilationError) as caught:
-        toolchain.build_kernel(text, "kernel", arch=900, instrumented=True)
+        toolchain.build_kernel(text, "kernel", arch=900, build="checked")
     message = str(caught.value)
     assert re.search(says, message)
     assert "\n" not in message and "error:" not in message
@@ -1089,7 +1089,7 @@ def test_macros_in_the_text_are_refused():
         '#define X ".u32"\nextern "C" __global__ void kernel(int* out) {\n int x; asm("mov" X " %0, 1;" : "=r"(x));\n}'
     )
     with pytest.raises(CompilationError, match=r"line 3: .*the macro 'X'.*string literals"):
-        toolchain.build_kernel(text, "kernel", arch=900, instrumented=True)
+        toolchain.build_kernel(text, "kernel", arch=900, build="checked")
 
 
 def test_functions_and_macros_that_are_not_used_may_contain_anything():
@@ -1107,4 +1107,4 @@ extern "C" __global__ void kernel(int* out) { wait<false>(); out[threadIdx.x] = 
     run(text, out, checked=False)
     assert out.tolist() == [1] * 32
     with pytest.raises(CompilationError, match=r"line 5: .*'wgmma\.wait_group\.sync\.aligned'"):
-        toolchain.build_kernel(text.replace("wait<false>", "wait<true>"), "kernel", arch=900, instrumented=True)
+        toolchain.build_kernel(text.replace("wait<false>", "wait<true>"), "kernel", arch=900, build="checked")

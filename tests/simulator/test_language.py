@@ -17,7 +17,7 @@ from tiledmm.simulator.findings import KINDS
 def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), blocks: int = 1, **options: Any):
     """Runs ``kernel(T* out)``; returns the outcome. ``out`` holds the result."""
     text = body if "__global__" in body else f'extern "C" __global__ void kernel(int* out) {{\n{body}\n}}\n'
-    code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, instrumented=True))
+    code = execution.Code.load(toolchain.build_kernel(text, "kernel", arch=900, build="checked"))
     debug = debug_info(code.path)
     anchor = debug.address("tiledmm_anchor")
     writes, reads = np.zeros((out.size, 2), np.uint64), np.zeros((out.size, 4), np.uint64)

@@ -32,7 +32,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def build(number: int, **options) -> object:
-    return toolchain.build_kernel(SOURCE % number, "kernel", **{"arch": 900, "instrumented": False, **options})
+    return toolchain.build_kernel(SOURCE % number, "kernel", **{"arch": 900, "build": "bare", **options})
 
 
 def test_the_cache_is_private_and_by_content(cache):
@@ -41,7 +41,7 @@ def test_the_cache_is_private_and_by_content(cache):
     assert cache.stat().st_mode & 0o077 == 0
     stamp = first.stat().st_ino
     assert build(1) == first and first.stat().st_ino == stamp
-    assert len({first, build(2), build(1, instrumented=True), build(1, arch=750)}) == 4
+    assert len({first, build(2), build(1, build="checked"), build(1, arch=750)}) == 4
     assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == [".lock"]
 
 
@@ -71,7 +71,7 @@ def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, monkeypa
     clearing.start()
     try:
         for number in range(2):
-            with toolchain.kernel_library(SOURCE % number, "kernel", arch=900, instrumented=False) as path:
+            with toolchain.kernel_library(SOURCE % number, "kernel", arch=900, build="bare") as path:
                 loaded = ctypes.CDLL(str(path))
                 assert loaded.tiledmm_run_thread
             execution.runtime()
@@ -169,7 +169,7 @@ from tiledmm import errors
 from tiledmm.simulator import toolchain
 try:
     for number in map(int, sys.argv[1:] or ["1"]):
-        print(toolchain.build_kernel({SOURCE!r} % number, "kernel", arch=900, instrumented=False).name)
+        print(toolchain.build_kernel({SOURCE!r} % number, "kernel", arch=900, build="bare").name)
 except errors.TiledmmError as error:
     print(type(error).__name__ + ":", error)
 """

@@ -1,4 +1,4 @@
-"""Variables that are read before they are set: in registers and in local arrays."""
+"""``checks="full"``: variables that are read before they are set, and accesses beside a thread's own variables."""
 
 import numpy as np
 import pytest
@@ -40,15 +40,40 @@ def test_what_the_compiler_sees_is_named_by_its_variable():
     )
 
 
-def test_what_the_compiler_does_not_see_is_named_by_the_element_that_depends_on_it():
+def test_elements_of_a_local_array():
     (found,) = launch(PART, checks="full").findings
-    assert (found.kind, found.line, found.block, found.thread) == (
-        "variable read before it is set",
-        7,
-        (0,) * 3,
-        (0,) * 3,
-    )
-    assert "x[0] depends on a variable that was not set" in found.message
+    assert (found.kind, found.line, found.thread) == ("element read before it is set", 6, (0, 0, 0))
+    assert "reads 4 bytes of a local array that nothing has set (2 times)" in found.message
+
+
+def test_what_no_build_names_is_named_by_the_element_that_depends_on_it():
+    text = """
+    struct P { float a, b; };
+    __global__ void k(float* x, int n) {
+        P p;
+        p.a = 1;
+        x[0] = (&p.a)[n / 8];
+    }
+    """
+    kinds = {each.kind for each in launch(text, checks="full").findings}
+    assert kinds and kinds <= {"variable read before it is set", "element read before it is set"}
+
+
+GET = """
+__device__ __attribute__((noinline)) float get(float* p, int i) { return p[i]; }
+__global__ void k(float* x, int n) {
+    float one[4], other[4];
+    for (int i = 0; i < 4; ++i) one[i] = other[i] = i;
+    x[0] = get(one, n) + get(other, 1);
+}
+"""
+
+
+@pytest.mark.parametrize(("at", "inside"), [(0, True), (3, True), (4, False), (5, False), (-1, False)])
+def test_accesses_beside_a_local_array(at, inside):
+    report = simulator.launch(GET, 1, 1, (np.ones(1, np.float32), at), checks="full")
+    found = [(each.kind, each.line, each.calls) for each in report.findings]
+    assert found == ([] if inside else [("local access out of bounds", 2, (6,))])
 
 
 def test_a_wrong_result_is_looked_at_more_closely():

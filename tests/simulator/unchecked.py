@@ -12,7 +12,7 @@ from tiledmm.simulator import execution, toolchain
 
 def execute(specialization: Specialization, blocks: int, arguments: Sequence[Any]) -> None:
     """Runs so many blocks of it. ``arguments`` are ctypes objects, or NumPy arrays that hold one each."""
-    path = toolchain.build_kernel(render(specialization), specialization.symbol, arch=900, instrumented=False)
+    path = toolchain.build_kernel(render(specialization), specialization.symbol, arch=900, build="bare")
     execution.execute(
         execution.Code.load(path),
         grid=(blocks, 1, 1), block=(*specialization.block, 1), arguments=arguments,

@@ -82,9 +82,9 @@ def matmul(
         x2: Right operand, ``(..., k, n)`` or ``(k,)``.
         out: Array for the result; ``...`` for a new array even where the result has no dimensions.
         variant, tile, config, precision: As for ``tiledmm.matmul``.
-        checks: Whether every access is checked. ``"full"`` runs the kernel three times, to find variables that are read
-            before they are set. Without checks a kernel runs several times as fast, and a wrong one can end the
-            process.
+        checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
+            before they are set, and accesses beside a thread's own arrays. Without checks a kernel runs several times
+            as fast, and a wrong one can end the process.
         target: The target architecture, such as ``"sm_75"``, which has no cp.async.
         **keywords: ``casting``, ``order``, ``dtype``, ``axes``, ``axis``, ``keepdims`` and ``signature``, as for
             ``tiledmm.matmul``.

@@ -87,8 +87,7 @@ class CompiledKernel:
         places: File and line of each of its lines.
         name: The kernel's name, with its template arguments.
         target: The architecture.
-        instrumented: Whether the runtime sees every access.
-        fill: What variables hold before they are set: a ``"pattern"``, or ``"zero"``.
+        build: How it is compiled, one of ``toolchain.BUILDS``.
     """
 
     def __init__(
@@ -98,12 +97,11 @@ class CompiledKernel:
         name: str,
         target: Architecture,
         *,
-        instrumented: bool,
-        fill: str = "pattern",
+        build: str,
     ) -> None:
         self.text, self.places, self.name, self.target = text, places, name, target
         self._arch = target.capability[0] * 100 + target.capability[1] * 10
-        library = toolchain.kernel_library(text, name, arch=self._arch, instrumented=instrumented, fill=fill)
+        library = toolchain.kernel_library(text, name, arch=self._arch, build=build)
         with library as path:
             self.code = execution.Code.load(path)
             self.debug = debug_info(path)
@@ -193,6 +191,7 @@ class CompiledKernel:
             writers=writers,
             arch=self._arch,
             timeout=settings.timeout,
+            guarded=settings.built == "guarded",
         )
 
     def wrong_result(self, kind: str, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
@@ -238,9 +237,9 @@ class CompiledKernel:
             count=1,
         )
 
-    def filled(self, fill: str, *, instrumented: bool) -> CompiledKernel:
-        """The same kernel with a ``"pattern"`` or with ``"zero"`` in variables that are not set."""
-        return CompiledKernel(self.text, self.places, self.name, self.target, instrumented=instrumented, fill=fill)
+    def rebuilt(self, build: str) -> CompiledKernel:
+        """The same kernel, compiled in another way."""
+        return CompiledKernel(self.text, self.places, self.name, self.target, build=build)
 
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:

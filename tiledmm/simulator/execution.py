@@ -65,7 +65,8 @@ class NativeLaunch(Structure):
         ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
         ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
         ("code", c_uint64), ("code_end", c_uint64),
-        ("constants", c_uint64), ("constants_end", c_uint64), ("arch", c_uint32), ("stall", c_uint32),
+        ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("padding", c_uint32),
+        ("arch", c_uint32), ("stall", c_uint32),
         ("describe", _DESCRIBE),
     ]  # fmt: skip
 
@@ -246,6 +247,7 @@ def execute(
     writers: bool = False,
     arch: int = 900,
     timeout: float | None = None,
+    guarded: bool = False,
 ) -> Outcome:
     """Runs every block of a launch.
 
@@ -255,7 +257,7 @@ def execute(
         arguments: ctypes objects or NumPy arrays that hold the kernel's arguments.
         operands: The arrays that the kernel may access.
         shared: Offset from the anchor, and size, of each shared array.
-        checks, counts: Whether accesses are checked and counted; the library must be instrumented for either.
+        checks, counts: Whether accesses are checked and counted; the kernel must be built as ``"checked"`` for either.
         order, seed: The order in which threads run between two barriers.
         traced_block: The block whose accesses are recorded one by one.
         traced_arithmetic: Whether its floating-point operations are recorded, too.
@@ -266,6 +268,7 @@ def execute(
         writers: Whether ``Outcome.writer`` is asked afterwards.
         arch: Value of ``__CUDA_ARCH__``.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
+        guarded: Whether the kernel was built as ``"guarded"``.
     """
     library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
@@ -294,6 +297,7 @@ def execute(
         max_steps=max_steps,
         code=code.text[0],
         code_end=code.text[1],
+        guarded=guarded,
         constants=code.constants[0],
         constants_end=code.constants[1],
         arch=arch,

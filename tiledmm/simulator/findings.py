@@ -42,6 +42,8 @@ KINDS = (
     "copy that the instruction cannot make",
     "thread that waits for ever",
     "conversion out of range",
+    "local access out of bounds",
+    "element read before it is set",
 )
 
 #: Those that are no errors on a GPU.
@@ -51,6 +53,9 @@ WARNINGS = frozenset({"barrier not reached by threads that have ended", "shuffle
 NOT_WRITTEN = "result not written"
 WRONG_RESULT = "wrong result"
 UNSET = "variable read before it is set"
+
+#: What the runtime finds of elements of a thread's own arrays: an error if the result depends on them.
+UNSET_ELEMENT = "element read before it is set"
 
 #: And such that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
@@ -178,6 +183,7 @@ def finding(
     said = _SENTENCES[kind].format(
         access=f"{'writes' if raw.writes else 'reads'} {what}",
         what=what,
+        access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
         gap=", which is none of its elements" if region and space == "global" and region.holds(raw.address) else "",
         other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
         did="wrote" if raw.other_writes else "read",
@@ -249,6 +255,8 @@ _SENTENCES = {
         "one that waits for a later one never ends)"
     ),
     "conversion out of range": "converts a number that the integer type does not hold",
+    "local access out of bounds": "{access_to} bytes of its local memory that belong to no variable",
+    "element read before it is set": "reads {bytes} bytes of a local array that nothing has set",
 }
 
 # Kinds with a second thread and place.

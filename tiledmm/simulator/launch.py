@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
 from tiledmm.simulator.declarations import kernels_in
-from tiledmm.simulator.findings import UNSET, WRONG_RESULT, Finding
+from tiledmm.simulator.findings import UNSET, UNSET_ELEMENT, WRONG_RESULT, Finding
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import Report
@@ -70,8 +70,9 @@ def launch(
         rtol, atol: Tolerances for ``expected`` as in ``numpy.isclose``. By default integers are equal, and
             floating-point numbers within 1e-10 (8 bytes), 1e-4 (4 bytes) or 1e-2 (2 bytes), relative to themselves and
             to the mean absolute value of what is expected.
-        checks: Whether every access is checked. ``"full"`` runs the kernel three times as often, to find variables that
-            are read before they are set. Without checks a wrong kernel can end the process.
+        checks: Whether every access is checked. ``"full"`` runs the kernel four times, to find variables that are read
+            before they are set, and accesses beside a thread's own arrays. Without checks a kernel runs several times
+            as fast, and a wrong one can end the process.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code of ``target``. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
@@ -154,7 +155,7 @@ def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> 
     elif known and name.partition("<")[0].rpartition("::")[2].strip() not in known:
         raise ConfigError(f"{file} has no kernel {name!r}; its kernels are {', '.join(known)}")
     target = find_target(settings.target)
-    return CompiledKernel(source, file_map(file, source), name, target, instrumented=settings.instrumented)
+    return CompiledKernel(source, file_map(file, source), name, target, build=settings.built)
 
 
 def run(
@@ -188,7 +189,7 @@ def run(
             placed.array[...] = placed.result
     wrong = list(call.wrong(outcome, wanted, tolerance or Tolerance()))
     if before and (wrong or (full and not found)):
-        found += call.unset(settings, values, before, bool(wrong))
+        found += call.closer(settings, values, before, bool(wrong))
     found += wrong
     counts = kernel.line_counts([outcome], sass=settings.sass)
     return Report(
@@ -326,30 +327,32 @@ class _Call:
                 writer = outcome.writer(placed.writes, (offset - placed.span.start) // placed.granule)
                 yield self.kernel.wrong_result(WRONG_RESULT, said, writer, Geometry(self.grid, self.block))
 
-    def unset(
+    def closer(
         self,
         settings: Settings,
         state: ModuleState | None,
         before: Sequence[np.ndarray[Any, Any]],
         is_wrong: bool,
     ) -> list[Finding]:
-        """Findings if the result depends on what variables hold before they are set.
+        """What other builds of the kernel find: accesses beside a thread's variables, and variables that are not set.
 
         Args:
             settings, state, before: Of the launch.
             is_wrong: Whether another finding says already which element is wrong.
         """
+        guarded, _ = self._again("guarded", settings, state, before)
+        unset = [each for each in guarded if each.kind == UNSET_ELEMENT]
+        outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
+        if outside:
+            return outside
         results = []
-        for fill in ("pattern", "zero"):
-            kernel = self.kernel.filled(fill, instrumented=settings.instrumented)
-            alone = replace(settings, workers=1, counts=False, sass=False, progress=None)
-            own = {name: raw.copy() for name, raw in state.items()} if state is not None else None
-            outcome = self.run(kernel, alone, own, before, writers=True)
+        for build in ("checked", "zeroed"):
+            _, outcome = self._again(build, settings, state, before)
             results.append([np.ascontiguousarray(each.result).view(np.uint8) for each in self.placed])
         different = [np.flatnonzero(one.reshape(-1) != other.reshape(-1)) for one, other in zip(*results, strict=True)]
         if not any(len(each) for each in different):
             return []
-        found = self.kernel.unset_variables()
+        found = self.kernel.unset_variables() + unset
         if found or is_wrong:
             return found
         region = next(i for i, each in enumerate(different) if len(each))
@@ -358,7 +361,16 @@ class _Call:
         offset = sum(int(i) * stride for i, stride in zip(first, placed.array.strides, strict=True)) - placed.span.start
         said = f"{placed.name}[{', '.join(map(str, map(int, first)))}] depends on a variable that was not set"
         writer = outcome.writer(placed.writes, offset // placed.granule)
-        return [kernel.wrong_result(UNSET, said, writer, Geometry(self.grid, self.block))]
+        return [self.kernel.rebuilt("zeroed").wrong_result(UNSET, said, writer, Geometry(self.grid, self.block))]
+
+    def _again(
+        self, build: str, settings: Settings, state: ModuleState | None, before: Sequence[np.ndarray[Any, Any]]
+    ) -> tuple[list[Finding], execution.Outcome]:
+        """Runs the kernel once more, compiled in some way."""
+        kernel = self.kernel.rebuilt(build)
+        own = {name: raw.copy() for name, raw in state.items()} if state is not None else None
+        outcome = self.run(kernel, settings.alone(build), own, before, writers=True)
+        return kernel.findings([outcome], self.placed, self.shared_bytes), outcome
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:

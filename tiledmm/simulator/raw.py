@@ -41,7 +41,7 @@ class _Module:
                 raise ConfigError(f"the simulator does not support {keyword}=True")
         self.code, self.options, self.backend, self.names = code, options, backend, tuple(names)
         self._parsed = CompileOptions.of(options)
-        self._kernels: dict[tuple[str, str, bool], CompiledKernel] = {}
+        self._kernels: dict[tuple[str, str, str], CompiledKernel] = {}
         self.state: ModuleState = {}
 
     @functools.cached_property
@@ -62,7 +62,7 @@ class _Module:
             CompilationError: If it does not compile.
         """
         target = find_target(self._parsed.target or settings.target)
-        key = (name, target.name, settings.instrumented)
+        key = (name, target.name, settings.built)
         if key not in self._kernels:
             text, places = self._text
             known = kernels_in(text)
@@ -73,7 +73,7 @@ class _Module:
                     f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
                     f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
                 )
-            kernel = CompiledKernel(text, places, name, target, instrumented=settings.instrumented)
+            kernel = CompiledKernel(text, places, name, target, build=settings.built)
             self._initialize(kernel)
             self._kernels[key] = kernel
         return self._kernels[key]

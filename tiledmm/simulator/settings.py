@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,8 +16,7 @@ class Settings:
     """How a kernel is run.
 
     Attributes:
-        checks: Whether every access is checked; ``"full"`` also runs the kernel once more, with other values in
-            variables that are not set.
+        checks: Whether every access is checked; ``"full"`` also runs the kernel in other builds.
         counts: Whether traffic is counted.
         sass: Whether traffic is also counted as in the machine code (SASS). Needs NVRTC and nvdisasm.
         order: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
@@ -28,7 +27,7 @@ class Settings:
         traced_block: The block whose accesses are recorded one by one, or None.
         traced_arithmetic: Whether its floating-point operations are recorded, too.
         max_steps: Accesses after which a thread counts as running away; 0 for no limit.
-        fill: What variables hold before they are set: a ``"pattern"``, or ``"zero"``.
+        build: How the kernel is compiled, one of ``toolchain.BUILDS``; None for what the checks need.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
     """
 
@@ -44,7 +43,7 @@ class Settings:
     traced_arithmetic: bool = False
     max_steps: int = 0
     timeout: float | None = None
-    fill: str = "pattern"
+    build: str | None = None
 
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):
@@ -56,6 +55,11 @@ class Settings:
             raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
 
     @property
-    def instrumented(self) -> bool:
-        """Whether the runtime sees accesses at all."""
-        return bool(self.checks) or self.counts or self.sass or self.traced_block is not None
+    def built(self) -> str:
+        """How the kernel is compiled."""
+        sees = bool(self.checks) or self.counts or self.sass or self.traced_block is not None
+        return self.build or ("checked" if sees else "bare")
+
+    def alone(self, build: str) -> Settings:
+        """The same for one worker and without counts, of a kernel that is compiled in some way."""
+        return replace(self, checks=build != "guarded", counts=False, sass=False, workers=1, progress=None, build=build)

@@ -21,7 +21,7 @@ from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import Event
-from tiledmm.simulator.findings import NOT_WRITTEN, Finding
+from tiledmm.simulator.findings import NOT_WRITTEN, UNSET_ELEMENT, Finding
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import ProductReport
 from tiledmm.simulator.settings import Settings
@@ -76,22 +76,24 @@ def simulate(
     else:
         done = run.on(x1, x2, out)
     if settings.checks == "full" and done.report.ok and run.kernels:
-        found = _unset(choice, text, settings, x1, x2)
+        found = _closer(choice, text, settings, x1, x2)
         done = replace(done, report=replace(done.report, findings=tuple(found)))
     return done
 
 
-def _unset(choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any) -> list[Finding]:
-    """Findings if the product depends on what variables hold before they are set."""
-    results: list[np.ndarray[Any, Any]] = []
-    for fill in ("pattern", "zero"):
-        run = _Run(choice, source, replace(settings, fill=fill, workers=1, counts=False, sass=False, progress=None))
-        results.append(np.ascontiguousarray(run.on(x1, x2, None).result).view(np.uint8))
-    if np.array_equal(results[0], results[1]):
-        return []
-    return [each for kernel in run.kernels for each in kernel.compiled.unset_variables()] or [
-        run.kernels[run.main].compiled.unset_result("the product")
-    ]
+def _closer(choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any) -> list[Finding]:
+    """What other builds of the kernels find: accesses beside a thread's variables, and variables that are not set."""
+    runs = {build: _Run(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
+    done = {build: run.on(x1, x2, None) for build, run in runs.items()}
+    guarded = done["guarded"].report.findings
+    outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
+    results = [np.ascontiguousarray(done[build].result).view(np.uint8) for build in ("checked", "zeroed")]
+    if outside or np.array_equal(results[0], results[1]):
+        return outside
+    kernels = runs["checked"].kernels
+    found = [each for kernel in kernels for each in kernel.compiled.unset_variables()]
+    found += [each for each in guarded if each.kind == UNSET_ELEMENT]
+    return found or [kernels[runs["checked"].main].compiled.unset_result("the product")]
 
 
 @functools.lru_cache

@@ -57,9 +57,7 @@ class SimulatedKernel:
         text = self._given.text if self._given else render(self.spec)
         places = file_map(self._given.name, text) if self._given else source_map(self.spec)
         target = find_target(settings.target)
-        self.compiled = CompiledKernel(
-            text, places, self.spec.symbol, target, instrumented=settings.instrumented, fill=settings.fill
-        )
+        self.compiled = CompiledKernel(text, places, self.spec.symbol, target, build=settings.built)
         if self._given:
             self._check_parameters(self._given.name)
 

@@ -41,6 +41,13 @@ _KERNEL_FLAGS = (
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
+#: How a kernel is compiled: without calls of the runtime; with one at each access; the same with zeros instead of a
+#: pattern in variables that are not set; with bytes around the variables of a thread that no access may touch.
+BUILDS = ("bare", "checked", "zeroed", "guarded")
+
+#: Where the marks of such bytes begin (``native/guards.h``).
+SHADOW_OFFSET = 1 << 44
+
 # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
 _COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
 _RUNTIME_FLAGS = (
@@ -95,22 +102,21 @@ def compiler_version() -> str:
 
 
 @contextlib.contextmanager
-def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool, fill: str = "pattern") -> Iterator[Path]:
+def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterator[Path]:
     """The shared library of a kernel, compiled unless it is there. It exists in this context, at least: load it here.
 
     Args:
         source: CUDA C, as NVRTC gets it.
         symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
         arch: Value of ``__CUDA_ARCH__``, such as 900.
-        instrumented: Whether the runtime sees every access.
-        fill: What variables hold before they are set, where the kernel is instrumented: a "pattern", or "zero".
+        build: One of ``BUILDS``.
 
     Raises:
         CompilationError: If it does not compile; the message has the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    flags = _flags(command, symbol, arch, instrumented, fill)
+    flags = _flags(command, symbol, arch, build)
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
@@ -122,11 +128,11 @@ def kernel_library(source: str, symbol: str, *, arch: int, instrumented: bool, f
         bound(folder, MAX_BYTES)
 
 
-def _flags(command: tuple[str, ...], symbol: str, arch: int, instrumented: bool, fill: str) -> list[str]:
+def _flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
     flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
-    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(instrumented)}"]
+    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
     # Optimizers split structures; accesses are to be seen where the source has them.
-    return flags + (["-Og", *_instrumentation(command, fill)] if instrumented else ["-O2"])
+    return flags + (["-O2"] if build == "bare" else ["-Og", *_instrumentation(command, build)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class UnsetVariable:
 def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
     """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
     command = compiler()
-    flags = [flag for flag in _flags(command, symbol, arch, True, "pattern") if flag != "-w"]
+    flags = [flag for flag in _flags(command, symbol, arch, "checked") if flag != "-w"]
     warnings = ["-Wuninitialized", *([] if _is_clang(command) else ["-Wmaybe-uninitialized"])]
     with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
         folder = Path(scratch)
@@ -170,7 +176,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
 def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
     command = compiler()
-    flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, False, "zero")]
+    flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, "bare")]
     with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
         folder = Path(scratch)
         _write_unit(source, symbol, folder)
@@ -186,9 +192,9 @@ _MAY_BE_UNSET = re.compile(
 _DECLARED = re.compile(r"kernel\.cu:(?P<line>\d+):\d+: note: '[^']*' was declared here")
 
 
-def build_kernel(source: str, symbol: str, *, arch: int, instrumented: bool) -> Path:
+def build_kernel(source: str, symbol: str, *, arch: int, build: str) -> Path:
     """The same where nothing is removed from the cache meanwhile. Arguments and errors are ``kernel_library``'s."""
-    with kernel_library(source, symbol, arch=arch, instrumented=instrumented) as path:
+    with kernel_library(source, symbol, arch=arch, build=build) as path:
         return path
 
 
@@ -299,28 +305,38 @@ def _dynamic_memory(names: Sequence[str]) -> str:
     )
 
 
-def _instrumentation(command: tuple[str, ...], fill: str) -> list[str]:
-    """Flags for calls of the runtime at accesses and at subscripts out of bounds; unset variables get a pattern."""
-    pattern = f"-ftrivial-auto-var-init={fill}"
-    if _is_clang(command):
+def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
+    """Flags for calls of the runtime at accesses and at subscripts out of bounds, and for what unset variables hold."""
+    clang = _is_clang(command)
+    release = re.search(r"\) (\d+)\.", _version(command))
+    fills = clang or (release is not None and int(release[1]) >= 12)
+    fill = [f"-ftrivial-auto-var-init={'zero' if build == 'zeroed' else 'pattern'}"] if fills else []
+    if build == "guarded":
+        accesses = ["-fsanitize=kernel-address"]
+        options = ["asan-stack=1", "asan-globals=0", "asan-instrumentation-with-call-threshold=0"]
+        offset = "asan-mapping-offset" if clang else "asan-shadow-offset"
+        if clang:
+            accesses += [
+                word for option in [*options, f"{offset}={SHADOW_OFFSET:#x}"] for word in ("-mllvm", f"-{option}")
+            ]
+        else:
+            accesses += [
+                *(word for option in options for word in ("--param", option)),
+                f"-f{offset}={SHADOW_OFFSET:#x}",
+            ]
+    elif clang:
         accesses = [
             "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
             "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1",
         ]  # fmt: skip
-        # Zig enables all of -fsanitize=undefined.
-        return [
-            "-fno-sanitize=undefined",
-            *accesses,
-            "-fsanitize=array-bounds,integer-divide-by-zero",
-            "-fno-sanitize-recover=all",
-            pattern,
-        ]
-    accesses = [
-        "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", "--param", "tsan-distinguish-volatile=1",
-    ]  # fmt: skip
-    release = re.search(r"\) (\d+)\.", _version(command))
-    patterns = [pattern] if release and int(release[1]) >= 12 else []
-    return [*accesses, "-fsanitize=bounds,integer-divide-by-zero", "-fno-sanitize-recover=all", *patterns]
+    else:
+        accesses = [
+            "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
+            "--param", "tsan-distinguish-volatile=1",
+        ]  # fmt: skip
+    bounds = ["-fsanitize=array-bounds,integer-divide-by-zero" if clang else "-fsanitize=bounds,integer-divide-by-zero"]
+    none = ["-fno-sanitize=undefined"] if clang else []  # Zig enables all of -fsanitize=undefined
+    return [*none, *accesses, *bounds, "-fno-sanitize-recover=all", *fill]
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:

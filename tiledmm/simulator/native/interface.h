@@ -41,6 +41,8 @@ enum FindingKind : uint32_t {
     BAD_COPY,
     WAITS_FOR_EVER,
     OUT_OF_RANGE,        // a conversion
+    OUTSIDE_VARIABLE,
+    UNSET_ELEMENT,
 };
 
 // One array in global memory.
@@ -75,6 +77,7 @@ struct Launch {
     uint64_t max_steps;       // accesses after which a thread counts as running away; 0: no limit
     uint64_t code, code_end;  // the kernel's machine code
     uint64_t constants, constants_end;   // and its constants without names
+    uint32_t guarded, padding;   // guarded: whether the kernel marks the bytes around its variables
     uint32_t arch, stall;     // __CUDA_ARCH__; milliseconds without access or switch after which a thread has stalled, 0: no limit
     // For a place in the code: its group, and the widest access in machine code to shared and global memory. May be null.
     void (*describe)(uint64_t pc, uint32_t kind, uint64_t answer[3]);

@@ -110,8 +110,9 @@ TILEDMM_VOID(void, 0)
 TILEDMM_VOID(const void, 1)
 #undef TILEDMM_VOID
 
+// Called by the host, whose stack has no shadow memory.
 template <class... Parameters>
-void describe(void (*)(Parameters...), Parameter* into) {
+__attribute__((no_sanitize("thread"), no_sanitize("kernel-address"))) void describe(void (*)(Parameters...), Parameter* into) {
     const Parameter all[] = {Describe<Parameters>::get()..., Parameter{}};
     for (unsigned i = 0; i < sizeof...(Parameters); ++i) into[i] = all[i];
 }

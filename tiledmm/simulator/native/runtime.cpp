@@ -5,7 +5,7 @@
 // combined. Kernels are compiled with -fsanitize=thread, whose callbacks are at the end of this file: they get each
 // access before it happens, with its address and the place in the code.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, ordering.h, state.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, state.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -14,6 +14,7 @@
 #include "counting.h"
 #include "faults.h"
 #include "fibers.h"
+#include "guards.h"
 #include "ordering.h"
 #include "state.h"
 
@@ -627,6 +628,8 @@ int tiledmm_work(Run* run) {
     w.run = run;
     w.stacks = static_cast<uint8_t*>(map_pages(MAX_THREADS * STACK_BYTES));
     if (!w.stacks) return 1;
+    Shadow shadow;
+    if (launch.guarded && !shadow.map(w.stacks, MAX_THREADS * STACK_BYTES)) return 1;
     for (unsigned i = 0; i < run->threads; ++i) mprotect(stack_of(w, i), GUARD_BYTES, PROT_NONE);
     w.fibers.resize(run->threads);
     w.warps.resize(run->warps);
