@@ -166,6 +166,13 @@ def test_copies_in_groups():
             assert out[:32].tolist() == [32 * (stage + 1) + i for i in LANES]
 
 
+def test_a_kernel_may_have_functions_named_as_the_packages_own():
+    body = """__device__ float add(float x, float y) { return x + y + 1; }
+    __device__ int store(int* at, int value) { return *at = value; }
+    extern "C" __global__ void kernel(int* out) { store(out + threadIdx.x, (int)add(threadIdx.x, 1)); }"""
+    assert result(body) == [i + 2 for i in LANES]
+
+
 def test_a_thread_that_never_ends_is_stopped():
     found = launch(
         "volatile int* p = out; *p = 0; while (*p == 0) {}", out=np.zeros(1, np.int32), max_steps=1000

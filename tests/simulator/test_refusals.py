@@ -73,10 +73,9 @@ def test_headers_are_refused(header, reason):
 
 
 def test_unused_headers_of_the_host_are_no_error():
-    text = "#include <iostream>\n#include <vector>\nusing namespace std;\n__global__ void kernel(int* out) { out[0] "
-    "= 1; }\n"
+    includes = "#include <iostream>\n#include <vector>\nusing namespace std;\n"
     out = np.zeros(1, np.int32)
-    simulator.launch(text, 1, 1, (out,)).check()
+    simulator.launch(includes + "__global__ void kernel(int* out) { out[0] = 1; }", 1, 1, (out,)).check()
     assert out[0] == 1
 
 

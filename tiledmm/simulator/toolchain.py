@@ -204,7 +204,9 @@ def _write_unit(source: str, symbol: str, folder: Path) -> None:
     (folder / "kernel.cu").write_text(text, encoding="utf-8")
     asm = ["inline_ptx.h"] if text != source else []
     headers = ["cuda.h", *needed(text), *asm, "kernel.cu", "entry.h"]
-    unit = "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
+    # The package's own functions (add, store) are visible to texts that say so: others may define the same names.
+    own = "" if "tiledmm" in source.lower() else "#define TILEDMM_OTHER_TEXT\n"
+    unit = own + "".join(f'#include "{header}"\n' for header in headers) + launch_bounds(text, symbol)
     (folder / "unit.cpp").write_text(unit, encoding="utf-8")
 
 

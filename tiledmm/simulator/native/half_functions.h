@@ -5,6 +5,8 @@
 //   TILEDMM_BITS                   tiledmm_detail::Float16Bits or Bfloat16Bits
 // Depends on: halves.h
 
+#include "halves.h"
+
 #define TILEDMM_JOIN_(a, b, c) a##b##c
 #define TILEDMM_JOIN(a, b, c) TILEDMM_JOIN_(a, b, c)
 

@@ -1,5 +1,5 @@
 // What cuda_fp16.h and cuda_bf16.h share: exact results, which they round once.
-// Depends on: intrinsics.h, ptx.h, rounding.h, runtime.h, warps.h
+// Depends on: atomics.h, functions.h, intrinsics.h, ptx.h, rounding.h, runtime.h, warps.h
 #pragma once
 
 #include "atomics.h"
@@ -11,6 +11,8 @@
 #include "warps.h"
 
 namespace tiledmm_detail {
+
+using namespace tiledmm_package;
 
 // A double that rounds to fewer bits as the exact result does: its last bit is set if there is a rest.
 template <class Rest>

@@ -15,6 +15,7 @@
 
 namespace tiledmm_ptx {
 
+using namespace tiledmm_package;
 using tiledmm_detail::bits_as;
 using tiledmm_detail::rounded;
 

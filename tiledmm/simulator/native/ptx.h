@@ -37,6 +37,8 @@ __forceinline__ unsigned short round_to_half(unsigned short sign, unsigned long 
 
 }   // namespace tiledmm_detail
 
+namespace tiledmm_package {
+
 __forceinline__ float half_to_float(unsigned short bits) {
     const unsigned sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
     if (exponent == 31) return __uint_as_float(fraction ? 0x7fffffffu : sign | 0x7f800000u);
@@ -129,3 +131,10 @@ __forceinline__ void wait_for_copies_except() {
 }
 
 __forceinline__ void wait_for_copies() { tiledmm_wait_for_all_copies(); }
+
+}   // namespace tiledmm_package
+
+// Other texts may have functions of these names.
+#ifndef TILEDMM_OTHER_TEXT
+using namespace tiledmm_package;
+#endif

@@ -8,6 +8,8 @@
 
 namespace tiledmm_detail {
 
+using namespace tiledmm_package;
+
 constexpr unsigned WHOLE_WARP = 0xffffffffu;
 constexpr unsigned TENSOR_CORE = 100;   // an exchange of mma or ldmatrix, of none of CUDA's warp functions
 
@@ -123,6 +125,8 @@ __forceinline__ void mma(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b
 
 }   // namespace tiledmm_detail
 
+namespace tiledmm_package {
+
 #define TILEDMM_MMA(name, Elements, Sum)                                                              \
     __forceinline__ void name(Sum (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {           \
         tiledmm_detail::mma<tiledmm_detail::Elements>(c, a, b);                                        \
@@ -167,3 +171,5 @@ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
         }
     }
 }
+
+}   // namespace tiledmm_package
