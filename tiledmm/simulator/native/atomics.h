@@ -91,7 +91,7 @@ TILEDMM_ATOMIC_INTEGERS(atomicXor, old ^ value)
 
 #define TILEDMM_ATOMIC_CAS(type, header, result)                                                         \
     header __forceinline__ result atomicCAS(type* at, type expected, type desired) {                     \
-        tiledmm_atomic_access(at, sizeof(type));                                                         \
+        tiledmm_compare_access(at, sizeof(type));                                                        \
         tiledmm_compare_and_swap(at, &expected, &desired, sizeof(type));                                 \
         return expected;                                                                                 \
     }                                                                                                    \

@@ -143,7 +143,7 @@ uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
 // ---- shared memory ----
 
 // How an access is made.
-constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8;
+constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16;
 
 // One cell for each byte instead of one for 4 bytes.
 void refine(Worker& w) {
@@ -215,7 +215,10 @@ ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, unsign
                 report(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
                 break;
             }
-            w.writes[i] = how & IS_COPY ? mine | IN_FLIGHT : how & IS_ATOMIC ? mine | BY_ATOMIC : mine;
+            // A plain write stays beside atomics: it is what others race with.
+            const bool after_plain = epoch_of(written) == w.epoch && !(written & (BY_ATOMIC | IN_FLIGHT));
+            if (!(how & IS_ATOMIC)) w.writes[i] = how & IS_COPY ? mine | IN_FLIGHT : mine;
+            else if (!after_plain) w.writes[i] = mine | BY_ATOMIC;
         } else {
             keep_reader(w, i, mine);
         }
@@ -330,7 +333,11 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         uint64_t *const written = o.writes + 2 * at, *const read = o.reads + 4 * at;
         if (__atomic_load_n(written, __ATOMIC_RELAXED) == ANYBODYS) continue;
         if (!writes) keep_reader(read, mine);
-        const Stamp old = writes ? exchange_stamp(written, mine) : load_stamp(written);
+        const Stamp known = load_stamp(written);
+        // A plain write of this epoch stays beside atomics: it is what others race with.
+        const bool after_plain = how & IS_ATOMIC && known.who && !known.is_strong() && known.block() == mine.block() &&
+                                 known.epoch() == mine.epoch();
+        const Stamp old = writes && !after_plain ? exchange_stamp(written, mine) : known;
         if (!old.who && (how & IS_ATOMIC || !writes) && !o.defined)
             report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
         if (conflicts(w, old, mine)) {
@@ -344,7 +351,7 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
                 break;
             }
         }
-        if (how & IS_ATOMIC) forgive_swapped(w, mine, written, read);
+        if (how & COMPARES) forgive_swapped(w, mine, written, read);
     }
 }
 

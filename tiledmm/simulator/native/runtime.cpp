@@ -249,7 +249,6 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.index = thread_index(run, i);
         fiber.state = State::READY;
         fiber.barrier = nullptr;
-        fiber.exchanges = 0;
         fiber.steps = 0;
         fiber.samples = 0;
         fiber.limit = SPIN_SLICE;
@@ -398,6 +397,9 @@ static void sync_warp(unsigned mask, const void* place, unsigned kind) {
             return;
         }
     }
+    uint64_t values[WARP] = {};
+    for (unsigned lane = 0; lane < lanes; ++lane)
+        if (mask >> lane & 1) values[lane] = w.fibers[first + lane].given;
     // The last lane releases the others, and orders their accesses before the barrier before those after it.
     for (unsigned lane = 0; lane < lanes; ++lane) {
         if (!(mask >> lane & 1)) continue;
@@ -405,6 +407,7 @@ static void sync_warp(unsigned mask, const void* place, unsigned kind) {
         if (other.kind != kind || other.waits_for != mask)
             report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 1, as_other(w, other));
         other.state = State::READY;
+        if (kind != WARP_BARRIER) std::memcpy(other.received, values, sizeof values);
     }
     if (kind == WARP_BARRIER) join_lanes(w, first / WARP, mask, lanes);
 }
@@ -413,15 +416,13 @@ void tiledmm_sync_warp(unsigned mask) { sync_warp(mask, CALLER, WARP_BARRIER); }
 
 void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind) {
     Fiber& fiber = *worker->current;
-    fiber.given[++fiber.exchanges % 2] = value;
+    fiber.given = value;
     sync_warp(mask, CALLER, kind + 1);
 }
 
 unsigned long long tiledmm_exchanged(unsigned lane) {
     Worker& w = *worker;
-    const unsigned parity = w.current->exchanges % 2;
-    const unsigned thread = w.current->thread / WARP * WARP + lane;
-    return thread < w.run->threads ? w.fibers[thread].given[parity] : 0;
+    return w.current->received[lane];   // as it was then: others may have gone on, with other lanes
 }
 
 unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned strict) {
@@ -565,6 +566,12 @@ void tiledmm_atomic_access(void* at, unsigned bytes) {
     const Launch& launch = worker->run->launch;
     if (launch.checks || launch.counts)
         on_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC, STORE, CALLER, bytes);
+}
+
+void tiledmm_compare_access(void* at, unsigned bytes) {
+    const Launch& launch = worker->run->launch;
+    if (launch.checks || launch.counts)
+        on_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC | COMPARES, STORE, CALLER, bytes);
 }
 
 int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes) {

@@ -130,8 +130,8 @@ struct Fiber {
     unsigned fence_epoch = 0, fence_clock = 0;
     bool fenced = false;
     unsigned active = 0;          // the answer to ASKS
-    unsigned exchanges = 0;
-    uint64_t given[2] = {};       // read by other lanes; a thread is at most one exchange ahead
+    uint64_t given = 0;           // to the other lanes of an exchange
+    uint64_t received[WARP] = {};   // from the lanes of the last exchange: others may have gone on
     uint64_t steps = 0, limit = 0;
     unsigned samples = 0, spin_count = 0;
     uintptr_t spin_at[SPIN_ADDRESSES] = {};
