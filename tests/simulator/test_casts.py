@@ -67,7 +67,10 @@ def test_casts_saturate(name, source, form):
     kind = "float" if source is np.float32 else "double"
     text = f"""
     template <class T, class F> __device__ T convert(F x) {{ return (T)x; }}
-    __global__ void cast({name}* out, const {kind}* x) {{ const int i = threadIdx.x; out[i] = {form.format(type=name)}; }}
+    __global__ void cast({name}* out, const {kind}* x) {{
+        const int i = threadIdx.x;
+        out[i] = {form.format(type=name)};
+    }}
     """
     x = np.array(
         [0.9, -1.9, 200, 300.5, -200, 4e4, 7e4, 3e9, -3e9, 5e9, 1e19, 2e19, -1e19, np.inf, -np.inf, np.nan], source

@@ -130,7 +130,7 @@ GAP = ", which is none of its elements"
         ("A", 1, "reads 4 bytes at byte 4 of global array A (956 bytes)" + GAP),
         ("A", 117, "reads 4 bytes at byte 468 of global array A (956 bytes)" + GAP),
         ("A", 239, "reads 4 bytes just behind global array A (956 bytes)"),
-        ("A, 8 bytes", 0, None),  # the second half lies between two elements: it may be read, if it is not used
+        ("A, 8 bytes", 0, "reads 8 bytes at A[0, 0], byte 0 of global array A (956 bytes)" + GAP),
         ("B", 31, None),
         ("B", 32, "reads 4 bytes just behind global array B (128 bytes)"),
         ("B", 33, "reads 4 bytes 4 bytes behind the end of global array B (128 bytes)"),

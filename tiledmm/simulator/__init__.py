@@ -122,6 +122,8 @@ def run(
     threads: str = "forward",
     seed: int = 0,
     target: str = "sm_90",
+    max_steps: int = 0,
+    timeout: float | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
@@ -137,6 +139,8 @@ def run(
             vectorized. Needs the extra ``inspect``.
         threads: The order in which threads run between two barriers: ``"forward"``, ``"reverse"`` or ``"random"``.
         seed: Seed of the order ``"random"``.
+        max_steps: Accesses after which a thread counts as running away; 0 for no limit.
+        timeout: Seconds after which a launch ends with a finding; None for no limit.
         workers: Cores to use; None for all.
         progress: Called from time to time with the number of finished blocks and the number of all blocks.
         **keywords: ``casting``, ``order`` and the others of ``matmul``.
@@ -155,7 +159,7 @@ def run(
     """
     settings = Settings(
         checks=checks, counts=counts, sass=sass, order=threads, seed=seed, target=target, workers=workers,
-        progress=progress,
+        progress=progress, max_steps=max_steps, timeout=timeout,
     )  # fmt: skip
     path = None if source is None else Path(source)
     kernel = KernelKeywords(variant, tile, config, precision)

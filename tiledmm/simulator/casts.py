@@ -1,8 +1,8 @@
 """Casts to integers in CUDA C: those that a kernel writes saturate, as on a GPU.
 
-``(int)x`` becomes ``(int)(tiledmm_detail::Cast<int>)x``, where a class converts x (``native/casts.h``): the result has the same
-type, and the expression the same precedence. ``int(x)`` and ``static_cast<int>(x)`` become the same. Conversions that are not
-written (``int i = x;``) are the CPU's.
+``(int)x`` becomes ``(int)(tiledmm_detail::Cast<int>)x``, where a class converts x (``native/casts.h``): the result has
+the same type, and the expression the same precedence. ``int(x)`` and ``static_cast<int>(x)`` become the same.
+Conversions that are not written (``int i = x;``) are the CPU's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 _WORDS = r"(?:unsigned|signed|long|short|int|char)"
 _INTEGER = rf"(?:{_WORDS}(?:\s+{_WORDS})*|u?int(?:8|16|32|64)_t|size_t|ptrdiff_t)"
-# Before a cast stands an operator, a bracket, another cast, or one of these: after another name, brackets are a parameter list.
+# Before a cast stands an operator, a bracket, another cast or one of these; after other names, parameters follow.
 _BEFORE_CAST = re.compile(
     rf"(?:[-+*/%&|^~!=<>?:,;({{[}}]|\b(?:return|case|else|do)|\(\s*(?:const\s+)?(?:float|double|{_INTEGER})\s*\))\s*\Z"
 )

@@ -17,7 +17,7 @@ from tiledmm.codegen.source_map import SourceMap
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
-from tiledmm.simulator.declarations import variables_in
+from tiledmm.simulator.declarations import kernels_in, variables_in
 from tiledmm.simulator.elements import Subscripts, subscripts_of
 from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
 from tiledmm.simulator.lines import SourceLines, own_line
@@ -280,7 +280,14 @@ class CompiledKernel:
         if most and threads > most:
             said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
             found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
-        arrays = [each for each in self.debug.shared_arrays() if not each.dynamic]
+        # An array of another kernel of the text has that kernel's name in its own.
+        own = self.name.partition("<")[0].rpartition("::")[2].strip()
+        others = [f"{len(kernel)}{kernel}" for kernel in kernels_in(self.text) if kernel != own]
+        arrays = [
+            each
+            for each in self.debug.shared_arrays()
+            if not each.dynamic and not any(kernel in each.symbol for kernel in others)
+        ]
         size, limit = sum(each.bytes for each in arrays), self.target.static_shared_bytes
         if size > limit:
             largest = max(arrays, key=lambda each: each.bytes).name

@@ -31,12 +31,14 @@ class SharedArray:
         offset: Offset in the library's block of thread-local variables, in bytes.
         bytes: Size in bytes. Of a dynamic array, the most that a launch may give it.
         dynamic: Whether the launch gives its size.
+        symbol: Its mangled name, which has that of its function.
     """
 
     name: str
     offset: int
     bytes: int
     dynamic: bool = False
+    symbol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ class DebugInfo:
                 continue
             self._symbols[symbol.name] = symbol["st_value"]  # global symbols come last: they win
             if symbol["st_info"]["type"] == "STT_TLS":
-                self._arrays.append(SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"]))
+                self._arrays.append(
+                    SharedArray(_source_name(symbol.name), symbol["st_value"], symbol["st_size"], symbol=symbol.name)
+                )
             elif symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_size"]:
                 flags = elf.get_section(symbol["st_shndx"])["sh_flags"] if isinstance(symbol["st_shndx"], int) else 0
                 writable = bool(flags & SH_FLAGS.SHF_WRITE)

@@ -69,10 +69,12 @@ def launch_bounds(text: str, name: str) -> str:
     """
     plain = without_comments(text)
     space, _, short = name.partition("<")[0].rpartition("::")
+    macro = re.search(rf"#\s*define\s+(\w+)\s+{re.escape(short.strip())}\s*$", plain, re.MULTILINE)
+    written = "|".join(map(re.escape, [short.strip(), *([macro[1]] if macro else [])]))
     head, value, call = "", "0", "tiledmm_bounds()"
     declared = re.search(
         rf"(template\s*<(?P<parameters>[^;{{}}()]*)>\s*)?(?:extern\s*\"C\"\s*)?(?P<rest>(?:static\s+|inline\s+)*"
-        rf"__global__[^;{{}}]*?\b{re.escape(short.strip())}\s*\()", plain,
+        rf"__global__[^;{{}}]*?\b(?:{written})\s*\()", plain,
     )  # fmt: skip
     bounds = declared and re.search(rf"__launch_bounds__\s*({_PARENTHESES})", declared["rest"])
     if declared and bounds:

@@ -1,16 +1,20 @@
-"""Which headers of ``native/`` a kernel's text needs beside ``cuda.h``: each takes the compiler several milliseconds."""
+"""The headers of ``native/`` that a kernel's text needs beside ``cuda.h``: each costs several milliseconds."""
 
 from __future__ import annotations
 
 import re
 
 #: C's functions, each with one for float (``sinf``), and what functions.h has beside them.
-_WITH_FLOAT = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv
-erfcx erfinv exp exp10 exp2 expm1 fdim fdivide floor fmod frexp hypot ilogb j0 j1 jn ldexp lgamma log log10 log1p log2 logb modf
-nan nearbyint nextafter norm norm3d norm4d normcdf normcdfinv pow rcbrt remainder remquo rhypot rint rnorm rnorm3d rnorm4d round
-rsqrt scalbln scalbn sin sincos sincospi sinh sinpi sqrt tan tanh tgamma trunc y0 y1 yn"""
-_ALONE = """fabs fma fmax fmin isfinite isinf isnan isnormal signbit __cosf __exp10f __expf __fdividef __log10f __log2f __logf __powf
-__saturatef __sincosf __sinf __tanf __tanhf"""
+_WITH_FLOAT = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv
+erfcx erfinv exp exp10 exp2 expm1 fdim fdivide floor fmod frexp hypot ilogb j0 j1 jn ldexp lgamma log log10 log1p log2
+logb modf nan nearbyint nextafter norm norm3d norm4d normcdf normcdfinv pow rcbrt remainder remquo rhypot rint rnorm
+rnorm3d rnorm4d round rsqrt scalbln scalbn sin sincos sincospi sinh sinpi sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_ALONE = """
+fabs fma fmax fmin isfinite isinf isnan isnormal signbit __cosf __exp10f __expf __fdividef __log10f __log2f __logf
+__powf __saturatef __sincosf __sinf __tanf __tanhf
+"""
 FUNCTIONS = frozenset([*_WITH_FLOAT.split(), *(f"{name}f" for name in _WITH_FLOAT.split()), *_ALONE.split()])
 
 #: The headers and what the names in them look like, in the order in which they are included.

@@ -1,4 +1,4 @@
-"""Why a kernel does not compile, in one sentence about its text: what the simulator does not have, and what to use instead.
+"""Why a kernel does not compile, in one sentence: what the simulator does not have, and what to use instead.
 
 ``explain`` reads the output of GCC or Clang. Only the first error counts: the others often follow from it.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tiledmm.simulator.headers import FUNCTIONS, HEADERS
 
-_HOST = "of the host, and the simulator runs a kernel alone"
+_HOST = "host code, and the simulator runs only kernels"
 _LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator.md"
 _LIBCUXX = (
     "libcu++ is not there: use <type_traits>, <limits>, atomicAdd and its kin, cooperative_groups.h or cuda_pipeline.h"
@@ -30,30 +30,36 @@ NAMES = tuple(
          "surfaces are not simulated: write global memory"),
         (r"cudaMemcpy\w*|cudaMalloc\w*|cudaFree\w*|cudaMemset\w*",
          f"{_HOST}: pass NumPy arrays to launch, which the kernel reads and writes in place"),
-        (r"cudaDeviceSynchronize|cudaStream\w*|cudaEvent\w*|cudaLaunch\w*|cudaGraph\w*|cudaTrigger\w*|cudaGridDependencySynchronize",
+        (r"cudaDeviceSynchronize|cudaStream\w*|cudaEvent\w*|cudaLaunch\w*|cudaGraph\w*|cudaTrigger\w*|"
+         r"cudaGridDependencySynchronize",
          f"{_HOST}: call launch once for each kernel"),
-        (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)",
-         _HOST),
+        (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)", _HOST),
         (r"cu[A-Z]\w+", _HOST),
-        (r"malloc|free|calloc|realloc|alloca", "device memory is not allocated in kernels here: pass an array to launch"),
+        (r"malloc|free|calloc|realloc|alloca",
+         "device memory is not allocated in kernels here: pass an array to launch"),
         (r"curand\w*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
-        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", f"a library {_HOST}"),
+        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", _HOST),
         (r"thrust|cub|cutlass|cute", f"thrust, CUB and CUTLASS are not there: {_LIBRARY}"),
         (r"cudaLaunchDevice\w*", "dynamic parallelism is not simulated: call launch once for each kernel"),
         (r"__shfl(_up|_down|_xor)?|__ballot|__any|__all",
          "removed with compute capability 7.0: use the form with _sync, whose first argument is the mask of lanes"),
-        (r"__reduce_\w+_sync", "needs compute capability 8.0 (target=\"sm_80\" or newer): shuffle, or use cooperative_groups/reduce.h"),
-        (r"this_cluster|cluster_group|__cluster_dims__|__cluster\w*|clusterIdx|clusterDim", "clusters are not simulated: use blocks"),
+        (r"__reduce_\w+_sync",
+         "needs compute capability 8.0 (target=\"sm_80\" or newer): shuffle, or use cooperative_groups/reduce.h"),
+        (r"this_cluster|cluster_group|__cluster_dims__|__cluster\w*|clusterIdx|clusterDim",
+         "clusters are not simulated: use blocks"),
         (r"this_multi_grid|multi_grid_group", "removed with CUDA 13: launch once for each GPU"),
-        (r"__nv_fp[468]\w*|__nv_cvt_\w+", "8-bit and narrower floating-point types are not there: use __half or __nv_bfloat16"),
+        (r"__nv_fp[468]\w*|__nv_cvt_\w+",
+         "8-bit and narrower floating-point types are not there: use __half or __nv_bfloat16"),
         (r"(__)?float128|__fp128\w*", "128-bit floating-point types are not there: use double"),
-        (r"__mbarrier\w*|__pipeline_arrive_on", "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
+        (r"__mbarrier\w*|__pipeline_arrive_on",
+         "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
         (r"b1|s4|u4|bmma_sync|experimental", "wmma with elements of 1 or 4 bits is not simulated: use signed char"),
         (r"cout|cerr|endl|cin|fprintf|fputs|puts|fopen|fflush|stderr|stdout|exit|getenv|atoi|atof",
          f"{_HOST}: a kernel has printf and __trap"),
-        (r"vector|string|map|unordered_map|set|list|deque|function|unique_ptr|shared_ptr|make_\w*ptr|chrono|thread|mutex|mt19937",
-         f"a class {_HOST}: use arrays"),
-        (r"sort|accumulate|fill|copy|transform|iota|generate|for_each", f"an algorithm {_HOST}: write the loop"),
+        (r"vector|string|map|unordered_map|set|list|deque|function|unique_ptr|shared_ptr|make_\w*ptr|chrono|thread|"
+         r"mutex|mt19937",
+         f"{_HOST}: use arrays"),
+        (r"sort|accumulate|fill|copy|transform|iota|generate|for_each", f"{_HOST}: write the loop"),
         (r"rand|srand|drand48", f"{_HOST}: pass random numbers in an array, or compute them in the kernel"),
     )
 )  # fmt: skip
@@ -65,7 +71,7 @@ INCLUDES = tuple(
         (r"(thrust|cub|cutlass|cute)/.*", f"thrust, CUB and CUTLASS are not there: {_LIBRARY}"),
         (r"cuda/.*|nv/.*", _LIBCUXX),
         (r"curand.*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
-        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem|nvml|nvrtc|cupti|helper_).*", f"a header {_HOST}"),
+        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem|nvml|nvrtc|cupti|helper_).*", _HOST),
         (r"cuda_fp[468].*", "8-bit and narrower floating-point types are not there: use cuda_fp16.h or cuda_bf16.h"),
         (r"texture_.*|surface_.*|cuda_texture.*", "textures and surfaces are not simulated: use global memory"),
         (r"cuda_awbarrier.*", "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
@@ -75,7 +81,8 @@ INCLUDES = tuple(
 _UNKNOWN = re.compile(
     r"'(?P<a>[\w:]+)' (?:was not declared in this scope|has not been declared|does not name a type|is not a member of|"
     r"in namespace '\w+' does not name a t|is not a class, namespace|is not a template|was not declared)"
-    r"|there are no arguments to '(?P<b>\w+)' that depend|use of undeclared identifier '(?P<c>\w+)'|unknown type name '(?P<d>\w+)'"
+    r"|there are no arguments to '(?P<b>\w+)' that depend|use of undeclared identifier '(?P<c>\w+)'|unknown type "
+    r"name '(?P<d>\w+)'"
     r"|no (?:member|template|type) named '(?P<e>\w+)' in namespace|no template named '(?P<f>\w+)'"
 )
 _ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
@@ -95,7 +102,8 @@ _STANDARD = (
     ("|".join(sorted(FUNCTIONS)) + "|abs", "cmath"),
 )
 _DEFINED = re.compile(
-    r"(?m)^#define ([A-Za-z_]\w*)|\b([A-Za-z_]\w*)\s*\(|\b(?:struct|class|using|enum|namespace) (?:__attribute__\(\(.*?\)\) )?([A-Za-z_]\w*)"
+    r"(?m)^#define ([A-Za-z_]\w*)|\b([A-Za-z_]\w*)\s*\(|\b(?:struct|class|using|enum|namespace) "
+    r"(?:__attribute__\(\(.*?\)\) )?([A-Za-z_]\w*)"
 )
 _INTERNAL = re.compile(r"(?i)tiledmm|__builtin|_*[a-z]$|__\w+__$|_[A-Z]|__(GCC|SIZEOF|cpp)")
 _RAW = {
@@ -201,7 +209,8 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
     code = source.splitlines()[line - 1] if 0 < line <= len(source.splitlines()) else ""
     if "<<<" in code:
         return (
-            "a kernel launch in the text: dynamic parallelism is not simulated, and the host's launches are calls of launch "
+            "a kernel launch in the text: dynamic parallelism is not simulated, and the host's launches are calls of "
+            "launch "
             "in Python, one for each kernel"
         )
     if missing := _MISSING.search(error[0]):

@@ -391,6 +391,6 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     output = "\n".join(done.stderr.strip().splitlines()[:_SHOWN_LINES])
     if source:
         known = refusals.known_names(command[:-4], NATIVE, folder)
-        if refused := refusals.explain(done.stderr, source, known):
-            raise CompilationError(f"the kernel does not compile for the CPU: {refused.message(source)}")
+        if found := refusals.explain(done.stderr, source, known):
+            raise CompilationError(f"the kernel does not compile for the CPU: {found.message(source)}")
     raise CompilationError(f"the kernel does not compile for the CPU:\n{output}")

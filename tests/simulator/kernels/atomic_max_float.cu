@@ -1,7 +1,7 @@
 // atomicCAS until no other thread came between.
 __device__ float atomic_max_float(float* address, float value) {
     int* bits = (int*)address;
-    int old = *bits, assumed;
+    int old = *(volatile int*)bits, assumed;   // volatile: others write it meanwhile
     do {
         assumed = old;
         if (__int_as_float(assumed) >= value) break;

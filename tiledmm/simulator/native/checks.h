@@ -84,18 +84,9 @@ unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALL
     return count;
 }
 
-void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},
-            uintptr_t frame = 0) {
-    Run& run = *w.run;
-    std::lock_guard<std::mutex> guard(run.lock);
-    const uint64_t key = (pc * 0x9e3779b97f4a7c15ull ^ other.pc) * 0x9e3779b97f4a7c15ull + kind;
-    const auto known = run.finding_index.find(key);
-    if (known != run.finding_index.end()) {
-        ++run.findings[known->second].count;
-        return;
-    }
-    if (run.findings.size() >= MAX_FINDINGS) return;
-    run.finding_index.emplace(key, run.findings.size());
+Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes,
+                     Other other, uintptr_t frame = 0) {
+    const Run& run = *w.run;
     Finding finding = {};
     finding.kind = kind;
     finding.count = 1;
@@ -124,7 +115,27 @@ void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t add
     set(finding.thread, w.current ? w.current->index : Index{});
     set(finding.other_block, index_of(run, other.block));
     set(finding.other_thread, thread_index(run, other.thread));
+    return finding;
+}
+
+// Keeps a finding, or counts it if it is known. The run is locked.
+void keep(Run& run, const Finding& finding) {
+    const uint64_t key = (finding.pc * 0x9e3779b97f4a7c15ull ^ finding.other_pc) * 0x9e3779b97f4a7c15ull + finding.kind;
+    const auto known = run.finding_index.find(key);
+    if (known != run.finding_index.end()) {
+        run.findings[known->second].count += finding.count;
+        return;
+    }
+    if (run.findings.size() >= MAX_FINDINGS) return;
+    run.finding_index.emplace(key, run.findings.size());
     run.findings.push_back(finding);
+}
+
+void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},
+            uintptr_t frame = 0) {
+    const Finding finding = make_finding(w, kind, pc, writes, address, bytes, other, frame);
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    keep(*w.run, finding);
 }
 
 uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
@@ -181,6 +192,7 @@ ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, unsign
     const bool writes = how & WRITES;
     const Cell mine = make_cell(w.epoch, cell_clock(w, *w.current), thread, site);
     const size_t first = offset >> w.granule_shift, count = bytes >> w.granule_shift;
+    size_t unset = 0;
     for (size_t i = first; i < first + count; ++i) {
         const Cell written = w.writes[i];
         if (written & IN_FLIGHT && epoch_of(written) >= w.first_epoch) {
@@ -194,7 +206,7 @@ ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, unsign
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
             report(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
         } else if (how != WRITES && !(how & IS_COPY) && epoch_of(written) < w.first_epoch) {
-            report(w, UNINITIALISED_SHARED, pc_of(run, site), false, w.shared_base + offset, bytes);
+            ++unset;
         }
         if (writes) {
             for (const Cell read : {w.reads[i], w.more_reads[i]}) {
@@ -208,6 +220,8 @@ ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, unsign
             keep_reader(w, i, mine);
         }
     }
+    // A vector may span padding: it is an error if nobody has written any of it.
+    if (unset == count && unset) report(w, UNINITIALISED_SHARED, pc_of(run, site), false, w.shared_base + offset, bytes);
 }
 
 // ---- global memory ----
@@ -221,14 +235,10 @@ Reach reach(const Run& run, uintptr_t address, unsigned bytes, bool writes, cons
         const uintptr_t offset = address - o.begin;
         if (offset >= o.bytes || offset + bytes > o.bytes) continue;
         if (o.valid) {
-            bool any = false;   // a vector may span elements and what lies between them
-            for (uintptr_t at = offset / o.granule; at <= (offset + bytes - 1) / o.granule; ++at)
-                any = any || o.valid[at];
-            if (!any) continue;
             bool inside = true;
             for (uintptr_t at = offset / o.granule; at <= (offset + bytes - 1) / o.granule; ++at)
                 inside = inside && o.valid[at];
-            if (!inside && writes) continue;
+            if (!inside) continue;
         }
         *operand = &o;
         if (!writes || o.writes) return Reach::INSIDE;
@@ -284,6 +294,26 @@ Other as_other(const Run& run, const Stamp& stamp, bool writes) {
     return {pc_of(run, stamp.site()), stamp.block(), stamp.thread(), writes};
 }
 
+// A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
+// around atomicCAS begins with one. Such races wait until the launch ends.
+void report_unless_swapped(Worker& w, const Stamp& reader, const uint64_t* cell, bool reads, uint64_t pc, uintptr_t address,
+                           unsigned bytes, Other other) {
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    w.run->deferred[{reader.who >> 22, reinterpret_cast<uintptr_t>(cell)}].push_back(
+        make_finding(w, RACE_GLOBAL, pc, !reads, address, bytes, other));
+    w.run->defers = true;
+}
+
+void forgive_swapped(Worker& w, const Stamp& mine, const uint64_t* cell, uint64_t* read) {
+    for (unsigned slot = 0; slot < 2; ++slot) {
+        const Stamp reader = load_stamp(read + 2 * slot);
+        if (reader.who >> 22 == mine.who >> 22) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_RELAXED);
+    }
+    if (!w.run->defers.load(std::memory_order_relaxed)) return;
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    w.run->deferred.erase({mine.who >> 22, reinterpret_cast<uintptr_t>(cell)});
+}
+
 void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, unsigned how, unsigned site) {
     Run& run = *w.run;
     const Fiber& fiber = *w.current;
@@ -304,14 +334,17 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         if (!old.who && (how & IS_ATOMIC || !writes) && !o.defined)
             report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
         if (conflicts(w, old, mine)) {
-            report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(run, old, true));
+            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, true, pc_of(run, site), address, bytes, as_other(run, old, true));
+            else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(run, old, true));
         } else if (writes) {
             for (const Stamp& reader : {load_stamp(read), load_stamp(read + 2)}) {
                 if (!conflicts(w, reader, mine)) continue;
-                report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(run, reader, false));
+                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, false, pc_of(run, site), address, bytes, as_other(run, reader, false));
+                else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(run, reader, false));
                 break;
             }
         }
+        if (how & IS_ATOMIC) forgive_swapped(w, mine, written, read);
     }
 }
 

@@ -117,7 +117,7 @@ void tiledmm_stop(Run* run);
 void tiledmm_time_out(Run* run);   // the same, with a finding
 void tiledmm_watch(Run* run);      // to be called from time to time: ends threads that have stalled, or are to stop
 uint64_t tiledmm_output(const Run* run, const char** text);   // of printf
-uint64_t tiledmm_findings(const Run* run, const Finding** findings);
+uint64_t tiledmm_findings(Run* run, const Finding** findings);
 uint64_t tiledmm_counts(const Run* run, const SiteCounts** counts);
 uint64_t tiledmm_trace(const Run* run, const TraceEvent** events);
 uint64_t tiledmm_barriers(const Run* run);

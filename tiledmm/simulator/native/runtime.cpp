@@ -81,6 +81,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (!shared && in_stacks(w, address)) {
         const uintptr_t at = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
         if (at >= STACK_BYTES) report_and_abort(w, OUTSIDE_LOCAL, place, writes, address, bytes);
+        if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
         return;
     }
     if (++w.current->steps >= w.current->limit) look_at_steps(w, place, writes, address, bytes);
@@ -156,6 +157,24 @@ void check_copies(Worker& w, Fiber& fiber) {
     fiber.pending.clear();
 }
 
+// Of the lanes that ask which lanes run with them, releases those that ask at one place: they are the answer.
+bool answer(Worker& w, unsigned first, unsigned lanes) {
+    const void* place = nullptr;
+    unsigned active = 0;
+    for (unsigned i = 0; i < lanes; ++i) {
+        Fiber& fiber = w.fibers[first + i];
+        if (fiber.state != State::ASKS || (place && fiber.barrier != place)) continue;
+        place = fiber.barrier;
+        active |= 1u << i;
+    }
+    for (unsigned i = 0; i < lanes; ++i) {
+        if (!(active >> i & 1)) continue;
+        w.fibers[first + i].active = active;
+        w.fibers[first + i].state = State::READY;
+    }
+    return active;
+}
+
 // Runs the lanes of a warp until each waits for other warps, spins, or has ended.
 void run_warp(Worker& w, unsigned warp) {
     Run& run = *w.run;
@@ -180,7 +199,7 @@ void run_warp(Worker& w, unsigned warp) {
             if (w.aborted) return;
             if (fiber.state == State::DONE) check_copies(w, fiber);
         }
-        if (ran) continue;
+        if (ran || answer(w, first, lanes)) continue;
         if (run.launch.counts) flush(w, warp);
         bool paused = false;
         for (unsigned i = 0; i < lanes; ++i) {
@@ -286,6 +305,11 @@ void run_block(Worker& w, uint64_t number) {
                 elsewhere = &fiber;
         }
         if (run.stop.load(std::memory_order_relaxed)) {
+            if (waits && run.timed_out.exchange(false)) {
+                w.current = const_cast<Fiber*>(waits);
+                report(w, TIMED_OUT, reinterpret_cast<uint64_t>(waits->barrier), false, 0, 0);
+                w.current = nullptr;
+            }
             w.aborted = true;
             return;
         }
@@ -412,11 +436,9 @@ void tiledmm_bad_shuffle_width(int width) {
 
 unsigned tiledmm_active_mask() {
     Worker& w = *worker;
-    const unsigned first = w.current->thread / WARP * WARP;
-    unsigned active = 0;
-    for (unsigned lane = 0; lane < WARP && first + lane < w.run->threads; ++lane)
-        if (w.fibers[first + lane].state != State::DONE) active |= 1u << lane;
-    return active;
+    w.current->barrier = CALLER;
+    leave(w, State::ASKS);
+    return worker->current->active;
 }
 
 void tiledmm_fence(unsigned) { fence(*worker); }
@@ -701,7 +723,10 @@ uint64_t tiledmm_output(const Run* run, const char** text) {
 uint64_t tiledmm_barriers(const Run* run) { return run->barriers; }
 uint64_t tiledmm_place(const Run* run, uint64_t site) { return run->sites[site].pc; }
 
-uint64_t tiledmm_findings(const Run* run, const Finding** findings) {
+uint64_t tiledmm_findings(Run* run, const Finding** findings) {
+    for (const auto& each : run->deferred)
+        for (const Finding& finding : each.second) keep(*run, finding);
+    run->deferred.clear();
     *findings = run->findings.data();
     return run->findings.size();
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -89,7 +90,8 @@ constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4;
 // ---- threads ----
 
 // SPINS: reads the same addresses again and again, and waits for others to run.
-enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS, DONE };
+// ASKS: for the lanes that run with it.
+enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS, ASKS, DONE };
 
 // What a thread waits for at a barrier of its warp: all lanes must wait for the same.
 constexpr unsigned WARP_BARRIER = 0;
@@ -127,6 +129,7 @@ struct Fiber {
     std::vector<Acquired> acquired;
     unsigned fence_epoch = 0, fence_clock = 0;
     bool fenced = false;
+    unsigned active = 0;          // the answer to ASKS
     unsigned exchanges = 0;
     uint64_t given[2] = {};       // read by other lanes; a thread is at most one exchange ahead
     uint64_t steps = 0, limit = 0;
@@ -246,6 +249,8 @@ struct Run {
     std::atomic<bool> released{false};             // whether any thread released something
     std::unordered_map<uintptr_t, Sync> syncs;     // by address
     std::atomic<bool> timed_out{false};
+    std::map<std::pair<uint64_t, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, and by element
+    std::atomic<bool> defers{false};
     std::string output;
     std::vector<TraceEvent> trace;
     uint64_t barriers = 0;

@@ -1,0 +1,151 @@
+"""What a kernel may not use is refused by its name, at its line, with what to use instead."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tiledmm import simulator
+from tiledmm.errors import CompilationError
+from tiledmm.simulator import headers, refusals, toolchain
+
+
+def refusal(text: str, **options) -> str:
+    with pytest.raises(CompilationError) as raised:
+        simulator.launch(text, 1, 32, (np.zeros(32, np.int32),), **options)
+    return str(raised.value).removeprefix("the kernel does not compile for the CPU: ")
+
+
+def in_kernel(line: str, **options) -> str:
+    return refusal(f"__global__ void kernel(int* out) {{\n    {line}\n}}\n", **options)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("atomicMinn(out, 1);", "the simulator knows no atomicMinn; did you mean atomicMin?"),
+        ("out[0] = thredIdx.x;", "the simulator knows no thredIdx; did you mean threadIdx?"),
+        ("__syncthread();", "the simulator knows no __syncthread; did you mean __syncthreads?"),
+        ("int value = 3; out[0] = valeu;", "the simulator knows no valeu; did you mean value?"),
+        ("out[0] = nothing_like_it(3);", "the simulator knows no nothing_like_it: neither"),
+        ("out[0] = tex2D<int>(0, 1, 2);", "tex2D: textures are not simulated: read global memory"),
+        ("surf2Dwrite(1, 2, 3, 4);", "surf2Dwrite: surfaces are not simulated: write global memory"),
+        ("kernel<<<1, 32>>>(out);", "a kernel launch in the text: dynamic parallelism is not simulated"),
+        ("cudaMalloc(&out, 4);", "cudaMalloc: host code, and the simulator runs only kernels: pass NumPy arrays"),
+        ("cudaDeviceSynchronize();", "cudaDeviceSynchronize: host code"),
+        ("int* p = (int*)malloc(4);", "malloc: device memory is not allocated in kernels here: pass an array"),
+        ("out[0] = __shfl(out[0], 1);", "__shfl: removed with compute capability 7.0: use the form with _sync"),
+        ("curandState state;", "curandState: cuRAND is not there: pass random numbers"),
+        ("std::vector<int> v;", "std::vector: host code"),
+        ("std::cout << 3;", "std::cout: host code"),
+        ("out[0] = std::min(1, 2);", "std::min needs #include <algorithm>"),
+        ("out[0] = std::numeric_limits<int>::max();", "std::numeric_limits needs #include <limits>"),
+        ("half x;", "half needs #include <cuda_fp16.h>"),
+        ("namespace cg = cooperative_groups;", "cooperative_groups needs #include <cooperative_groups.h>"),
+        ("using namespace nvcuda;", "nvcuda needs #include <mma.h>"),
+        ("__pipeline_commit();", "__pipeline_commit needs #include <cuda_pipeline.h>"),
+        ("struct S { int a[9]; } s; __shfl_sync(~0u, s, 0);", "a shuffle moves int, unsigned"),
+        ('static_assert(sizeof(int) == 8, "an int of 8 bytes");', "an int of 8 bytes"),
+    ],
+)
+def test_one_sentence_at_its_line(line, sentence):
+    said = in_kernel(line)
+    assert said.startswith(f"kernel.cu:2: {sentence}")
+    assert said.endswith("\n  " + line)
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("thrust/device_vector.h", "thrust, CUB and CUTLASS are not there"), ("cub/cub.cuh",
+        "thrust, CUB and CUTLASS are not there"),
+        ("cuda/std/atomic", "libcu++ is not there"), ("curand_kernel.h", "cuRAND is not there"), ("cublas_v2.h",
+        "host code"),
+        ("cuda_fp8.h", "8-bit and narrower"), ("mine.cuh", "no such file: put its functions into the text"),
+    ],
+)  # fmt: skip
+def test_headers_are_refused(header, reason):
+    said = refusal(f"// A kernel.\n#include <{header}>\n__global__ void kernel(int* out) {{ out[0] = 0; }}\n")
+    assert said.startswith(f"kernel.cu:2: #include <{header}>: {reason}")
+
+
+def test_unused_headers_of_the_host_are_no_error():
+    text = "#include <iostream>\n#include <vector>\nusing namespace std;\n__global__ void kernel(int* out) { out[0] "
+    "= 1; }\n"
+    out = np.zeros(1, np.int32)
+    simulator.launch(text, 1, 1, (out,)).check()
+    assert out[0] == 1
+
+
+def test_architectures_lack_functions():
+    said = in_kernel("out[0] = __reduce_add_sync(~0u, out[0]);", target="sm_75")
+    assert said.startswith('kernel.cu:2: __reduce_add_sync: needs compute capability 8.0 (target="sm_80" or newer)')
+
+
+def test_a_program_with_main():
+    text = "__global__ void kernel(int* out) { out[0] = 1; }\nint main() {\n    int* p;\n    cudaMalloc(&p, 4);\n}\n"
+    assert refusal(text).startswith("kernel.cu:4: cudaMalloc: host code")
+
+
+def test_other_errors_are_the_first_alone():
+    said = in_kernel("out[0] = 1")
+    assert re.fullmatch(r"kernel\.cu:2: expected ';' .*\n  out\[0\] = 1", said)
+    said = in_kernel("out[threadIdx.w] = 1; out[threadIdx.v] = 2;")
+    assert re.match(r"kernel\.cu:2: .*no member named 'w'", said)
+    assert "'v'" not in said.splitlines()[0]
+
+
+def test_an_error_within_a_template_of_the_simulator_is_at_the_kernels_line():
+    text = """template <class T>
+    __device__ void f(T* x) {
+        atomicAdd(x, T(1));
+    }
+    __global__ void kernel(int* out) { short s; f(&s); }
+    """
+    assert refusal(text).startswith("kernel.cu:3: CUDA has no atomicAdd")
+    text = """#include <mma.h>
+    __global__ void kernel(int* out) {
+        nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 8, 8, 8, float> f;
+    }
+    """
+    assert refusal(text).startswith("kernel.cu:3: wmma has no fragment of this shape and type on this architecture")
+
+
+def test_a_template_is_named_with_its_arguments():
+    said = refusal("template <class T> __global__ void kernel(T* out) { out[0] = 1; }", name="kernel")
+    assert "name= says which one" in said
+
+
+def test_errors_of_clang():
+    output = """In file included from unit.cpp:2:
+./kernel.cu:2:5: error: use of undeclared identifier 'atomicMinn'; did you mean 'atomicMin'?
+    atomicMinn(out, 1);
+    ^~~~~~~~~~
+1 error generated.
+"""
+    found = refusals.explain(output, "a\n    atomicMinn(out, 1);\n", {"atomicMin": ""})
+    assert found == refusals.Refusal(2, "the simulator knows no atomicMinn; did you mean atomicMin?")
+    assert refusals.explain("ld: cannot find -lm", "", {}) is None
+
+
+def test_the_names_that_bring_headers_are_theirs(tmp_path):
+    """``headers.needed`` finds every function of the headers that are not always there."""
+    command = [
+        *toolchain.compiler(),
+        "-x",
+        "c++",
+        "-std=c++17",
+        "-D__CUDA_ARCH__=900",
+        "-iquote",
+        str(toolchain.NATIVE),
+    ]
+    known = refusals.known_names([*command, f"-I{toolchain.NATIVE / 'include'}"], toolchain.NATIVE, tmp_path)
+    for name in headers.FUNCTIONS - {"nanff"}:
+        assert name in known, name
+    for name in ("atomicAdd_system", "__vadd4", "__float2int_rz", "__match_any_sync", "cuda_fp16.h"):
+        assert (name in known) == (name != "cuda_fp16.h")
+    assert headers.needed("x = sinf(y); atomicAdd(p, 1);") == ["atomics.h", "functions.h"]
+    assert headers.needed("x = __fmaf_rn(y, z, 1) + min(a, b);") == []
