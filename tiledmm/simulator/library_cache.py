@@ -5,6 +5,7 @@ The libraries are loaded as code, so they are kept in the user's own cache folde
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import hashlib
@@ -12,15 +13,13 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import platformdirs
 
 from tiledmm.compile.disk_cache import one_at_a_time
 from tiledmm.errors import CompilationError, TiledmmError
-
-_NAME_ANOTHER = "set TILEDMM_CACHE_DIR to a folder that you can write to"
 
 _HASH_BYTES = hashlib.sha256().digest_size
 
@@ -52,6 +51,8 @@ def cache_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
     except OSError as error:
+        if error.errno in _FULL:
+            raise _no_space(folder) from error
         raise _refused(folder, error, "the simulator's cache folder cannot be made") from error
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise TiledmmError(
@@ -80,23 +81,36 @@ def ensure(target: Path, compile_in: Callable[[Path], Path]) -> bool:
     with one_at_a_time(target):
         if is_whole(target):
             return False
-        try:
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                try:
-                    library = compile_in(Path(scratch))
-                except CompilationError as error:
-                    if _says_no_space(str(error), target.parent):
-                        raise _no_space(target.parent) from error
-                    raise
-                if not library.exists():
-                    raise CompilationError("the compiler wrote no library, and reported no error")
-                _seal(library)
-                os.replace(library, target)
-        except OSError as error:
-            if error.errno not in _FULL | _READ_ONLY:
-                raise
-            raise _refused(target.parent, error, "the simulator cannot write to its cache folder") from error
+        with scratch(target.parent) as folder:
+            library = compile_in(folder)
+            if not library.exists():
+                raise CompilationError("the compiler wrote no library, and reported no error")
+            _seal(library)
+            os.replace(library, target)
     return True
+
+
+@contextlib.contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """A folder for the compiler's files, which is removed afterwards: in the cache, or where temporary files are.
+
+    Raises:
+        TiledmmError: If it cannot be written, or if its disk is full.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=parent) as name:
+            try:
+                yield Path(name)
+            except CompilationError as error:
+                if _says_no_space(str(error), Path(name)):
+                    raise _no_space(parent) from error
+                raise
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _no_space(parent) from error
+        if parent and error.errno in _READ_ONLY:
+            raise _refused(parent, error, "the simulator cannot write to its cache folder") from error
+        raise
 
 
 def is_whole(path: Path) -> bool:
@@ -133,14 +147,14 @@ def _says_no_space(output: str, folder: Path) -> bool:
 
 
 def _refused(folder: Path, error: OSError, what: str) -> TiledmmError:
-    if error.errno in _FULL:
-        return _no_space(folder)
-    return TiledmmError(f"{what}, {folder} ({error.strerror or error}); {_NAME_ANOTHER}")
-
-
-def _no_space(folder: Path) -> TiledmmError:
     return TiledmmError(
-        f"no disk space for a compiled kernel, in {folder} or in {tempfile.gettempdir()}, where the compiler has "
-        "temporary files; free some (tiledmm doctor --clear-caches), or set TILEDMM_CACHE_DIR or TMPDIR to a folder on "
-        "another disk"
+        f"{what}, {folder} ({error.strerror or error}); set TILEDMM_CACHE_DIR to a folder that you can write to"
+    )
+
+
+def _no_space(folder: Path | None) -> TiledmmError:
+    cache = f"in {folder} or " if folder else ""
+    return TiledmmError(
+        f"no disk space for a compiled kernel, {cache}in {tempfile.gettempdir()}, where compilers write, too; "
+        "free some (tiledmm doctor --clear-caches), or set TILEDMM_CACHE_DIR or TMPDIR to a folder on another disk"
     )

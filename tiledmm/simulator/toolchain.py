@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -27,7 +26,7 @@ from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.simulator import casts, inline_ptx, refusals
 from tiledmm.simulator.declarations import launch_bounds
 from tiledmm.simulator.headers import needed
-from tiledmm.simulator.library_cache import cache_folder, ensure
+from tiledmm.simulator.library_cache import cache_folder, ensure, scratch
 
 NATIVE = Path(__file__).parent / "native"
 
@@ -122,7 +121,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
         target = folder / f"{re.sub(r'[^A-Za-z0-9_]+', '_', symbol)[:120]}-{key}.so"
         mark_used(target)
-        compiled = ensure(target, lambda scratch: _compile_kernel(source, symbol, [*command, *flags], runtime, scratch))
+        compiled = ensure(target, lambda within: _compile_kernel(source, symbol, [*command, *flags], runtime, within))
         yield target
     if compiled:
         bound(folder, MAX_BYTES)
@@ -155,8 +154,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
     command = compiler()
     flags = [flag for flag in _flags(command, symbol, arch, "checked") if flag != "-w"]
     warnings = ["-Wuninitialized", *([] if _is_clang(command) else ["-Wmaybe-uninitialized"])]
-    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
-        folder = Path(scratch)
+    with scratch() as folder:
         _write_unit(source, symbol, folder)
         unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
         done = subprocess.run(unit, capture_output=True, text=True, cwd=folder, env={**os.environ, "LC_ALL": "C"})
@@ -177,8 +175,7 @@ def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
     command = compiler()
     flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, "bare")]
-    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
-        folder = Path(scratch)
+    with scratch() as folder:
         _write_unit(source, symbol, folder)
         _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
         _run([*command, *_LINK_FLAGS, "-o", "unit.so", "unit.o"], folder)
@@ -244,7 +241,7 @@ def runtime_library() -> Iterator[Path]:
     with in_use(target.parent):
         mark_used(target)
         try:
-            ensure(target, lambda scratch: _compile_runtime(command, target, scratch))
+            ensure(target, lambda within: _compile_runtime(command, target, within))
         except CompilationError as error:
             raise _unfit(command, str(error)) from error
         yield target
