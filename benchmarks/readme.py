@@ -113,6 +113,21 @@ def _mutation(text: str) -> str:
     return f"{table.markdown(title=False)}\n\n{origin(results)}"
 
 
+def _simulator_bugs(text: str) -> str:
+    """How many planted bugs of each cause the simulator found, at first and now."""
+    now = json.loads(text)
+    first = json.loads((FOLDER / "simulator_bugs_first_run.json").read_text(encoding="utf-8"))
+    rows = [
+        (cause, sum(ends.values()), first["causes"].get(cause, {}).get("found", 0), ends.get("found", 0))
+        for cause, ends in now["causes"].items()
+    ]
+    rows.append(("all", now["bugs"], first["found"], now["found"]))
+    shown = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in rows)
+    table = Table("", ("<cause", "bugs", "found at first", "found now"), shown)
+    dates = f"At first: {first['date']}, commit {first['commit'][:7]}. Now: {now['date']}, commit {now['commit'][:7]}."
+    return f"{table.markdown(title=False)}\n\n{dates}"
+
+
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", lambda text: origin(json.loads(text))),
@@ -146,6 +161,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
+    "simulator-bugs": ("simulator_bugs", _simulator_bugs),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 

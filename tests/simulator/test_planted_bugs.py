@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from benchmarks.support.results import FOLDER
 from tools.broken_kernels import Found, Outcome
-from tools.simulator_bugs import BUGS, Bug, Judgement, Verdict, judge, judge_all, read
+from tools.simulator_bugs import Bug, Judgement, Verdict, judge, judge_all, read
 
 SUITE = read()
 
@@ -56,7 +57,7 @@ def test_a_few_bugs_are_found() -> None:
 
 @pytest.mark.slow
 def test_no_bug_is_lost_that_was_found() -> None:
-    before = json.loads((BUGS / "results.json").read_text("utf-8"))["verdicts"]
+    before = json.loads((FOLDER / "simulator_bugs.json").read_text("utf-8"))["verdicts"]
     bugs = [bug for bug in SUITE.bugs if before.get(bug.id) == Verdict.FOUND.value]
     assert bugs and _lost(bugs, judge_all(SUITE, bugs, 2)) == {}
 

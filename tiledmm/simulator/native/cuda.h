@@ -24,7 +24,8 @@
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 
-#define __global__ __attribute__((noinline))
+// As on a GPU, calls are inlined: GCC instruments no store of a structure that a call returns.
+#define __global__ __attribute__((noinline, flatten))
 #define __device__ __attribute__((aligned(64)))   // what lies behind a variable is none of it
 #define __host__
 #define __constant__ __attribute__((aligned(64)))
