@@ -19,10 +19,13 @@ void release(Worker& w, uintptr_t address) {
     Sync& sync = run.syncs[address];
     const unsigned version = ++sync.version, block = static_cast<unsigned>(w.block_number);
     sync.blocks[block].push_back({fiber.fence_epoch, 0, version});
-    const auto add = [&](unsigned thread, unsigned clock) {
-        sync.threads[static_cast<uint64_t>(block) << 10 | thread].push_back({fiber.fence_epoch, clock, version});
+    const auto add_at = [&](unsigned thread, unsigned epoch, unsigned clock) {
+        sync.threads[static_cast<uint64_t>(block) << 10 | thread].push_back({epoch, clock, version});
     };
-    add(fiber.thread, fiber.fence_clock);
+    const auto add = [&](unsigned thread, unsigned clock) { add_at(thread, fiber.fence_epoch, clock); };
+    // A fence of another thread counts, too, if a barrier stands between it and now.
+    for (const Fiber& each : w.fibers)
+        if (&each == &fiber || (each.fenced && each.fence_epoch < block_epoch(w))) add_at(each.thread, each.fence_epoch, each.fence_clock);
     const unsigned first = fiber.thread / WARP * WARP;
     const Warp& warp = w.warps[fiber.thread / WARP];
     if (warp.synced && fiber.fence_epoch == block_epoch(w))

@@ -1,0 +1,171 @@
+"""What orders two accesses: barriers of blocks and warps, named barriers, fences with atomics; and what does not."""
+
+import numpy as np
+import pytest
+
+from tiledmm import simulator
+
+RACE_GLOBAL, RACE_SHARED = "race on global memory", "race on shared memory"
+
+
+def kinds(body: str, *, grid: int = 1, block: int = 64, head: str = "", **options) -> list[str]:
+    text = f"{head}\n__global__ void k(volatile int* flag, int* x) {{\n{body}\n}}"
+    report = simulator.launch(text, grid, block, (np.zeros(8, np.int32), np.zeros(4096, np.int32)), **options)
+    return sorted({each.kind for each in report.findings})
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+@pytest.mark.parametrize(
+    ("between", "found"),
+    [
+        ("", [RACE_GLOBAL]),
+        ("__threadfence();", [RACE_GLOBAL]),
+        ("__syncwarp();", [RACE_GLOBAL]),  # the other warp
+        ("__syncthreads();", []),
+        ("for (int i = 0; i < 1024; ++i) __syncthreads();", []),
+        ("for (int i = 0; i < 1025; ++i) __syncthreads();", []),
+    ],
+)
+def test_within_a_block(between, found, order):
+    body = f"x[threadIdx.x] = 1; {between} x[64 + threadIdx.x] = x[(threadIdx.x + 32) % 64];"
+    assert kinds(body, threads=order) == found
+
+
+@pytest.mark.parametrize("where", ["x", "s"])
+@pytest.mark.parametrize(
+    ("between", "ordered"),
+    [
+        ("", False),
+        ("__syncwarp();", True),
+        ("__syncwarp(lane < 16 ? 0x0000ffff : 0xffff0000);", False),
+        ("for (int i = 0; i < 5000; ++i) __syncwarp();", True),
+        ("__shfl_sync(~0u, lane, 0);", False),
+    ],
+)
+def test_within_a_warp(where, between, ordered):
+    body = (
+        f"__shared__ int s[64]; const int lane = threadIdx.x % 32; {where}[threadIdx.x] = 1; {between} "
+        f"x[100 + threadIdx.x] = {where}[threadIdx.x ^ 16];"
+    )
+    found = kinds(body, counts=False)
+    assert ((RACE_GLOBAL if where == "x" else RACE_SHARED) in found) is not ordered
+
+
+def test_4096_barriers_of_a_warp_between_two_writes():
+    body = "__shared__ int s; for (int i = 0; i < 9000; ++i) { if (threadIdx.x == i % 32) s = i; __syncwarp(); }"
+    assert kinds(body, block=32, counts=False) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("x[0] = 1;", "x[0] = 2;", [RACE_GLOBAL]),
+        ("x[0] = 1;", "x[1] = x[0];", [RACE_GLOBAL]),
+        ("x[1] = x[0];", "x[0] = 1;", [RACE_GLOBAL]),  # write after read
+        ("x[1] = x[0];", "x[2] = x[0];", []),
+        ("atomicAdd(&x[0], 1);", "atomicAdd(&x[0], 1);", []),
+        ("atomicAdd(&x[0], 1);", "x[0] = 1;", [RACE_GLOBAL]),
+        ("x[0] = 1;", "atomicAdd(&x[0], 1);", [RACE_GLOBAL]),
+        ("x[1] = x[0];", "atomicAdd(&x[0], 1);", [RACE_GLOBAL]),
+        ("atomicAdd(&x[0], 1);", "x[1] = x[0];", [RACE_GLOBAL]),
+        ("*(volatile int*)&x[0] = 1;", "*(volatile int*)&x[0] = 1;", []),
+        ("((char*)x)[0] = 1;", "((char*)x)[1] = 1;", []),
+        ("((char*)x)[0] = 1;", "((short*)x)[0] = 1;", [RACE_GLOBAL]),
+    ],
+)
+@pytest.mark.parametrize("grid", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_two_threads_with_nothing_between(first, second, found, grid, workers):
+    """Two threads of a block, in different warps, or of two blocks."""
+    body = (
+        f"if (threadIdx.x == 0 && blockIdx.x == 0) {{ {first} }}\n"
+        f"if (threadIdx.x == (gridDim.x == 1 ? 32 : 0) && blockIdx.x == gridDim.x - 1) {{ {second} }}"
+    )
+    assert kinds(body, grid=grid, workers=workers) == found
+
+
+MESSAGE = """
+    if (threadIdx.x == 0 && blockIdx.x == 0) { x[0] = 7; %s %s; }
+    if (threadIdx.x == 0 && blockIdx.x == 1) { while (%s == 0) {} x[1] = x[0]; }
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("fence", "write", "read", "ordered"),
+    [
+        ("__threadfence();", "*flag = 1", "*flag", True),
+        ("__threadfence();", "atomicExch((int*)flag, 1)", "atomicAdd((int*)flag, 0)", True),
+        ("__threadfence();", "atomicExch((int*)flag, 1)", "*flag", True),
+        ("", "*flag = 1", "*flag", False),
+        ("", "atomicExch((int*)flag, 1)", "atomicAdd((int*)flag, 0)", False),
+    ],
+)
+def test_a_message_between_blocks_needs_a_fence(fence, write, read, ordered, workers):
+    assert kinds(MESSAGE % (fence, write, read), grid=2, workers=workers) == ([] if ordered else [RACE_GLOBAL])
+
+
+def test_what_is_written_after_the_fence_is_not_in_the_message():
+    body = MESSAGE.replace("x[0] = 7; %s", "%s x[0] = 7;") % ("__threadfence();", "*flag = 1", "*flag")
+    assert kinds(body, grid=2) == [RACE_GLOBAL]
+
+
+def test_a_message_says_what_the_block_did_before_its_barrier():
+    body = """
+    x[100 * blockIdx.x + threadIdx.x] = 1;
+    __threadfence();
+    __syncthreads();
+    __shared__ bool last;
+    if (threadIdx.x == 0) last = atomicAdd((int*)flag, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (last) for (int i = 0; i < gridDim.x; ++i) x[1000 + threadIdx.x] += x[100 * i + threadIdx.x];
+    """
+    assert kinds(body, grid=5) == []
+    assert kinds(body.replace("__threadfence();", ""), grid=5) == [RACE_GLOBAL]
+    assert kinds(body.replace("__threadfence();\n    __syncthreads();", "__threadfence();"), grid=5) == [RACE_GLOBAL]
+
+
+def test_a_chain_of_messages():
+    body = """
+    if (threadIdx.x) return;
+    const int b = blockIdx.x;
+    if (b) while (flag[b - 1] == 0) {}
+    x[b] = b ? x[b - 1] + 1 : 0;
+    if (b > 1) x[100 + b] = x[b - 2];
+    __threadfence();
+    flag[b] = 1;
+    """
+    assert kinds(body, grid=6) == []
+
+
+def test_named_barriers():
+    body = """
+    __shared__ int s[128];
+    s[threadIdx.x] = 1;
+    if (threadIdx.x < 64) { __barrier_sync_count(1, 64); x[threadIdx.x] = s[threadIdx.x ^ 32]; }
+    else x[threadIdx.x] = s[threadIdx.x %s];
+    """
+    assert kinds(body % "^ 1 ^ 1", block=128) == []
+    assert kinds(body % "- 64", block=128) == [RACE_SHARED]
+
+
+def test_a_plain_read_that_begins_a_loop_around_a_swap():
+    body = """
+    int old = x[0], assumed;
+    do { assumed = old; old = atomicCAS(&x[0], assumed, assumed + 1); } while (old != assumed);
+    """
+    assert kinds(body, grid=4) == []
+    assert kinds("x[1 + threadIdx.x] = x[0]; atomicAdd(&x[0], 1);", block=32) == [RACE_GLOBAL]
+
+
+def test_a_block_that_waits_for_a_later_one():
+    body = "if (blockIdx.x == 0 && threadIdx.x == 0) while (flag[0] == 0) {}\nelse if (blockIdx.x == 3) flag[0] = 1;"
+    assert kinds(body, grid=4, workers=1) == ["thread that waits for ever"]
+
+
+def test_stores_of_structures_that_a_function_returns_are_seen():
+    head = """
+    struct Pair { int a, b; };
+    __device__ Pair both(int i) { return {i, i + 1}; }
+    """
+    assert kinds("((Pair*)x)[0] = both(threadIdx.x);", head=head) == [RACE_GLOBAL]
