@@ -460,13 +460,15 @@ class Judge:
 
     def __init__(self) -> None:
         self._cases = functools.cache(cases)
-        self._original = functools.cache(lambda kernel: _code_of_library(self._build(kernel, kernel.text)))
+        self._original = functools.cache(
+            lambda kernel, build: _code_of_library(self._build(kernel, kernel.text, build))
+        )
 
     @staticmethod
-    def _build(kernel: Kernel, text: str) -> Path:
+    def _build(kernel: Kernel, text: str, build: str = "checked") -> Path:
         capability = find_target(kernel.target).capability
         arch = capability[0] * 100 + capability[1] * 10
-        return toolchain.build_kernel(text, kernel.symbol, arch=arch, build="checked")
+        return toolchain.build_kernel(text, kernel.symbol, arch=arch, build=build)
 
     def __call__(self, kernel: Kernel, text: str, *, same_code: bool = True) -> Verdict:
         """The end of a mutant.
@@ -481,13 +483,17 @@ class Judge:
         except CompilationError as error:
             return Verdict("does not compile", detail=str(error)[:300])
         try:
-            if same_code and _code_of_library(library) == self._original(kernel):
+            if same_code and _code_of_library(library) == self._original(kernel, "checked"):
                 return Verdict("same code")
             with tempfile.TemporaryDirectory() as folder:
                 source = Path(folder) / "mutant.cu"
                 source.write_text(text, encoding="utf-8")
                 verdict = self._run(kernel, source)
-            return self._ask_nvrtc(kernel, text) if verdict.status == "survived" else verdict
+            if verdict.status != "survived":
+                return verdict
+            if same_code and _code_of_library(self._build(kernel, text, "bare")) == self._original(kernel, "bare"):
+                return Verdict("same code")  # once it is optimized
+            return self._ask_nvrtc(kernel, text)
         finally:
             if text != kernel.text:
                 library.unlink(missing_ok=True)

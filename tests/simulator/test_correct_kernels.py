@@ -13,7 +13,9 @@ def test_every_file_has_a_launch() -> None:
     assert {path.stem for path in FOLDER.glob("*.cu")} == set(KERNELS)
 
 
-@pytest.mark.parametrize("threads", ["forward", "reverse", "random"])
+@pytest.mark.parametrize(
+    "threads", ["random", *(pytest.param(order, marks=pytest.mark.slow) for order in ("forward", "reverse"))]
+)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
 def test_a_correct_kernel_has_no_finding(kernel: Kernel, threads: str) -> None:
     launch = kernel.prepare()

@@ -11,6 +11,8 @@ import pytest
 
 from tiledmm import simulator
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 
 # Significant bits and the exponent of the smallest subnormal.

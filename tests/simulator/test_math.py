@@ -12,6 +12,8 @@ import pytest
 
 from tiledmm import simulator
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 
 

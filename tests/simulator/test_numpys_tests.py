@@ -16,6 +16,8 @@ import pytest
 from tiledmm import simulator
 from tiledmm.errors import ShapeError, UnsupportedTypeError
 
+pytestmark = pytest.mark.slow
+
 of_arrays = pytest.importorskip("numpy._core.tests.test_multiarray", reason="NumPy is installed without these tests")
 of_ufuncs = pytest.importorskip("numpy._core.tests.test_ufunc", reason="NumPy is installed without these tests")
 

@@ -56,6 +56,7 @@ def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
     assert {path for path in cache.iterdir() if path.suffix == ".so"} == {first, third, runtime}
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, monkeypatch):
     """Another thread clears as often as it can, while this one compiles and loads: the runtime too, each time."""
     monkeypatch.setattr(
@@ -147,6 +148,7 @@ def test_a_damaged_library_is_compiled_again(cache, damage):
     assert library_cache.is_whole(path) and len(path.read_bytes()) == len(whole)
 
 
+@pytest.mark.slow
 def test_a_damaged_runtime_is_compiled_again(cache, quick_runtime):
     path = toolchain.build_runtime()
     cut_in_half(path)
@@ -175,6 +177,7 @@ except errors.TiledmmError as error:
 """
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_compiles(tmp_path):
     log, wrapper = tmp_path / "log", tmp_path / "logged-c++"
     wrapper.write_text(
@@ -190,6 +193,7 @@ def test_of_several_processes_one_compiles(tmp_path):
     assert {path.suffix for path in (cache / "simulator").iterdir()} == {"", ".so"}  # no locks but the folder's
 
 
+@pytest.mark.slow
 def test_the_cache_may_have_any_path(tmp_path):
     folder = tmp_path / "a,b c:d"
     multiply = "import numpy as np; from tiledmm.simulator import matmul; print(matmul(np.eye(3), np.eye(3)))"
@@ -339,6 +343,7 @@ def test_a_command_that_is_no_compiler(cache, monkeypatch, tmp_path, text, said)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gcc", "clang"])
 def test_a_c_compiler_is_told_apart(cache, quick_runtime, monkeypatch, name):
     if not shutil.which(name):
