@@ -325,7 +325,6 @@ SAID = {
         "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
         "one that waits for a later one never ends)"
     ),
-    "conversion out of range": "converts a number that the integer type does not hold",
     "local access out of bounds": "writes 3 bytes of its local memory that belong to no variable",
     "element read before it is set": "reads 3 bytes of a local array that nothing has set",
 }

@@ -20,7 +20,7 @@ import pytest
 import tiledmm
 from tiledmm import errors, simulator
 from tiledmm.compile import disk_cache
-from tiledmm.simulator import execution, library_cache, toolchain
+from tiledmm.simulator import built_libraries, execution, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
@@ -143,9 +143,9 @@ def test_a_damaged_library_is_compiled_again(cache, damage):
     path = build(1)
     whole = path.read_bytes()
     damage(path)
-    assert not library_cache.is_whole(path)
+    assert not built_libraries.is_whole(path)
     assert build(1) == path
-    assert library_cache.is_whole(path) and len(path.read_bytes()) == len(whole)
+    assert built_libraries.is_whole(path) and len(path.read_bytes()) == len(whole)
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_damaged_runtime_is_compiled_again(cache, quick_runtime):
     path = toolchain.build_runtime()
     cut_in_half(path)
     assert toolchain.build_runtime() == path
-    assert library_cache.is_whole(path)
+    assert built_libraries.is_whole(path)
     assert ctypes.CDLL(str(build(1))).tiledmm_run_thread
 
 
@@ -259,7 +259,7 @@ def test_what_the_system_refuses_is_one_sentence(tmp_path, code, said):
         raise OSError(code, os.strerror(code))
 
     with pytest.raises(errors.TiledmmError, match=said) as caught:
-        library_cache.ensure(tmp_path / "kernel.so", refuse)
+        built_libraries.ensure(tmp_path / "kernel.so", refuse)
     assert str(tmp_path) in str(caught.value) and "TILEDMM_CACHE_DIR" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -269,7 +269,7 @@ def test_other_errors_of_the_system_stay_what_they_are(tmp_path):
         raise OSError(errno.ENOMEM, "no memory")
 
     with pytest.raises(OSError, match="no memory"):
-        library_cache.ensure(tmp_path / "kernel.so", refuse)
+        built_libraries.ensure(tmp_path / "kernel.so", refuse)
 
 
 def test_a_compiler_that_finds_the_disk_full_is_not_blamed(tmp_path):
@@ -277,7 +277,7 @@ def test_a_compiler_that_finds_the_disk_full_is_not_blamed(tmp_path):
         raise errors.CompilationError("the kernel does not compile:\nld: final link failed: No space left on device")
 
     with pytest.raises(errors.TiledmmError, match="no disk space"):
-        library_cache.ensure(tmp_path / "kernel.so", fail)
+        built_libraries.ensure(tmp_path / "kernel.so", fail)
 
 
 def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch):

@@ -131,7 +131,34 @@ class CompiledKernel:
             state: What the variables outside of functions hold, before and afterwards; None for a new module's.
         """
         with self._module(state) as variables:
-            return self._execute(arguments, [*operands, *variables], grid, block, shared_bytes, settings, writers)
+            return execution.execute(
+                self.code,
+                grid=grid,
+                block=block,
+                arguments=arguments,
+                operands=[*operands, *variables],
+                shared=[
+                    (
+                        array.offset - self.debug.address("tiledmm_anchor"),
+                        shared_bytes if array.dynamic else array.bytes,
+                    )
+                    for array in self.debug.shared_arrays()
+                ],
+                checks=bool(settings.checks),
+                counts=settings.counts or settings.sass,
+                order=settings.order,
+                seed=settings.seed,
+                traced_block=settings.traced_block,
+                traced_arithmetic=settings.traced_arithmetic,
+                max_steps=settings.max_steps,
+                describe=self._describe() if settings.sass else None,
+                workers=settings.workers,
+                progress=settings.progress,
+                writers=writers,
+                arch=self._arch,
+                timeout=settings.timeout,
+                guarded=settings.built == "guarded",
+            )
 
     @contextlib.contextmanager
     def _module(self, state: ModuleState | None) -> Iterator[list[execution.Operand]]:
@@ -157,42 +184,6 @@ class CompiledKernel:
             for each in self.variables:
                 if each.name in values:
                     ctypes.memmove(values[each.name].ctypes.data, self.code.base + each.address, each.bytes)
-
-    def _execute(
-        self,
-        arguments: Sequence[Any],
-        operands: Sequence[execution.Operand],
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        settings: Settings,
-        writers: bool,
-    ) -> execution.Outcome:
-        return execution.execute(
-            self.code,
-            grid=grid,
-            block=block,
-            arguments=arguments,
-            operands=operands,
-            shared=[
-                (array.offset - self.debug.address("tiledmm_anchor"), shared_bytes if array.dynamic else array.bytes)
-                for array in self.debug.shared_arrays()
-            ],
-            checks=bool(settings.checks),
-            counts=settings.counts or settings.sass,
-            order=settings.order,
-            seed=settings.seed,
-            traced_block=settings.traced_block,
-            traced_arithmetic=settings.traced_arithmetic,
-            max_steps=settings.max_steps,
-            describe=self._describe() if settings.sass else None,
-            workers=settings.workers,
-            progress=settings.progress,
-            writers=writers,
-            arch=self._arch,
-            timeout=settings.timeout,
-            guarded=settings.built == "guarded",
-        )
 
     def wrong_result(self, kind: str, said: str, writer: execution.Writer | None, geometry: Geometry) -> Finding:
         """A finding for an element of a result.

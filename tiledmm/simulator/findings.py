@@ -41,7 +41,6 @@ KINDS = (
     "assertion failed",
     "copy that the instruction cannot make",
     "thread that waits for ever",
-    "conversion out of range",
     "local access out of bounds",
     "element read before it is set",
 )
@@ -254,7 +253,6 @@ _SENTENCES = {
         "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
         "one that waits for a later one never ends)"
     ),
-    "conversion out of range": "converts a number that the integer type does not hold",
     "local access out of bounds": "{access_to} bytes of its local memory that belong to no variable",
     "element read before it is set": "reads {bytes} bytes of a local array that nothing has set",
 }

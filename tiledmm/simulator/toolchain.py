@@ -24,9 +24,9 @@ from elftools.elf.sections import SymbolTableSection
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.simulator import casts, inline_ptx, refusals
+from tiledmm.simulator.built_libraries import cache_folder, ensure, scratch
 from tiledmm.simulator.declarations import launch_bounds
 from tiledmm.simulator.headers import needed
-from tiledmm.simulator.library_cache import cache_folder, ensure, scratch
 
 NATIVE = Path(__file__).parent / "native"
 

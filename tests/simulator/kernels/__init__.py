@@ -1,7 +1,7 @@
 """Correct kernels, as those who learn CUDA C write them: a ``.cu`` file each, and how it is launched.
 
-``KERNELS`` has a function for each file. It makes the arguments afresh and says what the arrays hold afterwards. Sums
-of float32 are of small integers, and so exact in any order.
+``KERNELS`` has a function for each file. It makes new arguments and says what the arrays hold afterwards. The float32
+inputs of sums are small integers: the sums are exact, whatever their order.
 """
 
 from __future__ import annotations

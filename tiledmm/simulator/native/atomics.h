@@ -7,30 +7,11 @@
 
 namespace tiledmm_detail {
 
-template <int BYTES>
-struct Word;
-template <>
-struct Word<2> {
-    using type = unsigned short;
-};
-template <>
-struct Word<4> {
-    using type = unsigned;
-};
-template <>
-struct Word<8> {
-    using type = unsigned long long;
-};
-template <>
-struct Word<16> {
-    using type = unsigned __int128;
-};
-
 // Replaces the value at a place by change(value), and returns the old one. Values are compared by their bits: a NaN equals itself.
 template <class T, class Change>
 __forceinline__ T atomically(T* at, Change change) {
     tiledmm_atomic_access(at, sizeof(T));
-    typename Word<sizeof(T)>::type old, changed;
+    Bits<T> old, changed;
     __builtin_memset(&old, 0, sizeof old);
     do {
         const T value = change(bits_as<T>(old));

@@ -16,35 +16,12 @@
 namespace tiledmm_ptx {
 
 using namespace tiledmm_package;
+using tiledmm_detail::Bits;
 using tiledmm_detail::bits_as;
+using tiledmm_detail::Unsigned;
 using tiledmm_detail::rounded;
 
 // ---- types ----
-
-template <int BYTES>
-struct Unsigned;
-template <>
-struct Unsigned<1> {
-    using Type = unsigned char;
-};
-template <>
-struct Unsigned<2> {
-    using Type = unsigned short;
-};
-template <>
-struct Unsigned<4> {
-    using Type = unsigned;
-};
-template <>
-struct Unsigned<8> {
-    using Type = unsigned long long;
-};
-template <>
-struct Unsigned<16> {
-    using Type = unsigned __int128;
-};
-template <class T>
-using Bits = typename Unsigned<sizeof(T)>::Type;
 
 struct Half {
     unsigned short bits;

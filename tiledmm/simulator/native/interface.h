@@ -40,7 +40,6 @@ enum FindingKind : uint32_t {
     ASSERTION,
     BAD_COPY,
     WAITS_FOR_EVER,
-    OUT_OF_RANGE,        // a conversion
     OUTSIDE_VARIABLE,
     UNSET_ELEMENT,
 };

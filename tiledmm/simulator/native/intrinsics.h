@@ -48,6 +48,32 @@ struct dim3 {
 
 namespace tiledmm_detail {
 
+// The unsigned integer of a size in bytes, and of the size of a type.
+template <int BYTES>
+struct Unsigned;
+template <>
+struct Unsigned<1> {
+    using Type = unsigned char;
+};
+template <>
+struct Unsigned<2> {
+    using Type = unsigned short;
+};
+template <>
+struct Unsigned<4> {
+    using Type = unsigned;
+};
+template <>
+struct Unsigned<8> {
+    using Type = unsigned long long;
+};
+template <>
+struct Unsigned<16> {
+    using Type = unsigned __int128;
+};
+template <class T>
+using Bits = typename Unsigned<sizeof(T)>::Type;
+
 template <class To, class From>
 __forceinline__ To bits_as(From from) {
     static_assert(sizeof(To) == sizeof(From), "as many bits");

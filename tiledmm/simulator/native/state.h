@@ -182,7 +182,6 @@ struct NamedBarrier {
 
 struct Fault {   // a signal that ended a thread
     int signal = 0;
-    bool jumped = false;              // the address is that of a call's target
     uintptr_t pc = 0, address = 0, frame = 0, stack = 0;
 };
 
