@@ -17,7 +17,7 @@ from tiledmm.codegen.source_map import SourceMap
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution, toolchain
 from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
-from tiledmm.simulator.declarations import kernels_in, variables_in
+from tiledmm.simulator.declarations import kernels_in, short_name, variables_in
 from tiledmm.simulator.elements import Subscripts, subscripts_of
 from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
 from tiledmm.simulator.lines import SourceLines, own_line
@@ -271,7 +271,7 @@ class CompiledKernel:
             said = f"a block of {threads} threads, and the kernel's __launch_bounds__ has {most}"
             found.append(self._refusal(LAUNCH_BOUNDS, said, r"__launch_bounds__"))
         # An array of another kernel of the text has that kernel's name in its own.
-        own = self.name.partition("<")[0].rpartition("::")[2].strip()
+        own = short_name(self.name)
         others = [f"{len(kernel)}{kernel}" for kernel in kernels_in(self.text) if kernel != own]
         arrays = [
             each

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 
 
+def short_name(name: str) -> str:
+    """A kernel's name without its namespace and its template arguments: ``scale`` of ``math::scale<float, 16>``."""
+    return name.partition("<")[0].rpartition("::")[2].strip()
+
+
 def kernels_in(text: str) -> list[str]:
     """The names of the ``__global__`` functions that a text defines or declares, in its order."""
     plain = without_comments(text)

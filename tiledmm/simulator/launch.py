@@ -16,7 +16,7 @@ from tiledmm.hardware.architectures import Architecture, find_target
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
-from tiledmm.simulator.declarations import kernels_in
+from tiledmm.simulator.declarations import kernels_in, short_name
 from tiledmm.simulator.findings import UNSET, UNSET_ELEMENT, WRONG_RESULT, Finding
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
@@ -152,7 +152,7 @@ def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> 
             what = f"has {len(known)} kernels ({', '.join(known)})" if known else "has no __global__ function"
             raise ConfigError(f"{file} {what}; name= says which one to run")
         name = known[0]
-    elif known and name.partition("<")[0].rpartition("::")[2].strip() not in known:
+    elif known and short_name(name) not in known:
         raise ConfigError(f"{file} has no kernel {name!r}; its kernels are {', '.join(known)}")
     target = find_target(settings.target)
     return CompiledKernel(source, file_map(file, source), name, target, build=settings.built)

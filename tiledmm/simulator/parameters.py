@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.simulator.declarations import parameter_names
+from tiledmm.simulator.declarations import parameter_names, short_name
 from tiledmm.simulator.execution import Code
 
 # In the order of ``ParameterKind`` in ``native/parameters.h``.
@@ -178,7 +178,7 @@ def parameters_of(code: Code, text: str, name: str) -> tuple[Parameter, ...]:
     count = code.loaded.tiledmm_parameter_count()
     native = (_NativeParameter * count)()
     code.loaded.tiledmm_describe_parameters(native)
-    found = parameter_names(text, name.partition("<")[0].rpartition("::")[2].strip())
+    found = parameter_names(text, short_name(name))
     names = found if len(found) == count else map(str, range(count))
     return tuple(
         Parameter(

@@ -13,7 +13,7 @@ from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.compile_options import CompileOptions
 from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
-from tiledmm.simulator.declarations import has_c_linkage, kernels_in, variables_in
+from tiledmm.simulator.declarations import has_c_linkage, kernels_in, short_name, variables_in
 from tiledmm.simulator.device_memory import DevicePointer, MemoryPointer
 from tiledmm.simulator.launch import run
 from tiledmm.simulator.parameters import Parameter
@@ -66,7 +66,7 @@ class _Module:
         if key not in self._kernels:
             text, places = self._text
             known = kernels_in(text)
-            if known and name.partition("<")[0].rpartition("::")[2].strip() not in known:
+            if known and short_name(name) not in known:
                 raise ConfigError(f"{_FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
             if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
                 raise ConfigError(
