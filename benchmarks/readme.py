@@ -139,6 +139,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "calls": ("ladder", _of_report(calls_table)),
     "selection": ("selection", _with_parts(products=selection_table)),
     "choices-h100": ("choices-nvidia-h100-80gb-hbm3", _choices),
+    "choices-h200": ("choices-nvidia-h200", _choices),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
     "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),

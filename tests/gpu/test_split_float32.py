@@ -328,7 +328,5 @@ def test_precision_decides_what_auto_takes(variant: str, dtype: str) -> None:
         assert not bool((tiledmm.matmul(a, b) == tiledmm.matmul(a, b, precision="ieee")).all())
     ieee_choices = tiledmm.explain(a, b, precision="ieee").choices
     assert not any(part.specialization.variant.decomposes for choice in ieee_choices for part in choice.parts)
-    by_name = tiledmm.matmul(a, b, variant=variant)
-    exact, ieee = tiledmm.matmul(a, b, precision="ieee"), tiledmm.matmul(a, b, variant="warp_tiled")
-    np.testing.assert_array_equal(exact.get(), ieee.get())
-    assert bool((by_name != exact).any())
+    assert keeps_promise({"errors": accuracy(a, b, precision="ieee")})
+    assert bool((tiledmm.matmul(a, b, variant=variant) != tiledmm.matmul(a, b, precision="ieee")).any())
