@@ -1,0 +1,226 @@
+"""``auto`` beside ``cupy.matmul`` on products at random: ``python -m benchmarks.random_shapes``.
+
+Nothing can be tuned to these: sizes are log-uniform, three in ten are batches, layouts are any of four, and the seed is
+new at each run unless given. Two figures for each product, as in ``benchmarks.shapes``: time per call in a loop of
+calls, and time on the device alone; beside the latter what the cost model expected. Needs a GPU; exit status 1 if a
+result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import statistics
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.support.results import FOLDER, measured, save
+from tiledmm.bench.results import BASELINE
+from tiledmm.cli import missing_gpu
+from tiledmm.elements import compute_element
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
+from tiledmm.tuning.cases import Case, product_of
+
+RESULTS = FOLDER / "random_shapes.json"
+
+TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16", "int32", "int8")
+
+#: What is drawn: sides and batches up to so many powers of two, the share of batches, multiplications, elements.
+SIDES, BATCHES, BATCHED, MULTIPLICATIONS, ELEMENTS = 14, 10, 0.3, (2**12, 2**36), 2**28
+
+_MAX_SETS = 64
+_CHECKED_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One product: (m, k) @ (k, n), the layouts of A and B, and the batch; 0 for no batch dimension."""
+
+    m: int
+    n: int
+    k: int
+    layout: str
+    batch: int
+
+    def __str__(self) -> str:
+        times = f"{self.batch} x " if self.batch else ""
+        return f"{times}({self.m}, {self.k}) @ ({self.k}, {self.n})"
+
+    @property
+    def case(self) -> Case:
+        """The same, as the cost model's products are described."""
+        return Case(max(self.batch, 1), self.m, self.n, self.k, self.layout)
+
+
+def drawn(dtype: str, count: int, seed: int) -> list[Shape]:
+    """Products of a type at random."""
+    generator, found = random.Random(f"{seed} {dtype}"), list[Shape]()
+    while len(found) < count:
+        m, n, k = (int(2 ** generator.uniform(0, SIDES)) for _ in range(3))
+        batch = int(2 ** generator.uniform(0, BATCHES)) if generator.random() < BATCHED else 0
+        layout, products = generator.choice(("NN", "NT", "TN", "TT")), max(batch, 1)
+        multiplications, elements = products * m * n * k, products * (m * k + k * n + m * n)
+        if MULTIPLICATIONS[0] <= multiplications <= MULTIPLICATIONS[1] and elements <= ELEMENTS:
+            found.append(Shape(m, n, k, layout, batch))
+    return found
+
+
+def operand_sets(shape: Shape, dtype: str) -> list[tuple[Any, Any, Any]]:
+    """Sets of operands and results, of random data: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
+    import cupy
+
+    kind, products = compute_element(dtype).dtype, max(shape.batch, 1)
+    rng = cupy.random.default_rng(shape.m + shape.n + shape.k)
+
+    def operand(rows: int, cols: int, letter: str) -> Any:
+        size = (products, rows, cols) if letter == "N" else (products, cols, rows)
+        if kind.kind in "iu":
+            x = rng.integers(-100, 100, size, dtype=cupy.int32).astype(kind)
+        elif kind.kind == "c":
+            x = (rng.standard_normal(size) + 1j * rng.standard_normal(size)).astype(kind)
+        else:
+            x = rng.standard_normal(size, dtype=cupy.float64 if dtype == "float64" else cupy.float32).astype(kind)
+        x = x if letter == "N" else x.swapaxes(-1, -2)
+        return x if shape.batch else x[0]
+
+    m, n, k = shape.m, shape.n, shape.k
+    moved = kind.itemsize * products * (m * k + k * n + m * n)
+    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+    size = (shape.batch, m, n)[not shape.batch :]
+    return [
+        (operand(m, k, shape.layout[0]), operand(k, n, shape.layout[1]), cupy.empty(size, kind))
+        for _ in range(max(1, min(_MAX_SETS, -(-2 * cache // moved))))
+    ]
+
+
+def is_right(a: Any, b: Any, c: Any) -> bool:
+    """Whether some rows of the first and of the last product are right."""
+    from tiledmm.bench import reference
+
+    if c.ndim == 3:
+        return all(is_right(a[i], b[i], c[i]) for i in (0, -1))
+    step = -(-c.shape[0] // _CHECKED_ROWS)
+    return reference.judge(c[::step], reference.reference(a[::step], b)).ok
+
+
+def measure(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, Any]]:
+    """A row a product of a type."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench import timing
+    from tiledmm.compile.compilation import raw_kernels
+    from tiledmm.devices import device_model
+
+    best = [next(iter(device_model().rank(product_of(shape.case, dtype)))) for shape in shapes]
+    raw_kernels([kernel for choice in best for kernel in choice.kernels])
+    clocks: dict[str, timing.Clock] = {"loop": timing.HostClock(), "device": timing.DeviceClock()}
+    rows = []
+    for shape in shapes:
+        print(f"{dtype} {shape} {shape.layout} ...", file=sys.stderr, flush=True)
+        sets = operand_sets(shape, dtype)
+
+        def ours(i: int, sets: list[Any] = sets) -> None:
+            a, b, c = sets[i % len(sets)]
+            tiledmm.matmul(a, b, out=c)
+
+        def theirs(i: int, sets: list[Any] = sets) -> None:
+            a, b, c = sets[i % len(sets)]
+            cupy.matmul(a, b, out=c)
+
+        explained = tiledmm.explain(*sets[0][:2])
+        row: dict[str, Any] = {"type": dtype, **asdict(shape), "kernel": str(explained.choices[0])}
+        row["expected"] = explained.expected_us
+        sets[0][2].view(cupy.uint8)[...] = 0xFF  # NaN, and no right integer but by chance
+        ours(0)
+        row["ok"] = is_right(*sets[0])
+        for name, clock in clocks.items():
+            samples = timing.measure({"auto": ours, BASELINE: theirs}, clock, seconds=seconds)
+            row[name] = {
+                "auto": samples["auto"].seconds * 1e6,
+                "cupy": samples[BASELINE].seconds * 1e6,
+                "ratio": samples["auto"].speed_over(samples[BASELINE]),
+            }
+        rows.append(row)
+        del sets
+    return rows
+
+
+def summary_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a type: how many times as fast as ``cupy.matmul``, and how far the cost model's times are off."""
+    cells = []
+    for dtype in dict.fromkeys(row["type"] for row in rows):
+        of_type = [row for row in rows if row["type"] == dtype]
+        figures = [dtype, f"{len(of_type)}"]
+        for clock in ("loop", "device"):
+            ratios = [row[clock]["ratio"] for row in of_type]
+            low = sum(ratio < 0.97 for ratio in ratios)
+            figures += [significant(statistics.geometric_mean(ratios)), significant(min(ratios)), f"{low}"]
+        errors = [row["device"]["auto"] / row["expected"] for row in of_type if row["expected"]]
+        figures += [significant(statistics.median(errors)), significant(max(errors))] if errors else ["", ""]
+        cells.append(tuple(figures))
+    columns = (
+        "<type", "products", "call: x cupy", "least", "below 0.97", "device: x cupy", "least", "below 0.97",
+        "took / expected, median", "most",
+    )  # fmt: skip
+    return Table("auto and cupy.matmul on random products", columns, tuple(cells))
+
+
+def worst_table(rows: list[dict[str, Any]], count: int = 10) -> Table:
+    """The products on which ``auto`` is slowest beside ``cupy.matmul`` on the device, of all types."""
+    cells = [
+        (
+            str(Shape(*(row[name] for name in Shape.__dataclass_fields__))),
+            row["type"],
+            row["layout"],
+            significant(row["loop"]["ratio"]),
+            significant(row["device"]["auto"]),
+            significant(row["expected"]) if row["expected"] else "",
+            significant(row["device"]["ratio"]),
+            row["kernel"].replace("tiledmm_", ""),
+        )
+        for row in sorted(rows, key=lambda row: float(row["device"]["ratio"]))[:count]
+    ]
+    columns = (
+        "<shape", "<type", "<layout", "call: x cupy", "device (us)", "expected (us)", "device: x cupy", "<runs",
+    )  # fmt: skip
+    return Table("The worst", columns, tuple(cells))
+
+
+def main() -> int:
+    """Measures, prints the tables, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, help="of the products (default: a new one)")
+    parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)
+    parser.add_argument("--count", type=int, default=40, help="products of each type")
+    parser.add_argument("--worst", type=int, default=10, help="products to show")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival, product and clock")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from rich.console import Console
+
+    from tiledmm.bench.environment import this_machine
+
+    seed = secrets.randbelow(10**6) if options.seed is None else options.seed
+    rows: list[dict[str, Any]] = []
+    for dtype in options.types:
+        rows += measure(dtype, drawn(dtype, options.count, seed), options.seconds)
+        # Written type by type: a run that is cut off leaves what it has measured.
+        save(options.out, measured(this_machine(), {"seed": seed, "products": rows}))
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(summary_table(rows).rich())
+    console.print(worst_table(rows, options.worst).rich())
+    wrong = [row for row in rows if not row["ok"]]
+    print(f"seed {seed}; {len(wrong)} of {len(rows)} results are wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
