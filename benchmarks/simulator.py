@@ -25,7 +25,7 @@ from tiledmm import simulator
 from tiledmm.registry.variants import general_variants
 from tiledmm.report.cells import NONE, significant
 from tiledmm.report.tables import Table
-from tiledmm.simulator import toolchain
+from tiledmm.simulator.compiler import toolchain
 
 RESULTS = FOLDER / "simulator.json"
 

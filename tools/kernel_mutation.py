@@ -48,7 +48,7 @@ from tiledmm.compile import inspection
 from tiledmm.errors import CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.simulator import toolchain
+from tiledmm.simulator.compiler import toolchain
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.simulate import simulate
 

@@ -92,7 +92,7 @@ def origin(results: Mapping[str, Any]) -> str:
 
 def simulating_machine(cores: int) -> dict[str, str]:
     """What a simulation ran on, and when."""
-    from tiledmm.simulator import toolchain
+    from tiledmm.simulator.compiler import cxx
 
     model = ""
     if Path("/proc/cpuinfo").exists():
@@ -102,7 +102,7 @@ def simulating_machine(cores: int) -> dict[str, str]:
         "cpu": model or platform.processor() or platform.machine(),
         "cores used": f"{cores} cores",
         "system": f"{platform.system()} {platform.machine()}",
-        "compiler": toolchain.compiler_version().splitlines()[0],
+        "compiler": cxx.compiler_version().splitlines()[0],
         "tiledmm": tiledmm.__version__,
         "date": date.today().isoformat(),
     }

@@ -17,7 +17,7 @@ import tiledmm
 from tests.strategies import small_integers
 from tiledmm import simulator
 from tiledmm.codegen.specialization import specialize
-from tiledmm.simulator import toolchain
+from tiledmm.simulator.compiler import toolchain
 from tools.kernel_bugs import BUGS, simulate
 
 ZIG = shlex.join((sys.executable, "-m", "ziglang", "c++"))

@@ -14,7 +14,9 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
-from tiledmm.simulator import execution, inline_ptx, toolchain
+from tiledmm.simulator import execution
+from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.translation import inline_ptx
 
 NATIVE_TEXT = "".join(path.read_text() for path in toolchain.NATIVE.glob("*.h") if path.name != "inline_ptx.h")
 HAS_NVRTC = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")

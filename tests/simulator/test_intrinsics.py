@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiledmm.simulator import toolchain
+from tiledmm.simulator.compiler import cxx, toolchain
 
 UNIT = r"""
 #define __forceinline__ inline __attribute__((always_inline))
@@ -71,8 +71,8 @@ def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("intrinsics")
     unit, target = folder / "unit.cpp", folder / "unit.so"
     unit.write_text(UNIT)
-    command = [*toolchain.compiler(), "-std=c++17", "-O2", "-fPIC", "-shared", "-ffp-contract=fast", "-w"]
-    command += [*toolchain._machine_flags(), f"-I{toolchain.NATIVE}", "-o", str(target), str(unit)]
+    command = [*cxx.compiler(), "-std=c++17", "-O2", "-fPIC", "-shared", "-ffp-contract=fast", "-w"]
+    command += [*cxx.machine_flags(), f"-I{toolchain.NATIVE}", "-o", str(target), str(unit)]
     # Only the copies of ptx.h call the runtime, and none is called here.
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(target))

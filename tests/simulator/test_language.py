@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tiledmm.errors import CompilationError
-from tiledmm.simulator import execution, toolchain
-from tiledmm.simulator.debug_info import debug_info
+from tiledmm.simulator import execution
+from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.debug.debug_info import debug_info
 from tiledmm.simulator.findings import KINDS
 
 

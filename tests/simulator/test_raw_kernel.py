@@ -15,8 +15,8 @@ from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
 from tiledmm.simulator import raw
 from tiledmm.simulator.compile_options import CompileOptions
-from tiledmm.simulator.declarations import has_c_linkage
 from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.translation.declarations import has_c_linkage
 
 SCALE = """
 extern "C" __global__ void __launch_bounds__(64) scale(float* x, int n, float a, double b) {

@@ -9,7 +9,8 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
-from tiledmm.simulator import headers, refusals, toolchain
+from tiledmm.simulator.compiler import cxx, toolchain
+from tiledmm.simulator.translation import headers, refusals
 
 
 def refusal(text: str, **options) -> str:
@@ -133,7 +134,7 @@ def test_errors_of_clang():
 def test_the_names_that_bring_headers_are_theirs(tmp_path):
     """``headers.needed`` finds every function of the headers that are not always there."""
     command = [
-        *toolchain.compiler(),
+        *cxx.compiler(),
         "-x",
         "c++",
         "-std=c++17",

@@ -20,7 +20,8 @@ import pytest
 import tiledmm
 from tiledmm import errors, simulator
 from tiledmm.compile import disk_cache
-from tiledmm.simulator import built_libraries, execution, toolchain
+from tiledmm.simulator import execution
+from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
@@ -168,7 +169,7 @@ def in_new_process(script: str, **environment: str) -> subprocess.Popen[str]:
 BUILD = f"""
 import sys
 from tiledmm import errors
-from tiledmm.simulator import toolchain
+from tiledmm.simulator.compiler import cxx, toolchain
 try:
     for number in map(int, sys.argv[1:] or ["1"]):
         print(toolchain.build_kernel({SOURCE!r} % number, "kernel", arch=900, build="bare").name)
@@ -181,7 +182,7 @@ except errors.TiledmmError as error:
 def test_of_several_processes_one_compiles(tmp_path):
     log, wrapper = tmp_path / "log", tmp_path / "logged-c++"
     wrapper.write_text(
-        f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\nexec {shlex.join(toolchain.compiler())} "$@"\n'
+        f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\nexec {shlex.join(cxx.compiler())} "$@"\n'
     )
     wrapper.chmod(0o700)
     cache = tmp_path / "cache"
@@ -283,21 +284,21 @@ def test_a_compiler_that_finds_the_disk_full_is_not_blamed(tmp_path):
 def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cxx.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(errors.MissingDependencyError, match=r"tiledmm\[simulate\]"):
-        toolchain.compiler()
+        cxx.compiler()
 
 
 def test_the_compiler_can_be_named(monkeypatch):
-    (name, *_) = toolchain.compiler()
+    (name, *_) = cxx.compiler()
     monkeypatch.setenv("CXX", f"{name} -DNOTHING")
-    assert toolchain.compiler() == (name, "-DNOTHING")
+    assert cxx.compiler() == (name, "-DNOTHING")
     monkeypatch.setenv("CXX", " ")
-    assert toolchain.compiler()
+    assert cxx.compiler()
     folder, base = os.path.split(shutil.which(name))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("CXX", f"./{base}")
-    assert toolchain.compiler() == (os.path.join(folder, base),)  # it is run elsewhere
+    assert cxx.compiler() == (os.path.join(folder, base),)  # it is run elsewhere
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,7 @@ def test_the_compiler_can_be_named(monkeypatch):
 def test_a_name_that_is_no_command(monkeypatch, command, said):
     monkeypatch.setenv("CXX", command)
     with pytest.raises(errors.MissingDependencyError, match=said) as caught:
-        toolchain.compiler()
+        cxx.compiler()
     assert "CXX" in str(caught.value)
 
 
@@ -356,8 +357,8 @@ def test_a_c_compiler_is_told_apart(cache, quick_runtime, monkeypatch, name):
 def test_the_wheel_serves_where_there_is_no_compiler(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: object())
-    assert toolchain.compiler() == (sys.executable, "-m", "ziglang", "c++")
+    monkeypatch.setattr(cxx.importlib.util, "find_spec", lambda name: object())
+    assert cxx.compiler() == (sys.executable, "-m", "ziglang", "c++")
 
 
 def test_a_users_file_must_hold_the_kernel_of_the_call(tmp_path):

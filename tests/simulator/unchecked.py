@@ -7,7 +7,8 @@ from typing import Any
 
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.simulator import execution, toolchain
+from tiledmm.simulator import execution
+from tiledmm.simulator.compiler import toolchain
 
 
 def execute(specialization: Specialization, blocks: int, arguments: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ from tiledmm.report.tables import Table
 def own_caches() -> dict[str, Path]:
     """Folders of compiled code, by what is in them; they need not exist."""
     from tiledmm.compile.disk_cache import kernels_folder
-    from tiledmm.simulator.built_libraries import cache_path
+    from tiledmm.simulator.compiler.built_libraries import cache_path
 
     return {"simulated kernels": cache_path(), "kernels: text, and cubins for one architecture": kernels_folder()}
 

@@ -244,10 +244,10 @@ def _compare(found: Any, right: Any) -> None:
 
 def _compiler() -> str:
     from tiledmm.errors import MissingDependencyError
-    from tiledmm.simulator import toolchain
+    from tiledmm.simulator.compiler import cxx
 
     try:
-        return toolchain.compiler_version().splitlines()[0]
+        return cxx.compiler_version().splitlines()[0]
     except MissingDependencyError as error:
         raise NotThere(str(error)) from error
 

@@ -12,7 +12,7 @@ from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
 from tiledmm.compile.disassembly import MachineCode
 from tiledmm.profile.ncu import Instructions, ProfiledLaunch
-from tiledmm.simulator.lines import own_line
+from tiledmm.simulator.debug.lines import own_line
 
 # Warp samples by stall reason, as the raw page and the source page name them; not those of cycles without an issued
 # instruction ("..._not_issued", "... (Not Issued)").

@@ -15,16 +15,17 @@ import numpy as np
 from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
 from tiledmm.hardware.architectures import Architecture
-from tiledmm.simulator import execution, toolchain
-from tiledmm.simulator.debug_info import SharedArray, Variable, debug_info
-from tiledmm.simulator.declarations import kernels_in, short_name, variables_in
-from tiledmm.simulator.elements import Subscripts, subscripts_of
+from tiledmm.simulator import execution
+from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.debug.debug_info import SharedArray, Variable, debug_info
+from tiledmm.simulator.debug.elements import Subscripts, subscripts_of
+from tiledmm.simulator.debug.lines import SourceLines, own_line
 from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
-from tiledmm.simulator.lines import SourceLines, own_line
 from tiledmm.simulator.parameters import Parameter, parameters_of
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.traffic import LineCounts, line_counts
+from tiledmm.simulator.translation.declarations import kernels_in, short_name, variables_in
 
 
 @dataclass(frozen=True, slots=True)

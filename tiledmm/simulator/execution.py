@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.simulator import toolchain
+from tiledmm.simulator.compiler import toolchain
 
 SPACES = ("shared", "global")
 KINDS = ("load", "store", "copy", "arithmetic", "barrier")
@@ -214,7 +214,7 @@ class Code:
 
 @functools.lru_cache(maxsize=256)
 def _load(path: Path) -> Code:
-    from tiledmm.simulator.debug_info import debug_info
+    from tiledmm.simulator.debug.debug_info import debug_info
 
     library = ctypes.CDLL(str(path))
     debug = debug_info(path)

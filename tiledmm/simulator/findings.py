@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tiledmm.simulator.debug.lines import SourceLines
 from tiledmm.simulator.execution import SPACES, RawFinding
-from tiledmm.simulator.lines import SourceLines
 
 #: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (

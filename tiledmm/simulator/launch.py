@@ -11,10 +11,10 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.call import Call, Tolerance
 from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
-from tiledmm.simulator.declarations import kernels_in, short_name
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.traffic import Traffic, total
+from tiledmm.simulator.translation.declarations import kernels_in, short_name
 
 
 def launch(

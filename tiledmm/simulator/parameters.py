@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
-from tiledmm.simulator.declarations import parameter_names, short_name
 from tiledmm.simulator.execution import Code
+from tiledmm.simulator.translation.declarations import parameter_names, short_name
 
 # In the order of ``ParameterKind`` in ``native/parameters.h``.
 POINTER, SIGNED, UNSIGNED, FLOAT, BOOL, OTHER = range(6)

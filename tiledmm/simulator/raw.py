@@ -13,12 +13,12 @@ from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.compile_options import CompileOptions
 from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
-from tiledmm.simulator.declarations import has_c_linkage, kernels_in, short_name, variables_in
 from tiledmm.simulator.device_memory import DevicePointer, MemoryPointer
 from tiledmm.simulator.launch import run
 from tiledmm.simulator.parameters import Parameter
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.translation.declarations import has_c_linkage, kernels_in, short_name, variables_in
 
 _FILE = "kernel.cu"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiledmm.codegen.page import first_line_of_page
 from tiledmm.compile.disassembly import disassemble
-from tiledmm.simulator.lines import own_line
+from tiledmm.simulator.debug.lines import own_line
 
 
 class Widths:

@@ -1,4 +1,4 @@
-// PTX instructions for the CPU, one function for each family: tiledmm/simulator/ptx writes calls of them for inline PTX.
+// PTX instructions for the CPU, one function for each family: tiledmm/simulator/translation/ptx writes calls of them for inline PTX.
 //
 // Registers are unsigned integers, float and double, by their size; as<T> reads one as an instruction's type, put writes one.
 // Memory is accessed through one scalar as wide as the instruction's access, so that the checks see it whole.

@@ -5,14 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import os
-import platform
 import re
-import shlex
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -22,17 +17,16 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
-from tiledmm.errors import CompilationError, MissingDependencyError
-from tiledmm.simulator import casts, inline_ptx, refusals
-from tiledmm.simulator.built_libraries import cache_folder, ensure, scratch
-from tiledmm.simulator.declarations import launch_bounds
-from tiledmm.simulator.headers import needed
+from tiledmm.errors import CompilationError
+from tiledmm.simulator.compiler.built_libraries import cache_folder, ensure, scratch
+from tiledmm.simulator.compiler.cxx import compiler, is_clang, machine_flags, unfit, version
+from tiledmm.simulator.translation import casts, inline_ptx, refusals
+from tiledmm.simulator.translation.declarations import launch_bounds
+from tiledmm.simulator.translation.headers import needed
 
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parents[1] / "native"
 
 _SHOWN_LINES = 40
-
-_NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it: c++, g++ or clang++ on PATH is used"
 
 # Flags for every kernel. Vector instructions would hide the width of its own accesses.
 _KERNEL_FLAGS = (
@@ -56,48 +50,6 @@ _RUNTIME_FLAGS = (
 
 # Without -fsanitize, and with -O2 for Zig: both keep the sanitizers' own runtimes out.
 _LINK_FLAGS = ("-shared", "-O2")
-
-
-def compiler() -> tuple[str, ...]:
-    """The command of the C++ compiler: ``$CXX``, or the first of c++, g++, clang++ and zig (the wheel ``ziglang``).
-
-    Raises:
-        MissingDependencyError: If there is none; the message says how to get one.
-    """
-    if sys.platform != "linux":
-        raise MissingDependencyError(
-            "the simulator runs on Linux, x86-64 or arm64: on macOS use a container, on Windows WSL"
-        )
-    if named := os.environ.get("CXX", "").strip():
-        return _named_compiler(named)
-    for name in ("c++", "g++", "clang++"):
-        if found := shutil.which(name):
-            return (found,)
-    if importlib.util.find_spec("ziglang"):
-        return (sys.executable, "-m", "ziglang", "c++")
-    raise MissingDependencyError(
-        "the simulator compiles kernels with a C++ compiler, and there is none (c++, g++ or clang++ on PATH, or $CXX); "
-        'install one, or: pip install "tiledmm[simulate]"'
-    )
-
-
-def _named_compiler(text: str) -> tuple[str, ...]:
-    """The command that ``$CXX`` holds."""
-    try:
-        name, *options = shlex.split(text)
-    except ValueError as error:
-        raise MissingDependencyError(f"CXX={text!r} is no command ({error}); {_NAME_A_COMPILER}") from None
-    if shutil.which(name):
-        # It is run in other folders.
-        return (os.path.abspath(name) if os.path.dirname(name) else name, *options)
-    path = Path(name)
-    what = "is a directory" if path.is_dir() else "is not executable" if path.exists() else "does not exist"
-    raise MissingDependencyError(f"CXX names {name!r}, which {what}; {_NAME_A_COMPILER}")
-
-
-def compiler_version() -> str:
-    """What the compiler prints for ``--version``."""
-    return _version(compiler())
 
 
 @contextlib.contextmanager
@@ -128,7 +80,7 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
 
 
 def _flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
-    flags = [*_KERNEL_FLAGS, *_machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
+    flags = [*_KERNEL_FLAGS, *machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
     # Optimizers split structures; accesses are to be seen where the source has them.
     return flags + (["-O2"] if build == "bare" else ["-Og", *_instrumentation(command, build)])
@@ -153,7 +105,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
     """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
     command = compiler()
     flags = [flag for flag in _flags(command, symbol, arch, "checked") if flag != "-w"]
-    warnings = ["-Wuninitialized", *([] if _is_clang(command) else ["-Wmaybe-uninitialized"])]
+    warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
     with scratch() as folder:
         _write_unit(source, symbol, folder)
         unit = [*command, *flags, *warnings, *_COMPILE_UNIT]
@@ -236,14 +188,14 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
 def runtime_library() -> Iterator[Path]:
     """The shared library that runs kernels (fibers, checks, counters), compiled unless it is there: load it here."""
     command = compiler()
-    key = _key(*_RUNTIME_FLAGS, *command, _version(command), *_machine_flags(), _own_text())
+    key = _key(*_RUNTIME_FLAGS, *command, version(command), *machine_flags(), _own_text())
     target = cache_folder() / f"runtime-{key}.so"
     with in_use(target.parent):
         mark_used(target)
         try:
             ensure(target, lambda within: _compile_runtime(command, target, within))
         except CompilationError as error:
-            raise _unfit(command, str(error)) from error
+            raise unfit(command, str(error)) from error
         yield target
 
 
@@ -254,19 +206,6 @@ def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Pa
     complete = ["-Xlinker", "-z", "-Xlinker", "defs"]  # a C compiler would leave the C++ library out and say nothing
     _run([*command, *_RUNTIME_FLAGS, *name, *complete, "-o", library.name, str(NATIVE / "runtime.cpp"), "-ldl"], folder)
     return library
-
-
-def _unfit(command: tuple[str, ...], output: str) -> MissingDependencyError:
-    """The error for a compiler that does not compile the runtime, which is always the same text."""
-    if re.search("undefined (reference|symbol)", output):
-        reason = "it links no C++ library, as C compilers do not (name g++ for gcc, clang++ for clang)"
-    else:
-        lines = [line.strip() for line in output.splitlines()[1:] if line.strip()] or [output]
-        reason = next((line for line in lines if "error" in line), lines[0])
-    return MissingDependencyError(
-        f"{shlex.join(command)} does not compile the simulator's runtime: {reason}. "
-        "Set CXX to a compiler of C++17, such as GCC 12, Clang 14 or Zig 0.17"
-    )
 
 
 def build_runtime() -> Path:
@@ -306,8 +245,8 @@ def _dynamic_memory(names: Sequence[str]) -> str:
 
 def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
     """Flags for calls of the runtime at accesses and at subscripts out of bounds, and for what unset variables hold."""
-    clang = _is_clang(command)
-    release = re.search(r"\) (\d+)\.", _version(command))
+    clang = is_clang(command)
+    release = re.search(r"\) (\d+)\.", version(command))
     fills = clang or (release is not None and int(release[1]) >= 12)
     fill = [f"-ftrivial-auto-var-init={'zero' if build == 'zeroed' else 'pattern'}"] if fills else []
     if build == "guarded":
@@ -340,53 +279,16 @@ def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
     # GCC accesses an extern thread_local through a function that would run its constructor; shared arrays have none.
-    return [] if _is_clang(command) else ["-fno-extern-tls-init"]
-
-
-@functools.lru_cache(maxsize=1)
-def _machine_flags() -> tuple[str, ...]:
-    """Flags for fused multiply-adds in hardware, if the CPU has them; the C library's are exact, too, and slow."""
-    if platform.machine() in ("x86_64", "AMD64"):
-        try:
-            flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        except OSError:
-            flags = None
-        if flags and " fma " in flags[1] + " ":
-            return ("-mfma",)
-    return ()
-
-
-@functools.lru_cache(maxsize=8)
-def _version(command: tuple[str, ...]) -> str:
-    try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
-        )
-    except OSError as error:
-        raise MissingDependencyError(f"{shlex.join(command)} cannot be run ({error}); {_NAME_A_COMPILER}") from None
-    if done.returncode or not done.stdout.strip():
-        said = done.stderr.strip()[:500] or f"exit status {done.returncode}, no output"
-        raise MissingDependencyError(f"{shlex.join(command)} --version fails ({said}); {_NAME_A_COMPILER}")
-    return done.stdout
-
-
-def _is_clang(command: tuple[str, ...]) -> bool:
-    return "clang" in _version(command)
+    return [] if is_clang(command) else ["-fno-extern-tls-init"]
 
 
 @functools.lru_cache(maxsize=1)
 def _own_text() -> str:
     """The text of the runtime and of what writes kernels' C++: after an edit, libraries are compiled again."""
-    here = Path(__file__)
-    native = sorted(file for file in NATIVE.rglob("*") if file.is_file())
-    modules = (
-        here,
-        here.with_name("casts.py"),
-        here.with_name("headers.py"),
-        here.with_name("inline_ptx.py"),
-        *here.with_name("ptx").glob("*.py"),
-    )
-    return "".join(file.read_text(encoding="utf-8") for file in (*native, *sorted(modules)))
+    native = (file for file in NATIVE.rglob("*") if file.is_file())
+    translation = NATIVE.with_name("translation").rglob("*.py")
+    files = sorted((*native, *translation, *Path(__file__).parent.glob("*.py")))
+    return "".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def _key(*parts: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tiledmm.simulator.ptx.instruction import Instruction, instruction
-from tiledmm.simulator.ptx.registers import CPP, PREFIX
+from tiledmm.simulator.translation.ptx.instruction import Instruction, instruction
+from tiledmm.simulator.translation.ptx.registers import CPP, PREFIX
 
 _CACHING = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
 _HINT = re.compile(r"L[12]::\w+")

@@ -14,7 +14,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from tiledmm.simulator.dwarf import Frame, Unit
+from tiledmm.simulator.debug.dwarf import Frame, Unit
 
 __all__ = ["DebugInfo", "Frame", "SharedArray", "debug_info"]
 

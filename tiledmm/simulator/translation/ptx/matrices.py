@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tiledmm.simulator.ptx.instruction import Instruction, instruction
-from tiledmm.simulator.ptx.registers import CPP, PREFIX
+from tiledmm.simulator.translation.ptx.instruction import Instruction, instruction
+from tiledmm.simulator.translation.ptx.registers import CPP, PREFIX
 
 
 @instruction("ldmatrix")

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tiledmm.simulator.ptx import PREFIX, RefusedError, Register, register_type, translated
+from tiledmm.simulator.translation.ptx import PREFIX, RefusedError, Register, register_type, translated
 
 _SPACE = r"(?:\s|\\\n|//[^\n]*|/\*(?s:.*?)\*/)*"
 _STRING = r'(?:u8|[LuU])?"(?:[^"\\\n]|\\(?s:.))*"'

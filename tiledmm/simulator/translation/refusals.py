@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiledmm.simulator.headers import FUNCTIONS, HEADERS
+from tiledmm.simulator.translation.headers import FUNCTIONS, HEADERS
 
 _HOST = "host code, and the simulator runs only kernels"
 _LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator.md"

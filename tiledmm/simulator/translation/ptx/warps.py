@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tiledmm.simulator.ptx.instruction import Instruction, instruction
-from tiledmm.simulator.ptx.memory import fence
-from tiledmm.simulator.ptx.registers import CPP, PREFIX
+from tiledmm.simulator.translation.ptx.instruction import Instruction, instruction
+from tiledmm.simulator.translation.ptx.memory import fence
+from tiledmm.simulator.translation.ptx.registers import CPP, PREFIX
 
 
 @instruction("bar", "barrier")

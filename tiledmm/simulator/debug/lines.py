@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
-from tiledmm.simulator.debug_info import DebugInfo
+from tiledmm.simulator.debug.debug_info import DebugInfo
 
 
 def own_line(chain: Iterable[int], page: int) -> int:

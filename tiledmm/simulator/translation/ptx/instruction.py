@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from tiledmm.simulator.ptx.registers import BITS, CPP, RefusedError, Register
+from tiledmm.simulator.translation.ptx.registers import BITS, CPP, RefusedError, Register
 
 #: What to do without an instruction.
 OWN_CODE = "write it in CUDA C, or keep it and add a CPU version: #ifdef TILEDMM_SIMULATOR ... #else <asm> #endif"

@@ -7,9 +7,9 @@ an opcode to its function. May import nothing else of the package.
 
 from __future__ import annotations
 
-from tiledmm.simulator.ptx import arithmetic, matrices, memory, warps  # which enter their instructions
-from tiledmm.simulator.ptx.registers import PREFIX, RefusedError, Register, register_type
-from tiledmm.simulator.ptx.statement import translated
+from tiledmm.simulator.translation.ptx import arithmetic, matrices, memory, warps  # which enter their instructions
+from tiledmm.simulator.translation.ptx.registers import PREFIX, RefusedError, Register, register_type
+from tiledmm.simulator.translation.ptx.statement import translated
 
 __all__ = [
     "PREFIX",

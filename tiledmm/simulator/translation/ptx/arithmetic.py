@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledmm.simulator.ptx.instruction import Instruction, instruction
-from tiledmm.simulator.ptx.registers import BITS, CPP, FLOATS, INTEGERS, LOGICAL, PREFIX, REGISTER
+from tiledmm.simulator.translation.ptx.instruction import Instruction, instruction
+from tiledmm.simulator.translation.ptx.registers import BITS, CPP, FLOATS, INTEGERS, LOGICAL, PREFIX, REGISTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tiledmm.simulator.ptx.instruction import INSTRUCTIONS, OWN_CODE, Instruction, split
-from tiledmm.simulator.ptx.registers import BITS, PREFIX, RefusedError, Register, register_type
+from tiledmm.simulator.translation.ptx.instruction import INSTRUCTIONS, OWN_CODE, Instruction, split
+from tiledmm.simulator.translation.ptx.registers import BITS, PREFIX, RefusedError, Register, register_type
 
 #: C++ of the special registers.
 SPECIAL = {

@@ -1,0 +1,1 @@
+"""From addresses in a library to lines, calls and elements of arrays, by its debug information."""
