@@ -32,6 +32,9 @@ TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16",
 #: What is drawn: sides and batches up to so many powers of two, the share of batches, multiplications, elements.
 SIDES, BATCHES, BATCHED, MULTIPLICATIONS, ELEMENTS = 14, 10, 0.3, (2**12, 2**36), 2**28
 
+# CuPy has no batches of products of these types.
+_NO_BATCHES = ("bfloat16",)
+
 _MAX_SETS = 64
 _CHECKED_ROWS = 32
 
@@ -62,6 +65,8 @@ def drawn(dtype: str, count: int, seed: int) -> list[Shape]:
     while len(found) < count:
         m, n, k = (int(2 ** generator.uniform(0, SIDES)) for _ in range(3))
         batch = int(2 ** generator.uniform(0, BATCHES)) if generator.random() < BATCHED else 0
+        if batch and dtype in _NO_BATCHES:
+            continue
         layout, products = generator.choice(("NN", "NT", "TN", "TT")), max(batch, 1)
         multiplications, elements = products * m * n * k, products * (m * k + k * n + m * n)
         if MULTIPLICATIONS[0] <= multiplications <= MULTIPLICATIONS[1] and elements <= ELEMENTS:

@@ -579,6 +579,40 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
         const int col = (col0 + i * 32 + lane) / PARTS;
         col_exponents_here[i] = col < tile.cols ? col_exponents[col] : 0;
     }
+    bool all_near = true;
+#pragma unroll
+    for (int i = 0; i < ROWS / 16; ++i) all_near = all_near && is_near(row_exponents_here[i]);
+#pragma unroll
+    for (int i = 0; i < (COLS + 31) / 32; ++i) all_near = all_near && is_near(col_exponents_here[i]);
+    constexpr int IN_PAIR = 2 / PARTS;
+    // Usually all are near 0 and rows aligned: lanes write what they have, two contiguous numbers of a row, and never wait.
+    if (__all_sync(0xffffffffu, all_near) && tile.has_aligned_rows(IN_PAIR * sizeof(TC)) && tile.cols % IN_PAIR == 0) {
+#pragma unroll
+        for (int j = 0; j < COLS / 8; ++j) {
+            const int first = j * 8 + lane % 4 * 2, col = (col0 + first) / PARTS;
+            float col_power[2];
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                col_power[e] = near_power(__shfl_sync(0xffffffffu, col_exponents_here[j / 4], first % 32 + e));
+#pragma unroll
+            for (int i = 0; i < ROWS / 8; ++i) {
+                const int row = row0 + i * 8 + lane / 4;
+                const float row_power = near_power(__shfl_sync(0xffffffffu, row_exponents_here[i / 2], i % 2 * 8 + lane / 4));
+                float scaled[2];
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    scaled[e] = multiply_add(sums[(i / 2 * COLS / 8 + j) * 4 + i % 2 * 2 + e], row_power * col_power[e], -0.0f);
+                Output numbers[IN_PAIR];
+                memcpy(numbers, scaled, sizeof(scaled));
+                Vector<TC, IN_PAIR> pair;
+#pragma unroll
+                for (int e = 0; e < IN_PAIR; ++e) pair.element[e] = from_accumulator<Output, TC>(numbers[e]);
+                if (row < tile.rows && col < tile.cols)
+                    store(reinterpret_cast<Vector<TC, IN_PAIR>*>(tile.data + row * tile.row_stride + col), pair);
+            }
+        }
+        return;
+    }
 #pragma unroll 1
     for (int chunk = 0; chunk < ROWS / 16 * CHUNKS; ++chunk) {
         int of_rows = 0, of_cols = 0;   // this chunk's exponents

@@ -594,20 +594,24 @@ struct alignas(128) SwizzledTile {
     }
 };
 
-// Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
-// and rows are 16-byte aligned; else element by element. Where there is no cp.async, chunks of whole tiles go through registers.
+// Copies tiles to shared memory: with cp.async if elements are of type T and tile and matrix have the same order, 16 bytes at a time
+// where rows are so aligned, else words where they are; else element by element. Where there is no cp.async, chunks of whole tiles go
+// through registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
     static constexpr bool SAME_ORDER = SAME<T, Stored> && ORDER == (Tile::K_MAJOR ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
     static constexpr int STEP = THREADS / Tile::CHUNKS;   // rows from one of a thread's chunks to its next
+    static constexpr int WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1;   // elements of the smallest copy
+    static constexpr int PART = CHUNK < 8 ? CHUNK : 8;               // elements that a thread loads before it stores one
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
 
     View<T, Stored, ORDER> view;                // begins at this thread's first element
     bool wide;                                  // 16 bytes are copied at a time
     bool whole;                                 // and all of the tile's WIDTH is inside
+    bool words;                                 // words are copied
     int row, index;                             // of this thread's first chunk
     uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
@@ -615,6 +619,7 @@ struct SwizzledCopies {
         : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
         wide = SAME_ORDER && tile.is_aligned(16);
         whole = wide && tile.rows >= WIDTH;
+        words = SAME_ORDER && tile.is_aligned(WORD * sizeof(T));
         view = tile.from(Tile::K_MAJOR ? row : index * CHUNK, first_k());
     }
 
@@ -651,24 +656,38 @@ struct SwizzledCopies {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
-                if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+                if constexpr (SAME_ORDER) {
                     const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
-                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows &&
-                        right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
-                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
+                    const bool inside = down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows && right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols;
+                    if (inside && (TILEDMM_CP_ASYNC ? words : wide)) {
+                        copy_inside(to, part.address(down, right));
                         continue;
                     }
                 }
-#pragma unroll 2
-                for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
-                                                        : part.read_or_zero(e, load * STEP));
+#pragma unroll 1
+                for (int first = 0; first < CHUNK; first += PART) {
+                    Vector<T, PART> elements;
+#pragma unroll
+                    for (int e = 0; e < PART; ++e)
+                        elements.element[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, first + e)
+                                                                          : part.read_or_zero(first + e, load * STEP));
+                    *reinterpret_cast<Vector<T, PART>*>(to + first) = elements;
+                }
             }
         }
         view.move(0, BK);
     }
 
     private:
+    // Copies a chunk of which every element is inside: in words with cp.async, else at once.
+    static __device__ __forceinline__ void copy_inside(T* to, const Stored* from) {
+        if constexpr (TILEDMM_CP_ASYNC)
+#pragma unroll
+            for (int e = 0; e < CHUNK; e += WORD) copy_async<WORD>(to + e, from + e, WORD);
+        else
+            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    }
+
     __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
         if constexpr (SAME_ORDER) {
 #pragma unroll
@@ -754,6 +773,40 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
     for (int i = 0; i < (COLS + 31) / 32; ++i) {
         const int col = (col0 + i * 32 + lane) / PARTS;
         col_exponents_here[i] = col < tile.cols ? col_exponents[col] : 0;
+    }
+    bool all_near = true;
+#pragma unroll
+    for (int i = 0; i < ROWS / 16; ++i) all_near = all_near && is_near(row_exponents_here[i]);
+#pragma unroll
+    for (int i = 0; i < (COLS + 31) / 32; ++i) all_near = all_near && is_near(col_exponents_here[i]);
+    constexpr int IN_PAIR = 2 / PARTS;
+    // Usually all are near 0 and rows aligned: lanes write what they have, two contiguous numbers of a row, and never wait.
+    if (__all_sync(0xffffffffu, all_near) && tile.has_aligned_rows(IN_PAIR * sizeof(TC)) && tile.cols % IN_PAIR == 0) {
+#pragma unroll
+        for (int j = 0; j < COLS / 8; ++j) {
+            const int first = j * 8 + lane % 4 * 2, col = (col0 + first) / PARTS;
+            float col_power[2];
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                col_power[e] = near_power(__shfl_sync(0xffffffffu, col_exponents_here[j / 4], first % 32 + e));
+#pragma unroll
+            for (int i = 0; i < ROWS / 8; ++i) {
+                const int row = row0 + i * 8 + lane / 4;
+                const float row_power = near_power(__shfl_sync(0xffffffffu, row_exponents_here[i / 2], i % 2 * 8 + lane / 4));
+                float scaled[2];
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    scaled[e] = multiply_add(sums[(i / 2 * COLS / 8 + j) * 4 + i % 2 * 2 + e], row_power * col_power[e], -0.0f);
+                Output numbers[IN_PAIR];
+                memcpy(numbers, scaled, sizeof(scaled));
+                Vector<TC, IN_PAIR> pair;
+#pragma unroll
+                for (int e = 0; e < IN_PAIR; ++e) pair.element[e] = from_accumulator<Output, TC>(numbers[e]);
+                if (row < tile.rows && col < tile.cols)
+                    store(reinterpret_cast<Vector<TC, IN_PAIR>*>(tile.data + row * tile.row_stride + col), pair);
+            }
+        }
+        return;
     }
 #pragma unroll 1
     for (int chunk = 0; chunk < ROWS / 16 * CHUNKS; ++chunk) {

@@ -505,20 +505,24 @@ struct alignas(128) SwizzledTile {
     }
 };
 
-// Copies tiles to shared memory: with cp.async, 16 bytes at a time, if elements are of type T, tile and matrix have the same order,
-// and rows are 16-byte aligned; else element by element. Where there is no cp.async, chunks of whole tiles go through registers.
+// Copies tiles to shared memory: with cp.async if elements are of type T and tile and matrix have the same order, 16 bytes at a time
+// where rows are so aligned, else words where they are; else element by element. Where there is no cp.async, chunks of whole tiles go
+// through registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct SwizzledCopies {
     using Tile = SwizzledTile<WIDTH, ORDER>;
     static constexpr bool SAME_ORDER = SAME<T, Stored> && ORDER == (Tile::K_MAJOR ? Order::ROWS : Order::COLUMNS);
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
     static constexpr int STEP = THREADS / Tile::CHUNKS;   // rows from one of a thread's chunks to its next
+    static constexpr int WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1;   // elements of the smallest copy
+    static constexpr int PART = CHUNK < 8 ? CHUNK : 8;               // elements that a thread loads before it stores one
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
 
     View<T, Stored, ORDER> view;                // begins at this thread's first element
     bool wide;                                  // 16 bytes are copied at a time
     bool whole;                                 // and all of the tile's WIDTH is inside
+    bool words;                                 // words are copied
     int row, index;                             // of this thread's first chunk
     uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
@@ -526,6 +530,7 @@ struct SwizzledCopies {
         : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
         wide = SAME_ORDER && tile.is_aligned(16);
         whole = wide && tile.rows >= WIDTH;
+        words = SAME_ORDER && tile.is_aligned(WORD * sizeof(T));
         view = tile.from(Tile::K_MAJOR ? row : index * CHUNK, first_k());
     }
 
@@ -572,24 +577,38 @@ struct SwizzledCopies {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
                 T* const to = tile.chunk(row + load * STEP, index);
-                if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
+                if constexpr (SAME_ORDER) {
                     const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
-                    if (wide && down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows &&
-                        right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols) {
-                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
+                    const bool inside = down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows && right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols;
+                    if (inside && (TILEDMM_CP_ASYNC ? words : wide)) {
+                        copy_inside(to, part.address(down, right));
                         continue;
                     }
                 }
-#pragma unroll 2
-                for (int e = 0; e < CHUNK; ++e)
-                    to[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, e)
-                                                        : part.read_or_zero(e, load * STEP));
+#pragma unroll 1
+                for (int first = 0; first < CHUNK; first += PART) {
+                    Vector<T, PART> elements;
+#pragma unroll
+                    for (int e = 0; e < PART; ++e)
+                        elements.element[e] = Cast<T>::from(Tile::K_MAJOR ? part.read_or_zero(load * STEP, first + e)
+                                                                          : part.read_or_zero(first + e, load * STEP));
+                    *reinterpret_cast<Vector<T, PART>*>(to + first) = elements;
+                }
             }
         }
         view.move(0, BK);
     }
 
     private:
+    // Copies a chunk of which every element is inside: in words with cp.async, else at once.
+    static __device__ __forceinline__ void copy_inside(T* to, const Stored* from) {
+        if constexpr (TILEDMM_CP_ASYNC)
+#pragma unroll
+            for (int e = 0; e < CHUNK; e += WORD) copy_async<WORD>(to + e, from + e, WORD);
+        else
+            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    }
+
     __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
         if constexpr (SAME_ORDER) {
 #pragma unroll
