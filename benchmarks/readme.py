@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import splits
+from benchmarks import random_shapes, splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
@@ -90,6 +90,14 @@ def _choices(text: str) -> str:
     return f"{choices_table(results).markdown(title=False)}\n\n{origin(results)}, seed {results['seed']}"
 
 
+def _random_shapes(text: str) -> str:
+    """How ``auto`` does on random products, and the worst of them."""
+    results = json.loads(text)
+    tables = random_shapes.summary_table(results["products"]), random_shapes.worst_table(results["products"])
+    shown = [table.markdown(title=False) for table in tables]
+    return "\n\n".join([*shown, f"{origin(results)}, seed {results['seed']}"])
+
+
 def _bugs(text: str) -> str:
     """What the simulator and the tools of compute-sanitizer say of each planted bug."""
     results = json.loads(text)
@@ -142,6 +150,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "choices-h200": ("choices-nvidia-h200", _choices),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
+    "random-shapes": ("random_shapes", _random_shapes),
     "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),
     "conflicts": ("bank_conflicts", _with_parts(kernels=conflicts_table)),
     "agreement": ("agreement", _with_parts(kernels=agreement_table)),

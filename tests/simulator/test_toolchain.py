@@ -181,9 +181,7 @@ except errors.TiledmmError as error:
 @pytest.mark.slow
 def test_of_several_processes_one_compiles(tmp_path):
     log, wrapper = tmp_path / "log", tmp_path / "logged-c++"
-    wrapper.write_text(
-        f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\nexec {shlex.join(cxx.compiler())} "$@"\n'
-    )
+    wrapper.write_text(f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\nexec {shlex.join(cxx.compiler())} "$@"\n')
     wrapper.chmod(0o700)
     cache = tmp_path / "cache"
     processes = [in_new_process(BUILD, CXX=str(wrapper), TILEDMM_CACHE_DIR=str(cache)) for _ in range(4)]

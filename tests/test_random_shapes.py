@@ -1,0 +1,40 @@
+"""The products of ``benchmarks.random_shapes``, and its tables."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from benchmarks import random_shapes
+from benchmarks.random_shapes import BATCHES, ELEMENTS, MULTIPLICATIONS, SIDES, TYPES, drawn
+
+
+def test_products_are_drawn_within_bounds_by_type_and_seed() -> None:
+    shapes = {dtype: drawn(dtype, 60, 11) for dtype in TYPES}
+    assert shapes == {dtype: drawn(dtype, 60, 11) for dtype in TYPES}
+    assert shapes["float32"] != drawn("float32", 60, 12) and shapes["float32"] != shapes["float64"]
+    every = [shape for found in shapes.values() for shape in found]
+    for shape in every:
+        products = max(shape.batch, 1)
+        assert min(shape.m, shape.n, shape.k) >= 1 and max(shape.m, shape.n, shape.k) <= 2**SIDES
+        assert shape.batch <= 2**BATCHES
+        assert MULTIPLICATIONS[0] <= products * shape.m * shape.n * shape.k <= MULTIPLICATIONS[1]
+        assert products * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) <= ELEMENTS
+    assert {shape.layout for shape in every} == {"NN", "NT", "TN", "TT"}
+    assert 0.1 < statistics.fmean(shape.batch > 0 for shape in every) < 0.4
+    assert not any(shape.batch for shape in shapes["bfloat16"])
+
+
+def test_tables_show_the_mean_of_each_type_and_the_worst_of_all() -> None:
+    def row(dtype: str, m: int, call: float, device: float) -> dict[str, Any]:
+        times = {"auto": 10.0, "cupy": 10.0 * device, "ratio": device}
+        shape = {"type": dtype, "m": m, "n": 5, "k": 7, "layout": "NT", "batch": 0}
+        return {**shape, "kernel": "tiledmm_naive", "expected": 8.0, "loop": {**times, "ratio": call}, "device": times}
+
+    rows = [row("float32", 1, 2.0, 0.5), row("float32", 2, 8.0, 2.0), row("int8", 3, 0.9, 0.8)]
+    first, second = random_shapes.summary_table(rows).rows
+    assert first == ("float32", "2", "4.00", "2.00", "0", "1.00", "0.500", "1", "1.25", "1.25")
+    assert second[:5] == ("int8", "1", "0.900", "0.900", "1")
+    shown = random_shapes.worst_table(rows, 2).rows
+    assert [line[0] for line in shown] == ["(1, 7) @ (7, 5)", "(3, 7) @ (7, 5)"]
+    assert shown[0][-1] == "naive"
