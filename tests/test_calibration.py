@@ -52,8 +52,11 @@ def some(*names: str) -> tuple[KernelRates, ...]:
 @pytest.mark.parametrize("noise", [0.0, 0.03])
 def test_rates_are_found_from_timings(noise: float) -> None:
     rows = some("warp_tiled 64 float32", "warp_tiled 256 float32", "wgmma 128 float16", "tensor_core 64 float64")
+    narrow = some("tensor_core 64 float16", "tensor_core 64 tf32")
+    rows += tuple(replace(row, words=0.6, elements=0.3, writing=0.8) for row in narrow)
+    true_rates = replace(TRUE, rows=rows)
     start = tuple(replace(row, tflops=row.tflops / 3, overhead_k=10, residents=(), mn_major=1.0) for row in rows)
-    known = made_up(TRUE, rows, noise)
+    known = made_up(true_rates, rows, noise)
     kernels = calibration.timed(start, known)
     found = fit(GPU, TRUE.device, kernels)
     assert max(errors(found, kernels)) < 0.015 + noise
@@ -61,6 +64,9 @@ def test_rates_are_found_from_timings(noise: float) -> None:
         assert row.name == true.name and len(row.residents) == len(true.residents)
         assert row.tflops == pytest.approx(true.tflops, rel=0.12 + noise)
         assert row.residents == pytest.approx(true.residents, abs=0.12 + noise)
+        if true.words:
+            assert row.words == pytest.approx(true.words, rel=0.12 + noise)
+        assert (row.elements > 0) == (row.name == ("tensor_core", 64) and row.type == "float16")
 
 
 def test_what_every_kernel_depends_on_is_refined() -> None:

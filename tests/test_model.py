@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from tests import expected
 from tests.expected import product
 from tiledmm.elements import compute_element
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost
+from tiledmm.selection.cost import Cost, access
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 
 
@@ -72,6 +74,56 @@ def test_rows_that_begin_within_lines_of_l2_are_read_more_slowly(variant: str, d
     assert cache(8) == pytest.approx(cache(0) * whole / part) and part < whole
     assert cache(8, "pack_a", "pack_b") == pytest.approx(cache(0)), "packed rows begin at cache lines"
     assert cache(0) < cache(8, "pack_a") < cache(8)
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype", "layout", "gap", "how"),
+    [
+        ("tensor_core", "float16", "NN", 0, "chunks"),
+        ("tensor_core", "float16", "NN", 2, "words"),
+        ("tensor_core", "float16", "TT", 1, "elements"),
+        ("tensor_core", "float64", "NT", 1, "words"),
+        ("tensor_core", "complex128", "NN", 1, "chunks"),
+        ("tensor_core", "int8", "NT", 4, "words"),
+        ("tensor_core", "int8", "NT", 2, "elements"),
+        ("tensor_core", "int8", "NN", 0, "elements"),  # bytes that are not K-major are transposed
+        ("wgmma", "float16", "NN", 0, "chunks"),
+        ("warp_tiled", "float32", "NN", 0, "chunks"),
+        ("warp_tiled", "float32", "NN", 1, "elements"),
+        ("dot_products", "float32", "NT", 1, "chunks"),
+    ],
+)
+def test_how_operands_are_read(variant: str, dtype: str, layout: str, gap: int, how: str) -> None:
+    made = product(dtype, layout, (1, 1024, 1024, 1024), gap)
+    assert access(find_variant(variant), (), made) == how
+    assert access(find_variant(variant), ("pack_a", "pack_b"), made) == "chunks"
+
+
+def test_operands_that_are_not_aligned_are_packed_unless_reading_them_in_place_was_measured_and_is_faster() -> None:
+    made = product("float16", "NN", (1, 96, 96, 4096), 2)
+    (row,) = (row for row in H100.rates.rows if (*row.name, row.type) == ("tensor_core", 64, "float16"))
+
+    def packed(**rates: float) -> bool:
+        model = Model(H100.gpu, replace(H100.rates, rows=(replace(row, **rates),)))
+        (choice,) = (each for each in model.rank(made) if not each.others)
+        launch = choice.specialization.config.launch
+        return bool(launch.pack_a and launch.pack_b)
+
+    assert packed(words=0.0, elements=0.9) and packed(words=0.01)
+    assert not packed(words=0.95)
+
+
+def test_a_kernel_whose_time_is_not_known_is_not_considered() -> None:
+    made = product("float16", "NN", (1, 96, 96, 4096), 2)
+    rows = tuple(
+        row for row in H100.rates.rows if row.type == "float16" and row.variant in ("warp_tiled", "tensor_core")
+    )
+    model = Model(H100.gpu, replace(H100.rates, rows=tuple(replace(row, words=0.0) for row in rows)))
+    assert all(0 < (choice.microseconds or 0) < math.inf for choice in model.rank(made))
+    # But it runs where there is no memory to pack, and no other kernel.
+    model = Model(H100.gpu, replace(H100.rates, rows=tuple(row for row in rows if row.variant == "tensor_core")))
+    choice = model.best_within(made, lambda choice: choice.workspace == 0)
+    assert choice is not None and choice.specialization.variant.name == "tensor_core"
 
 
 def test_a_kernel_multiplies_whole_tiles_of_k() -> None:

@@ -14,13 +14,16 @@ from tiledmm.elements import PACKED_ELEMENTS, SCHEMES, Element, compute_element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
-from tiledmm.registry.config import Config
+from tiledmm.registry.config import VECTOR_BYTES, Config
 from tiledmm.registry.tensor_cores import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT
 from tiledmm.schedule.launches import split_k_partitions, tiles, tiles_of_c
 from tiledmm.selection.rates import KernelRates, Rates
+
+# Bytes of the smallest copy to shared memory that does not go through registers.
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Terms:
         blocks: Blocks of the busiest SM.
         flops: FLOP of a step of k by a block on every SM.
         steps: Steps of k, whole tiles of them.
-        single_elements: Whether B is loaded one element at a time.
+        access: How operands are read: see ``access``.
         sizes, layout: Bytes of A and B, and their layouts: N K-major, T MN-major, G neither.
         aligned: Whether rows begin at cache lines, of A and of B.
         writing: Time of writing C, or partial sums of it.
@@ -62,7 +65,7 @@ class Terms:
     blocks: int
     flops: float
     steps: int
-    single_elements: bool
+    access: str
     sizes: tuple[float, float]
     layout: str
     aligned: tuple[bool, bool]
@@ -185,15 +188,24 @@ class Cost:
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
         """The time up to the kernel's end, without a split-K reduction."""
         rate, most = self._flops[row]
-        if terms.single_elements:
-            rate *= self.device.single_elements
+        rate *= self._rate_of(row, terms.access)
+        if not rate:
+            return math.inf
         if terms.layout[1] == "N":
             rate *= row.transposed_b
         steps = terms.steps + row.overhead_k
         multiplying = terms.rounds(row.residents) * terms.flops * steps / min(rate, most) * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (self._moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True))
-        return terms.before + max(multiplying, sum(reading) + terms.writing, terms.cache)
+        return terms.before + max(multiplying, sum(reading) + terms.writing / row.writing, terms.cache)
+
+    def _rate_of(self, row: KernelRates, access: str) -> float:
+        """The fraction of its rate that a kernel reaches with an ``access``."""
+        if access == "chunks":
+            return 1.0
+        if find_variant(row.variant).tensor_cores:
+            return row.words if access == "words" else row.elements
+        return self.device.single_elements
 
     def terms(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Terms:
         """What a kernel's time consists of. Arguments are those of ``microseconds``."""
@@ -220,7 +232,7 @@ class Cost:
             blocks=tiles(blocks, self.gpu.sms // config.cluster),
             flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms,
             steps=tiles(steps, config.bk) * config.bk,
-            single_elements=reads_single_elements(variant, packs, product),
+            access=access(variant, packs, product),
             sizes=operands.sizes,
             layout=operands.layout,
             aligned=operands.aligned,
@@ -292,9 +304,33 @@ def rate_type(compute: Element) -> str:
     return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
 
 
-def reads_single_elements(variant: Variant, packs: tuple[str, ...], product: Product) -> bool:
-    """Whether a kernel that reads B 16 bytes at a time can not: rows are not aligned, or it is K-major."""
-    return variant.global_reads == "vectors" and not packs and not has_wide_rows(product.problem, product.compute)
+def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
+    """How a kernel reads its operands.
+
+    Returns:
+        ``"chunks"`` of 16 bytes, or as it always does; ``"words"`` of 4 or 8 bytes, for tensor cores; or
+        ``"elements"``: the slower of A's and B's.
+    """
+    problem, compute = product.problem, product.compute
+    if variant.global_reads == "vectors":
+        return "chunks" if packs or has_wide_rows(problem, compute) else "elements"
+    if not reads_in_place(variant):
+        return "chunks"
+    aligned = [VECTOR_BYTES]
+    for operand, (name, stored) in enumerate(zip(("pack_a", "pack_b"), (product.a, product.b), strict=True)):
+        if name not in packs:
+            strides = problem.strides[2 * operand : 2 * operand + 2]
+            same = stored == compute.stored and variant.reads_fast(operand, problem.layout[operand], compute)
+            contiguous = problem.layout[operand] != "G"
+            aligned.append(math.gcd(max(strides) * compute.itemsize, VECTOR_BYTES) if same and contiguous else 1)
+    word = max(_WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
+    return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
+
+
+def reads_in_place(variant: Variant) -> bool:
+    """Whether a kernel of tensor cores also reads operands that are not aligned, more slowly."""
+    decomposes = variant.decomposes or variant.decomposes_to_bytes
+    return variant.tensor_cores and not variant.tma and not decomposes
 
 
 def has_wide_rows(problem: Problem, compute: Element) -> bool:

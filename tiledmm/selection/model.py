@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, row_flops
+from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, reads_in_place, row_flops
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
 
 # Most rows of C for which skinny variants are considered.
@@ -88,12 +89,13 @@ class Model:
         return in_one * row_flops(row, self.gpu)
 
     def rank(self, product: Product) -> Iterator[Choice]:
-        """Every kernel for a product, each with its best packing and split-K factor.
+        """Every kernel of which a time is known for a product, each with its best packing and split-K factor.
 
         The fastest of them come once more, for a part of C of whole tiles or whole waves, with the fastest kernels for
         the other parts.
         """
-        ranked = sorted(self._in_one(product), key=lambda pair: _time(pair[1]))
+        timed = (pair for pair in self._in_one(product) if _time(pair[1]) < math.inf)
+        ranked = sorted(timed, key=lambda pair: _time(pair[1]))
         yield from (choice for _, choice in ranked)
         problem = product.problem
         if not problem.outer and not problem.is_empty and _time(ranked[0][1]) > _WORTH_CUTTING:
@@ -272,7 +274,10 @@ def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
             and variant.reads_fast(i, problem.layout[i], compute)
             for i, stored in enumerate((product.a, product.b))
         )
-        yield tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
+        packs = tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
+        yield packs
+        if packs and reads_in_place(variant):
+            yield ()
     elif variant.global_reads == "vectors" and not has_wide_rows(problem, compute):
         yield ("pack_b",)
         if row.tile < 256:  # which is too slow with loads of single elements

@@ -36,6 +36,9 @@ class KernelRates:
         overhead_k: Cost of a block's prologue and epilogue, in steps of k.
         mn_major, k_major: TB/s at which it reads an MN-major and a K-major operand.
         transposed_b: Fraction of the rate where B is K-major.
+        words, elements: Fraction of the rate where an operand that is not aligned is read in place, in words or element
+            by element; 0 if that was not measured, or the kernel does not.
+        writing: Rate of writing C, as a fraction of the memory's.
     """
 
     variant: str
@@ -47,6 +50,9 @@ class KernelRates:
     mn_major: float
     k_major: float
     transposed_b: float = 1.0
+    words: float = 0.0
+    elements: float = 0.0
+    writing: float = 1.0
 
     @property
     def name(self) -> tuple[str, int]:
@@ -65,7 +71,7 @@ class DeviceRates:
         launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
         reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
         packing, packing_launch: Rate, read and written, of packing an operand, and time besides.
-        single_elements: Fraction of its rate of a kernel that loads B one element at a time.
+        single_elements: Fraction of its rate of a kernel of CUDA cores that loads B one element at a time.
         packing_elements, packing_bits: Rates, read, of packing narrow elements; and of packing elements into bits, by
             the operand's layout: K-major (N), MN-major (T), neither (G).
         packing_bits_least: Least time of the latter, likewise.

@@ -16,12 +16,19 @@ from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
+from tiledmm.selection.cost import reads_in_place
 from tiledmm.selection.model import packings
 from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.fit import KNOTS
 
 # Random products, and their seed.
 _RANDOM_PRODUCTS, _SEED = 12, 31
+
+# Products with short K, of which most time goes to writing C.
+_SHORT = ((3000, 5000, 8), (1500, 12000, 20))
+
+# Products whose rows are not aligned: of odd and of even lengths.
+_UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
 
 # Skinny products that kernels with tiles are timed with.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
@@ -74,6 +81,10 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     for (m, n, k), layout in itertools.product(_SKINNY, ("NN", "NT")):
         cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
+    cases += [Case(1, m, n, k, fastest) for m, n, k in _SHORT]
+    if reads_in_place(variant):
+        for m, n, k in _UNALIGNED:
+            cases += [Case(1, m, n, k, fastest, split) for split in _splits(config, gpu, residents, m, n, k)]
     generator = random.Random(_SEED)
     for number in range(_RANDOM_PRODUCTS):
         m, n = (int(2 ** generator.uniform(5, 11.5)) for _ in range(2))

@@ -18,7 +18,7 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost, reads_single_elements
+from tiledmm.selection.cost import Cost, access
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates
 
@@ -109,11 +109,13 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     def loss(values: np.ndarray) -> float:
         return float(weights @ _distances(np.log(expect(values)) - measured))
 
-    first = [start.tflops, max(float(start.overhead_k), 1.0), device.memory, device.memory, 1.0]
+    first = [start.tflops, max(float(start.overhead_k), 1.0), device.memory, device.memory, 1.0, 0.5, 0.5, 1.0]
     first += [min(0.3 + 0.7 * knot / kernel.residents, 1.0) for knot in knots]
     most = 1.1 * device.memory
-    limits = [(1e-3, 1e5), (1.0, 5000.0), (0.02, most), (0.02, most), (0.3, 1.3), *[(0.02, 1.0)] * len(knots)]
-    tflops, overhead, mn_major, k_major, transposed, *fractions = map(float, _least(loss, np.array(first), limits))
+    limits = [(1e-3, 1e5), (1.0, 5000.0), (0.02, most), (0.02, most), (0.3, 1.3), *[(0.02, 1.0)] * 2, (0.3, 2.0)]
+    limits += [(0.02, 1.0)] * len(knots)
+    found = map(float, _least(loss, np.array(first), limits))
+    tflops, overhead, mn_major, k_major, transposed, words, elements, writing, *fractions = found
     return replace(
         start,
         tflops=_rounded(tflops),
@@ -122,6 +124,9 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
         mn_major=_rounded(mn_major),
         k_major=_rounded(k_major),
         transposed_b=_rounded(transposed),
+        words=_rounded(words) if expect.words.any() else 0.0,
+        elements=_rounded(elements) if expect.elements.any() else 0.0,
+        writing=_rounded(writing),
     )
 
 
@@ -137,7 +142,11 @@ class _Expected:
         self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
         self.flops = np.array([terms.flops for terms in found])
         self.steps = np.array([terms.steps for terms in found], float)
-        self.single = np.where([terms.single_elements for terms in found], device.single_elements, 1.0)
+        tensor_cores = find_variant(variant).tensor_cores
+        self.words = np.array([terms.access == "words" for terms in found])
+        by_element = np.array([terms.access == "elements" for terms in found])
+        self.elements = by_element & tensor_cores
+        self.single = np.where(by_element & (not tensor_cores), device.single_elements, 1.0)
         self.k_major_b = np.array([terms.layout[1] == "N" for terms in found])
         sizes = np.array([terms.sizes for terms in found])
         letters = np.array([list(terms.layout) for terms in found])
@@ -149,14 +158,15 @@ class _Expected:
         self.after = np.array([terms.after for terms in found])
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        tflops, overhead, mn_major, k_major, transposed = values[:5]
-        fractions = np.array([1.0, *_between(values[5:], self.knots, self.residents)])
+        tflops, overhead, mn_major, k_major, transposed, words, elements, writing = values[:8]
+        fractions = np.array([1.0, *_between(values[8:], self.knots, self.residents)])
         rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
         rate = tflops * 1e6 * self.single * np.where(self.k_major_b, transposed, 1.0)
+        rate = rate * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
         multiplying = rounds * self.flops * (self.steps + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
-        longest = np.maximum(np.maximum(multiplying, reading + self.writing), self.cache)
+        longest = np.maximum(np.maximum(multiplying, reading + self.writing / writing), self.cache)
         return np.asarray(self.before + longest + self.after)
 
 
@@ -205,7 +215,8 @@ def _decomposes_to_bytes(size: int, row: KernelRates, timing: Timing) -> bool:
 
 
 def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
-    return reads_single_elements(find_variant(row.variant), timing.packs, timing.product)
+    variant = find_variant(row.variant)
+    return not variant.tensor_cores and access(variant, timing.packs, timing.product) == "elements"
 
 
 # The device's rates that are refined together, and by which timings.
