@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import KERNELS
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
@@ -26,6 +27,8 @@ WRONG = "wrong result"
 
 # A kernel that waits for ever is to be a finding long before the process is ended.
 _TIMEOUT = 10
+
+_LEARNERS = {**KERNELS, **HELD_OUT_KERNELS}
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class LearnersKernel:
-    """One of ``KERNELS``."""
+    """One of ``KERNELS`` or of ``HELD_OUT_KERNELS``."""
 
     name: str
 
     def text(self) -> str:
         """The file's text."""
-        return KERNELS[self.name].path.read_text("utf-8")
+        return _LEARNERS[self.name].path.read_text("utf-8")
 
     def run(self, text: str, keywords: dict[str, Any]) -> Outcome:
         """Launches the kernel with another text, and with some other keywords of ``simulator.launch``."""
-        launch = KERNELS[self.name].prepare()
+        launch = _LEARNERS[self.name].prepare()
         call: dict[str, Any] = {
             "grid": launch.grid, "block": launch.block, "name": launch.name, "shared_bytes": launch.shared_bytes,
             "expected": launch.expected, "rtol": launch.rtol, "counts": False, "workers": 1, "timeout": _TIMEOUT,

@@ -3,6 +3,7 @@
     python -m tools.simulator_bugs                    # all of them, some minutes
     python -m tools.simulator_bugs -k reduce          # those with "reduce" in their kernel, cause or name
     python -m tools.simulator_bugs --json FILE        # and what became of each, into a file
+    python -m tools.simulator_bugs --held-out         # bugs and kernels that were written without knowledge of what it finds
 
 The bugs of ``tests/simulator/bugs/*.toml`` are edits of the kernels of ``tests/simulator/kernels``, and of kernels that
 this package renders. Each runs in a child process, which it may end or hang. First each kernel runs unedited: it must
@@ -43,6 +44,7 @@ else:
     import tomli as tomllib
 
 BUGS = ROOT / "tests" / "simulator" / "bugs"
+HELD_OUT = ROOT / "tests" / "simulator" / "held_out"
 
 # Causes that leave elements of the result unwritten.
 _LEAVE_OUT = ("result not written", "launch geometry")
@@ -271,10 +273,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", default="", help="bugs whose kernel, cause or name has these words in it")
     parser.add_argument("-j", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
+    parser.add_argument("--held-out", action="store_true", help="the bugs of tests/simulator/held_out")
     parser.add_argument("--json", type=Path, help="a file for what became of each")
     parser.add_argument("--details", type=Path, help="a file for all findings")
     arguments = parser.parse_args()
-    suite = read()
+    suite = read(HELD_OUT if arguments.held_out else BUGS)
     bugs = [bug for bug in suite.bugs if all(word in f"{bug.id} {bug.cause}" for word in arguments.k.split())]
     console = Console() if sys.stdout.isatty() else Console(width=160)
     with console.status("") as status:

@@ -44,11 +44,12 @@ class Kernel:
 
     name: str
     launch: Callable[[np.random.Generator], Launch]
+    folder: Path = FOLDER
 
     @property
     def path(self) -> Path:
         """Where the text is."""
-        return FOLDER / f"{self.name}.cu"
+        return self.folder / f"{self.name}.cu"
 
     def prepare(self) -> Launch:
         """The launch, the same each time."""

@@ -1,0 +1,8 @@
+"""Correct kernels that only held-out bugs are planted in: a ``.cu`` file each, and how it is launched."""
+
+from __future__ import annotations
+
+from tests.simulator.held_out.kernels import launches
+from tests.simulator.held_out.kernels.launches import HELD_OUT_KERNELS
+
+__all__ = ["HELD_OUT_KERNELS", "launches"]
