@@ -278,3 +278,65 @@ def median_filter(rng: np.random.Generator) -> Launch:
     middles = [(w[w.size // 2 - 1], w[w.size // 2]) if w.size % 2 == 0 else (w[w.size // 2],) * 2 for w in windows]
     medians = np.trunc([sum(pair) / 2 for pair in middles]).astype(np.int16)
     return Launch(4, 32, [x, unset(100, dtype=np.int16), 100], {"out": medians})
+
+
+@_kernel
+def append_blocks(rng: np.random.Generator) -> Launch:
+    x = small(rng, 300, dtype=np.int32)
+    sums = np.add.reduceat(x, np.arange(0, 300, 64)).astype(np.int32)
+    length, lock = zeros(1, dtype=np.int32), zeros(1, dtype=np.int32)
+    expected = {"length": np.array([5], np.int32), "lock": np.zeros(1, np.int32)}
+    return Launch(5, 64, [x, unset(5, dtype=np.int32), length, lock, 300], expected, {1: sums})
+
+
+@_kernel
+def scale_half8(rng: np.random.Generator) -> Launch:
+    x = small(rng, 1003, dtype=np.float16)
+    return Launch(2, 64, [x, unset(1003, dtype=np.float16), 3.0, 1003], {"y": 3 * x})
+
+
+@_kernel
+def group_totals(rng: np.random.Generator) -> Launch:
+    x, group = small(rng, 500, dtype=np.float64), rng.integers(0, 13, 500).astype(np.int32)
+    totals, sizes = np.bincount(group, x, 13), np.bincount(group, minlength=13).astype(np.int32)
+    arguments = [x, group, zeros(13, dtype=np.float64), zeros(13, dtype=np.int32), 500, 13]
+    return Launch(2, 64, arguments, {"totals": totals, "sizes": sizes}, shared_bytes=13 * 12)
+
+
+@_kernel
+def suffix_max(rng: np.random.Generator) -> Launch:
+    x = small(rng, 50, 12, dtype=np.int32, bound=99)
+    expected = np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1].copy()
+    return Launch(2, 32, [x, unset(50, 12, dtype=np.int32), 50, 12], {"out": expected})
+
+
+@_kernel
+def count_by_key(rng: np.random.Generator) -> Launch:
+    keys = rng.integers(0, 11, 150).astype(np.int32)
+    counts = np.bincount(keys, minlength=11).astype(np.int32)
+    return Launch(3, 64, [keys, zeros(11, dtype=np.int32), 150], {"counts": counts})
+
+
+@_kernel
+def laplace_march(rng: np.random.Generator) -> Launch:
+    x = small(rng, 5, 13, 27)
+    now = np.pad(x, 1)
+    sides = now[1:-1, :-2, 1:-1] + now[1:-1, 2:, 1:-1] + now[1:-1, 1:-1, :-2] + now[1:-1, 1:-1, 2:]
+    expected = sides + now[:-2, 1:-1, 1:-1] + now[2:, 1:-1, 1:-1] - 6 * x
+    return Launch((2, 2), (16, 8), [x, unset(5, 13, 27), 27, 13, 5], {"out": expected})
+
+
+@_kernel
+def mirror_async(rng: np.random.Generator) -> Launch:
+    x = small(rng, 5, 128)
+    return Launch(2, 128, [x, unset(5, 128), 5], {"out": x + x[:, ::-1]})
+
+
+@_kernel
+def spread_labels(rng: np.random.Generator) -> Launch:
+    wall = (rng.random(100) < 0.15).astype(np.uint8)
+    label = np.full(100, -1, np.int32)
+    for i in range(99, -1, -1):
+        if not wall[i]:
+            label[i] = max(i, label[i + 1] if i < 99 else -1)
+    return Launch(1, 128, [wall, unset(100, dtype=np.int32), 100], {"label": label})
