@@ -3,7 +3,7 @@
     python -m tools.simulator_bugs                    # all of them, some minutes
     python -m tools.simulator_bugs -k reduce          # those with "reduce" in their kernel, cause or name
     python -m tools.simulator_bugs --json FILE        # and what became of each, into a file
-    python -m tools.simulator_bugs --held-out         # bugs and kernels that were written without knowledge of what it finds
+    python -m tools.simulator_bugs --held-out         # bugs that were written without knowledge of what it finds
 
 The bugs of ``tests/simulator/bugs/*.toml`` are edits of the kernels of ``tests/simulator/kernels``, and of kernels that
 this package renders. Each runs in a child process, which it may end or hang. First each kernel runs unedited: it must

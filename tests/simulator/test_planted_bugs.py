@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.support.results import FOLDER
 from tools.broken_kernels import Found, Outcome
-from tools.simulator_bugs import Bug, Judgement, Verdict, judge, judge_all, read
+from tools.simulator_bugs import HELD_OUT, Bug, Judgement, Verdict, judge, judge_all, read
 
 SUITE = read()
 
@@ -71,3 +71,12 @@ def _lost(bugs: list[Bug], judgements: dict[str, Judgement]) -> dict[str, str]:
         for bug in bugs
         if judgements[bug.id].verdict is not Verdict.FOUND
     }
+
+
+def test_every_held_out_bug_fits_its_kernel() -> None:
+    suite = read(HELD_OUT)
+    assert len({bug.id for bug in suite.bugs}) == len(suite.bugs) >= 280
+    for bug in suite.bugs:
+        text = suite.kernel(bug.kernel).text()
+        assert bug.planted(text) != text or bug.launch, bug.id
+        assert bug.planted_lines(text), bug.id

@@ -151,7 +151,8 @@ def conv_channels(rng: np.random.Generator) -> Launch:
     image, weights = small(rng, 5, 12, 21), small(rng, 2, 5, 3, 3)
     views = np.lib.stride_tricks.sliding_window_view(image, (3, 3), (1, 2))
     expected = np.einsum("cyxij,fcij->fyx", views, weights).astype(np.float32)
-    return Launch((2, 3, 2), (16, 4), [image, weights, unset(2, 10, 19), 5, 12, 21], {"out": expected}, shared_bytes=180)
+    arguments = [image, weights, unset(2, 10, 19), 5, 12, 21]
+    return Launch((2, 3, 2), (16, 4), arguments, {"out": expected}, shared_bytes=180)
 
 
 @_kernel
