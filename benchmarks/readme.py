@@ -136,6 +136,15 @@ def _simulator_bugs(text: str) -> str:
     return f"{table.markdown(title=False)}\n\n{dates}"
 
 
+def _held_out(text: str) -> str:
+    """How many bugs of each cause the simulator found that were written without knowledge of it."""
+    now = json.loads(text)
+    rows = [(cause, sum(ends.values()), ends.get("found", 0)) for cause, ends in now["causes"].items()]
+    rows.append(("all", now["bugs"], now["found"]))
+    shown = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in rows)
+    return f"{Table('', ('<cause', 'bugs', 'found'), shown).markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
+
+
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", lambda text: origin(json.loads(text))),
@@ -172,6 +181,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
     "simulator-bugs": ("simulator_bugs", _simulator_bugs),
+    "held-out": ("simulator_bugs_held_out", _held_out),
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 

@@ -97,12 +97,45 @@ MESSAGE = """
         ("__threadfence();", "*flag = 1", "*flag", True),
         ("__threadfence();", "atomicExch((int*)flag, 1)", "atomicAdd((int*)flag, 0)", True),
         ("__threadfence();", "atomicExch((int*)flag, 1)", "*flag", True),
+        ("__threadfence_system();", "*flag = 1", "*flag", True),
+        ("__threadfence_block();", "*flag = 1", "*flag", False),
+        ("__threadfence(); __threadfence_block();", "*flag = 1", "*flag", True),
         ("", "*flag = 1", "*flag", False),
         ("", "atomicExch((int*)flag, 1)", "atomicAdd((int*)flag, 0)", False),
     ],
 )
 def test_a_message_between_blocks_needs_a_fence(fence, write, read, ordered, workers):
     assert kinds(MESSAGE % (fence, write, read), grid=2, workers=workers) == ([] if ordered else [RACE_GLOBAL])
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+@pytest.mark.parametrize(
+    ("fence", "ordered"), [("__threadfence_block();", True), ("__threadfence();", True), ("", False)]
+)
+@pytest.mark.parametrize("data", ["x", "s"])
+def test_a_message_between_warps_by_a_flag_in_shared_memory(data, fence, ordered, order):
+    body = f"""
+    __shared__ int s[32], ready;
+    if (threadIdx.x == 0) ready = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {{ {data}[0] = 7; {fence} atomicExch(&ready, 1); }}
+    if (threadIdx.x == 32) {{ while (atomicAdd(&ready, 0) == 0) {{}} x[100] = {data}[0]; }}
+    """
+    found = [] if fence else [RACE_GLOBAL if data == "x" else RACE_SHARED]
+    assert kinds(body, threads=order) == found
+
+
+def test_blocks_have_shared_memory_at_the_same_addresses():
+    """What a block released there, no other block takes."""
+    body = """
+    __shared__ int ready;
+    if (threadIdx.x) return;
+    if (blockIdx.x) { x[1] = atomicExch(&ready, 1) + x[0]; return; }
+    x[0] = 7;
+    __threadfence();
+    atomicExch(&ready, 1);
+    """
+    assert RACE_GLOBAL in kinds(body, grid=2, workers=1)
 
 
 def test_what_is_written_after_the_fence_is_not_in_the_message():
@@ -123,6 +156,20 @@ def test_a_message_says_what_the_block_did_before_its_barrier():
     assert kinds(body, grid=5) == []
     assert kinds(body.replace("__threadfence();", ""), grid=5) == [RACE_GLOBAL]
     assert kinds(body.replace("__threadfence();\n    __syncthreads();", "__threadfence();"), grid=5) == [RACE_GLOBAL]
+
+
+def test_a_message_that_is_passed_on_within_a_block_alone():
+    body = """
+    if (threadIdx.x == 0 && blockIdx.x == 0) { x[0] = 7; __threadfence(); flag[0] = 1; }
+    if (threadIdx.x == 0 && blockIdx.x == 1) { while (flag[0] == 0) {} FENCE; flag[1] = 1; }
+    if (threadIdx.x == 32 && blockIdx.x == READER) { while (flag[1] == 0) {} x[1] = x[0]; }
+    """
+    for fence, reader, found in (
+        ("__threadfence()", 2, []),
+        ("__threadfence_block()", 1, []),
+        ("__threadfence_block()", 2, [RACE_GLOBAL]),
+    ):
+        assert kinds(body.replace("FENCE", fence).replace("READER", str(reader)), grid=3) == found, (fence, reader)
 
 
 def test_a_chain_of_messages():

@@ -167,3 +167,9 @@ def named_barrier(rng: np.random.Generator) -> Launch:
     x = small(rng, 256, dtype=INT)
     expected = np.ascontiguousarray(x.reshape(4, 64)[:, ::-1]).reshape(-1)
     return Launch(2, 128, [x, unset(256, dtype=INT)], {"out": expected})
+
+
+@kernel
+def relay(rng: np.random.Generator) -> Launch:
+    x = small(rng, 32, dtype=INT)
+    return Launch(1, 64, [x, unset(32, dtype=INT)], {"out": 2 * x[::-1]})

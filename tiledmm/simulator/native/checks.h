@@ -145,6 +145,12 @@ uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
 // How an access is made.
 constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16;
 
+// An atomic or volatile access takes what was released at its place, and if it writes, releases what the thread fenced.
+ALWAYS_INLINE void synchronize(Worker& w, uintptr_t address, unsigned how) {
+    if (how != (IS_VOLATILE | WRITES)) acquire(w, place_of(w, address));
+    if (how & WRITES) release(w, place_of(w, address));
+}
+
 // One cell for each byte instead of one for 4 bytes.
 void refine(Worker& w) {
     for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) {

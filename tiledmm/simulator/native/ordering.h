@@ -9,32 +9,43 @@ ALWAYS_INLINE unsigned block_epoch(const Worker& w) { return static_cast<unsigne
 
 // ---- release and acquire ----
 
-// What the current thread did before its last fence, and what it knew, can be known to who reads `address` from now on.
-void release(Worker& w, uintptr_t address) {
+// The name of a place in memory among Run::syncs: blocks have shared memory at the same addresses.
+uint64_t place_of(const Worker& w, uintptr_t address) {
+    const uintptr_t offset = address - w.shared_base;
+    return offset < w.shared_span ? 1ull << 63 | w.block_number << 24 | offset : address;
+}
+
+// What the current thread did before its last fence, and what it knew, can be known to who reads a place from now on.
+void release(Worker& w, uint64_t place) {
     Fiber& fiber = *w.current;
-    if (!fiber.fenced) return;
+    if (!fiber.fences[0].done) return;
     Run& run = *w.run;
     std::lock_guard<std::mutex> guard(run.lock);
     run.released = true;
-    Sync& sync = run.syncs[address];
+    Sync& sync = run.syncs[place];
     const unsigned version = ++sync.version, block = static_cast<unsigned>(w.block_number);
-    sync.blocks[block].push_back({fiber.fence_epoch, 0, version});
-    const auto add_at = [&](unsigned thread, unsigned epoch, unsigned clock) {
-        sync.threads[static_cast<uint64_t>(block) << 10 | thread].push_back({epoch, clock, version});
-    };
-    const auto add = [&](unsigned thread, unsigned clock) { add_at(thread, fiber.fence_epoch, clock); };
-    // A fence of another thread counts, too, if a barrier stands between it and now.
-    for (const Fiber& each : w.fibers)
-        if (&each == &fiber || (each.fenced && each.fence_epoch < block_epoch(w))) add_at(each.thread, each.fence_epoch, each.fence_clock);
-    const unsigned first = fiber.thread / WARP * WARP;
-    const Warp& warp = w.warps[fiber.thread / WARP];
-    if (warp.synced && fiber.fence_epoch == block_epoch(w))
-        for (unsigned lane = 0; lane < WARP && first + lane < run.threads; ++lane) {
-            const unsigned known = std::max(fiber.known[lane], warp.full);
-            if (known && first + lane != fiber.thread) add(first + lane, known);
+    for (const bool for_all : {false, true}) {
+        const Fence fence = fiber.fences[for_all];
+        if (!fence.done || (!for_all && fence.clock == fiber.fences[1].clock)) continue;   // one of all scopes says more
+        sync.blocks[block].push_back({fence.epoch, 0, version, for_all});
+        const auto add = [&](unsigned thread, unsigned epoch, unsigned clock) {
+            sync.threads[static_cast<uint64_t>(block) << 10 | thread].push_back({epoch, clock, version, for_all});
+        };
+        // A fence of another thread counts, too, if a barrier stands between it and now.
+        for (const Fiber& each : w.fibers) {
+            const Fence& other = each.fences[for_all];
+            if (&each == &fiber || (other.done && other.epoch < block_epoch(w))) add(each.thread, other.epoch, other.clock);
         }
-    for (const auto* list : {&fiber.acquired, &w.acquired})
-        for (const Acquired& each : *list) sync.before.push_back({each, version});
+        const unsigned first = fiber.thread / WARP * WARP;
+        const Warp& warp = w.warps[fiber.thread / WARP];
+        if (warp.synced && fence.epoch == block_epoch(w))
+            for (unsigned lane = 0; lane < WARP && first + lane < run.threads; ++lane) {
+                const unsigned known = std::max(fiber.known[lane], warp.full);
+                if (known && first + lane != fiber.thread) add(first + lane, fence.epoch, known);
+            }
+        for (const auto* list : {&fiber.acquired, &w.acquired})
+            for (const Acquired& each : *list) sync.before.push_back({each, version, block, for_all});
+    }
 }
 
 void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
@@ -46,32 +57,37 @@ void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
     list.push_back(mine);
 }
 
-void acquire(Worker& w, uintptr_t address) {
+void acquire(Worker& w, uint64_t place) {
     Run& run = *w.run;
     if (!run.released.load(std::memory_order_relaxed)) return;
     std::lock_guard<std::mutex> guard(run.lock);
-    const auto found = run.syncs.find(address);
+    const auto found = run.syncs.find(place);
     if (found == run.syncs.end()) return;
     keep_acquired(w.current->acquired, {&found->second, found->second.version});
     w.acquires = true;
 }
 
-// Whether what a thread of a block did at a time was released at a location, or known to who released there.
-bool is_released(const Acquired& known, const Stamp& earlier, std::vector<const Sync*>& visited) {
+// Whether what a thread of a block did at a time was released at a place, or known to who released there, for a block to know.
+bool is_released(const Acquired& known, const Stamp& earlier, unsigned block, std::vector<const Sync*>& visited) {
     const Sync& sync = *known.from;
     for (const Sync* each : visited)
         if (each == &sync) return false;
     visited.push_back(&sync);
+    const auto counts = [&](const Sync::Time& time) {
+        return time.version <= known.version && (time.for_all || earlier.block() == block);
+    };
     const auto in_block = sync.blocks.find(earlier.block());
     if (in_block != sync.blocks.end())
         for (const Sync::Time& time : in_block->second)
-            if (time.version <= known.version && earlier.epoch() < time.epoch) return true;
+            if (counts(time) && earlier.epoch() < time.epoch) return true;
     const auto of_thread = sync.threads.find(static_cast<uint64_t>(earlier.block()) << 10 | earlier.thread());
     if (of_thread != sync.threads.end())
         for (const Sync::Time& time : of_thread->second)
-            if (time.version <= known.version && earlier.epoch() == time.epoch && earlier.clock() < time.clock) return true;
-    for (const auto& each : sync.before)
-        if (each.second <= known.version && is_released(each.first, earlier, visited)) return true;
+            if (counts(time) && earlier.epoch() == time.epoch && earlier.clock() < time.clock) return true;
+    for (const Sync::Known& each : sync.before)
+        if (each.version <= known.version && (each.for_all || each.block == block) &&
+            is_released(each.what, earlier, each.block, visited))
+            return true;
     return false;
 }
 
@@ -81,7 +97,7 @@ bool is_acquired(const Worker& w, const Stamp& earlier) {
     std::vector<const Sync*> visited;
     for (const std::vector<Acquired>* list : {&std::as_const(w.current->acquired), &w.acquired})
         for (const Acquired& each : *list)
-            if (is_released(each, earlier, visited)) return true;
+            if (is_released(each, earlier, static_cast<unsigned>(w.block_number), visited)) return true;
     return false;
 }
 
@@ -94,11 +110,11 @@ void share_acquired(Worker& w) {
     }
 }
 
-void fence(Worker& w) {
+void fence(Worker& w, bool for_all) {
     Fiber& fiber = *w.current;
-    fiber.fenced = true;
-    fiber.fence_epoch = block_epoch(w);
-    fiber.fence_clock = ++fiber.clock;
+    const Fence now = {true, block_epoch(w), ++fiber.clock};
+    fiber.fences[0] = now;
+    if (for_all) fiber.fences[1] = now;
 }
 
 // ---- within a block ----

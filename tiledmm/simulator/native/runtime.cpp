@@ -92,7 +92,10 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
             report_and_abort(w, OUTSIDE_SHARED, place, writes, address, bytes);
         if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
         const unsigned site = find_site(run, place, bytes, kind);
-        if (run.launch.checks) check_shared(w, offset, bytes, how, site);
+        if (run.launch.checks) {
+            if (how & (IS_ATOMIC | IS_VOLATILE)) synchronize(w, address, how);
+            check_shared(w, offset, bytes, how, site);
+        }
         if (run.launch.counts) record(w, address, site, SHARED);
         return;
     }
@@ -105,10 +108,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
     if (run.launch.checks && operand->writes) {
-        if (how & (IS_ATOMIC | IS_VOLATILE)) {
-            if (how != (IS_VOLATILE | WRITES)) acquire(w, address);
-            if (writes) release(w, address);
-        }
+        if (how & (IS_ATOMIC | IS_VOLATILE)) synchronize(w, address, how);
         check_global(w, *operand, address, bytes, how, site);
     }
     if (run.launch.counts) record(w, address, site, GLOBAL);
@@ -256,7 +256,7 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.pending.clear();
         fiber.groups.clear();
         fiber.clock = 0;
-        fiber.fenced = false;
+        for (Fence& fence : fiber.fences) fence = {};
         fiber.acquired.clear();
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
@@ -443,7 +443,7 @@ unsigned tiledmm_active_mask() {
     return worker->current->active;
 }
 
-void tiledmm_fence(unsigned) { fence(*worker); }
+void tiledmm_fence(unsigned scope) { fence(*worker, scope > 0); }
 
 void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     Worker& w = *worker;

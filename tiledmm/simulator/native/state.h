@@ -114,6 +114,11 @@ struct Pending {   // a copy by cp.async without a wait so far
     uint8_t data[16];
 };
 
+struct Fence {
+    bool done = false;
+    unsigned epoch = 0, clock = 0;   // of the thread, then
+};
+
 struct Fiber {
     void* stack_pointer = nullptr;
     State state = State::DONE;
@@ -127,8 +132,7 @@ struct Fiber {
     unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
     std::shared_ptr<std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
     std::vector<Acquired> acquired;
-    unsigned fence_epoch = 0, fence_clock = 0;
-    bool fenced = false;
+    Fence fences[2];   // the last of any scope, and the last for other blocks
     unsigned active = 0;          // the answer to ASKS
     uint64_t given = 0;           // to the other lanes of an exchange
     uint64_t received[WARP] = {};   // from the lanes of the last exchange: others may have gone on
@@ -222,14 +226,21 @@ struct Worker {
     std::vector<TraceEvent> trace;
 };
 
-// What threads released at an address: a write to it after a fence says that all before the fence happened.
+// What threads released at an address: a write to it after a fence says that all before the fence happened. After a fence for the
+// block alone it says so to that block only.
 struct Sync {
     struct Time {
         unsigned epoch, clock, version;
+        bool for_all;
+    };
+    struct Known {
+        Acquired what;
+        unsigned version, block;
+        bool for_all;
     };
     std::unordered_map<unsigned, std::vector<Time>> blocks;     // all that a block did before an epoch
     std::unordered_map<uint64_t, std::vector<Time>> threads;    // all that a thread did before a clock of an epoch
-    std::vector<std::pair<Acquired, unsigned>> before;          // what the releasing threads knew, by version
+    std::vector<Known> before;                                  // what the releasing threads knew
     unsigned version = 0;
 };
 
@@ -246,7 +257,7 @@ struct Run {
     std::vector<SiteCounts> counts;   // by site; merged when a worker ends
     std::vector<Worker*> workers;
     std::atomic<bool> released{false};             // whether any thread released something
-    std::unordered_map<uintptr_t, Sync> syncs;     // by address
+    std::unordered_map<uintptr_t, Sync> syncs;     // by place, see place_of
     std::atomic<bool> timed_out{false};
     std::map<std::pair<uint64_t, uintptr_t>, std::vector<Finding>> deferred;   // by block and thread, and by element
     std::atomic<bool> defers{false};
