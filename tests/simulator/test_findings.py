@@ -327,6 +327,7 @@ SAID = {
     ),
     "local access out of bounds": "writes 3 bytes of its local memory that belong to no variable",
     "element read before it is set": "reads 3 bytes of a local array that nothing has set",
+    "shuffle from a lane that has ended": "takes a value from lane 3, which has ended: the value is undefined",
 }
 
 #: Findings that two threads take part in.
@@ -361,7 +362,7 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
         ("barrier not reached by all", {"other_pc": 0}, "and thread (7, 8) has ended without it"),
         ("barrier not reached by all", {"other_pc": 10, "bytes": 0}, None),
         ("barrier not reached by all", {"other_pc": 10}, "is at another one, at the same line"),
-        ("warp not converged", {"other_pc": 0}, "and thread (7, 8) is elsewhere"),
+        ("warp not converged", {"other_pc": 0}, "and thread (7, 8) has ended"),
         ("copy not waited for", {"other_pc": 10}, "of thread (7, 8) at the same line has not"),
         ("subscript out of bounds", {"address": 2**64 - 5}, "the subscript -5 of an array of 1 elements"),
         ("global access out of bounds", {"address": 108}, "reads 1 byte just behind global array A (8 bytes)"),

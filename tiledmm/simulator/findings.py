@@ -43,6 +43,7 @@ KINDS = (
     "thread that waits for ever",
     "local access out of bounds",
     "element read before it is set",
+    "shuffle from a lane that has ended",
 )
 
 #: Those that are no errors on a GPU.
@@ -190,7 +191,7 @@ def finding(
         bytes=raw.bytes,
         address=raw.address - (1 << 64) * (raw.address >> 63),
         elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
-        doing=f"is at {other_at}" if raw.other_pc else "is elsewhere",
+        doing=f"is at {other_at}" if raw.other_pc else "has ended",
         unordered="with no barrier in between" if other_block == block else "with nothing that orders the two",
     )
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
@@ -255,6 +256,7 @@ _SENTENCES = {
     ),
     "local access out of bounds": "{access_to} bytes of its local memory that belong to no variable",
     "element read before it is set": "reads {bytes} bytes of a local array that nothing has set",
+    "shuffle from a lane that has ended": "takes a value from lane {bytes}, which has ended: the value is undefined",
 }
 
 # Kinds with a second thread and place.

@@ -63,5 +63,6 @@ ALWAYS_INLINE void leave(Worker& w, State state) {
 void fiber_main() {
     Worker& w = *worker;
     w.run->launch.run_thread(w.run->launch.arguments);
+    w.current->barrier = nullptr;
     leave(w, State::DONE);
 }

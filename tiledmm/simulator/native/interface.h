@@ -42,6 +42,7 @@ enum FindingKind : uint32_t {
     WAITS_FOR_EVER,
     OUTSIDE_VARIABLE,
     UNSET_ELEMENT,
+    SHUFFLE_ENDED,       // bytes: the lane
 };
 
 // One array in global memory.

@@ -5,7 +5,7 @@
 // combined. Kernels are compiled with -fsanitize=thread, whose callbacks are at the end of this file: they get each
 // access before it happens, with its address and the place in the code.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, state.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -17,6 +17,7 @@
 #include "guards.h"
 #include "ordering.h"
 #include "state.h"
+#include "warp_barriers.h"
 
 // ---- accesses ----
 
@@ -134,10 +135,6 @@ void arrange(Worker& w, unsigned* order, unsigned count) {
         }
 }
 
-Other as_other(const Worker& w, const Fiber& fiber) {
-    return {reinterpret_cast<uint64_t>(fiber.barrier), w.block_number, fiber.thread, false};
-}
-
 // Reports what ended the current thread, and stops the launch.
 void end_with_fault(Worker& w) {
     faults::report_fault(w);
@@ -198,7 +195,9 @@ void run_warp(Worker& w, unsigned warp) {
             }
             w.current = nullptr;
             if (w.aborted) return;
-            if (fiber.state == State::DONE) check_copies(w, fiber);
+            if (fiber.state != State::DONE) continue;
+            check_copies(w, fiber);
+            release_waiting(w, first, lanes);
         }
         if (ran || answer(w, first, lanes)) continue;
         if (run.launch.counts) flush(w, warp);
@@ -216,12 +215,16 @@ void run_warp(Worker& w, unsigned warp) {
     for (unsigned i = 0; i < lanes; ++i) {
         Fiber& fiber = w.fibers[first + i];
         if (fiber.state != State::AT_WARP) continue;
-        // Lanes of its mask that have ended, or wait at a barrier of the block.
-        Other other;
-        for (unsigned j = 0; j < lanes; ++j)
-            if (fiber.waits_for >> j & 1 && w.fibers[first + j].state != State::AT_WARP) other = as_other(w, w.fibers[first + j]);
+        // Which lane of its mask does not come: it waits elsewhere, or has ended before a product on tensor cores.
+        const Fiber* other = nullptr;
+        for (unsigned j = 0; j < lanes; ++j) {
+            const Fiber& each = w.fibers[first + j];
+            if (!(fiber.waits_for >> j & 1) || i == j || (each.state == State::DONE && fiber.kind != WHOLE_WARP)) continue;
+            if (!other || each.state != State::AT_WARP) other = &each;
+        }
         w.current = &fiber;
-        report(w, WARP_NOT_REACHED, reinterpret_cast<uint64_t>(fiber.barrier), false, 0, 0, other);
+        report(w, WARP_NOT_REACHED, reinterpret_cast<uint64_t>(fiber.barrier), false, 0, 0,
+               other ? as_other(w, *other) : Other{});
         w.current = nullptr;
         w.aborted = true;
         run.stop = true;
@@ -377,41 +380,6 @@ unsigned tiledmm_sync_threads_count(unsigned instance, bool predicate) {
     return worker->votes[epoch % 2];
 }
 
-// Waits for the lanes of a mask, all of which are to wait for the same.
-static void sync_warp(unsigned mask, const void* place, unsigned kind) {
-    Worker& w = *worker;
-    Fiber& fiber = *w.current;
-    const unsigned first = fiber.thread / WARP * WARP;
-    const unsigned lanes = w.run->threads - first < WARP ? w.run->threads - first : WARP;
-    mask &= lanes == WARP ? ~0u : (1u << lanes) - 1;
-    if (!(mask >> fiber.thread % WARP & 1))
-        report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 0, as_other(w, fiber));
-    mask |= 1u << fiber.thread % WARP;
-    fiber.barrier = place;
-    fiber.waits_for = mask;
-    fiber.kind = kind;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-        const Fiber& other = w.fibers[first + lane];
-        if (mask >> lane & 1 && &other != &fiber && other.state != State::AT_WARP) {
-            leave(w, State::AT_WARP);
-            return;
-        }
-    }
-    uint64_t values[WARP] = {};
-    for (unsigned lane = 0; lane < lanes; ++lane)
-        if (mask >> lane & 1) values[lane] = w.fibers[first + lane].given;
-    // The last lane releases the others, and orders their accesses before the barrier before those after it.
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-        if (!(mask >> lane & 1)) continue;
-        Fiber& other = w.fibers[first + lane];
-        if (other.kind != kind || other.waits_for != mask)
-            report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 1, as_other(w, other));
-        other.state = State::READY;
-        if (kind != WARP_BARRIER) std::memcpy(other.received, values, sizeof values);
-    }
-    if (kind == WARP_BARRIER) join_lanes(w, first / WARP, mask, lanes);
-}
-
 void tiledmm_sync_warp(unsigned mask) { sync_warp(mask, CALLER, WARP_BARRIER); }
 
 void tiledmm_exchange(unsigned mask, unsigned long long value, unsigned kind) {
@@ -427,8 +395,10 @@ unsigned long long tiledmm_exchanged(unsigned lane) {
 
 unsigned long long tiledmm_shuffled(unsigned lane, unsigned mask, unsigned strict) {
     Worker& w = *worker;
-    if (mask >> lane & 1 && w.current->thread / WARP * WARP + lane < w.run->threads) return tiledmm_exchanged(lane);
-    report(w, strict ? SHUFFLE_SOURCE : SHUFFLE_UNDEFINED, reinterpret_cast<uint64_t>(CALLER), false, 0, lane);
+    if (w.current->present >> lane & 1) return tiledmm_exchanged(lane);
+    const bool ended = mask >> lane & 1 && w.current->thread / WARP * WARP + lane < w.run->threads;
+    const FindingKind kind = ended ? SHUFFLE_ENDED : strict ? SHUFFLE_SOURCE : SHUFFLE_UNDEFINED;
+    report(w, kind, reinterpret_cast<uint64_t>(CALLER), false, 0, lane);
     return 0xfff7badbadbadbadull;   // a NaN, as 4 or 8 bytes
 }
 

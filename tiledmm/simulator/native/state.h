@@ -95,6 +95,7 @@ enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS
 
 // What a thread waits for at a barrier of its warp: all lanes must wait for the same.
 constexpr unsigned WARP_BARRIER = 0;
+constexpr unsigned WHOLE_WARP = 1 + 100;   // an exchange for tensor cores (tensor_cores.h): no lane may have ended
 
 constexpr unsigned SPIN_SLICE = 4096;     // accesses between two looks at whether a thread spins
 constexpr unsigned SPIN_SAMPLE = 128;     // accesses of such a look
@@ -134,6 +135,7 @@ struct Fiber {
     std::vector<Acquired> acquired;
     Fence fences[2];   // the last of any scope, and the last for other blocks
     unsigned active = 0;          // the answer to ASKS
+    unsigned present = 0;         // the lanes of the last barrier of the warp: those of its mask that had not ended
     uint64_t given = 0;           // to the other lanes of an exchange
     uint64_t received[WARP] = {};   // from the lanes of the last exchange: others may have gone on
     uint64_t steps = 0, limit = 0;

@@ -1,0 +1,78 @@
+// Barriers of the lanes of a warp: __syncwarp, and the exchanges of shuffles, votes, matches, reductions and tensor cores.
+//
+// A lane waits for those of its mask that have not ended (CUDA Programming Guide, __syncwarp and warp shuffle functions).
+//
+// Depends on: checks.h, fibers.h, ordering.h, state.h
+#pragma once
+
+#include "checks.h"
+#include "fibers.h"
+#include "ordering.h"
+#include "state.h"
+
+Other as_other(const Worker& w, const Fiber& fiber) {
+    return {reinterpret_cast<uint64_t>(fiber.barrier), w.block_number, fiber.thread, false};
+}
+
+// Of the lanes that one waits for, those that wait, too; none if others are still to come. It does not wait for itself.
+unsigned arrived(const Worker& w, unsigned first, unsigned lanes, const Fiber& waits) {
+    unsigned present = 0;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        if (!(waits.waits_for >> lane & 1)) continue;
+        const Fiber& other = w.fibers[first + lane];
+        if (&other == &waits || other.state == State::AT_WARP)
+            present |= 1u << lane;
+        else if (other.state != State::DONE || waits.kind == WHOLE_WARP)
+            return 0;
+    }
+    return present;
+}
+
+// Releases the lanes that are present, and orders their accesses before the barrier before those after it.
+void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, const Fiber& waits) {
+    const unsigned mask = waits.waits_for, kind = waits.kind;
+    uint64_t values[WARP] = {};
+    for (unsigned lane = 0; lane < lanes; ++lane)
+        if (present >> lane & 1) values[lane] = w.fibers[first + lane].given;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        if (!(present >> lane & 1)) continue;
+        Fiber& other = w.fibers[first + lane];
+        if (other.kind != kind || other.waits_for != mask)
+            report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(waits.barrier), false, 0, 1, as_other(w, other));
+        other.state = State::READY;
+        other.present = present;
+        if (kind != WARP_BARRIER) std::memcpy(other.received, values, sizeof values);
+    }
+    if (kind == WARP_BARRIER) join_lanes(w, first / WARP, present, lanes);
+}
+
+// Waits for the lanes of a mask, all of which are to wait for the same.
+void sync_warp(unsigned mask, const void* place, unsigned kind) {
+    Worker& w = *worker;
+    Fiber& fiber = *w.current;
+    const unsigned first = fiber.thread / WARP * WARP;
+    const unsigned lanes = w.run->threads - first < WARP ? w.run->threads - first : WARP;
+    mask &= lanes == WARP ? ~0u : (1u << lanes) - 1;
+    if (!(mask >> fiber.thread % WARP & 1))
+        report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(place), false, 0, 0, as_other(w, fiber));
+    fiber.barrier = place;
+    fiber.waits_for = mask | 1u << fiber.thread % WARP;
+    fiber.kind = kind;
+    if (const unsigned present = arrived(w, first, lanes, fiber))
+        pass_warp(w, first, lanes, present, fiber);
+    else
+        leave(w, State::AT_WARP);
+}
+
+// After a lane has ended: releases those that waited for no other.
+void release_waiting(Worker& w, unsigned first, unsigned lanes) {
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        Fiber& fiber = w.fibers[first + lane];
+        if (fiber.state != State::AT_WARP) continue;
+        const unsigned present = arrived(w, first, lanes, fiber);
+        if (!present) continue;
+        w.current = &fiber;   // for findings
+        pass_warp(w, first, lanes, present, fiber);
+        w.current = nullptr;
+    }
+}
