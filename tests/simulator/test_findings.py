@@ -328,6 +328,10 @@ SAID = {
     "local access out of bounds": "writes 3 bytes of its local memory that belong to no variable",
     "element read before it is set": "reads 3 bytes of a local array that nothing has set",
     "shuffle from a lane that has ended": "takes a value from lane 3, which has ended: the value is undefined",
+    "conversion out of range": (
+        "converts 5.13828272e-322 to a signed integer of 2 bits, which C++ leaves undefined: a GPU saturates, and so "
+        "does a cast here"
+    ),
 }
 
 #: Findings that two threads take part in.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +46,7 @@ KINDS = (
     "local access out of bounds",
     "element read before it is set",
     "shuffle from a lane that has ended",
+    "conversion out of range",
 )
 
 #: Those that are no errors on a GPU.
@@ -192,6 +195,8 @@ def finding(
         address=raw.address - (1 << 64) * (raw.address >> 63),
         elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
         doing=f"is at {other_at}" if raw.other_pc else "has ended",
+        value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
+        integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << (raw.bytes >> 1)} bits",
         unordered="with no barrier in between" if other_block == block else "with nothing that orders the two",
     )
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
@@ -257,6 +262,9 @@ _SENTENCES = {
     "local access out of bounds": "{access_to} bytes of its local memory that belong to no variable",
     "element read before it is set": "reads {bytes} bytes of a local array that nothing has set",
     "shuffle from a lane that has ended": "takes a value from lane {bytes}, which has ended: the value is undefined",
+    "conversion out of range": (
+        "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
+    ),
 }
 
 # Kinds with a second thread and place.

@@ -244,7 +244,7 @@ def _dynamic_memory(names: Sequence[str]) -> str:
 
 
 def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
-    """Flags for calls of the runtime at accesses and at subscripts out of bounds, and for what unset variables hold."""
+    """Flags for calls of the runtime at accesses and where C++ is undefined, and for what unset variables hold."""
     clang = is_clang(command)
     release = re.search(r"\) (\d+)\.", version(command))
     fills = clang or (release is not None and int(release[1]) >= 12)
@@ -272,9 +272,9 @@ def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
             "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
             "--param", "tsan-distinguish-volatile=1",
         ]  # fmt: skip
-    bounds = ["-fsanitize=array-bounds,integer-divide-by-zero" if clang else "-fsanitize=bounds,integer-divide-by-zero"]
+    undefined = [f"-fsanitize={'array-bounds' if clang else 'bounds'},integer-divide-by-zero,float-cast-overflow"]
     none = ["-fno-sanitize=undefined"] if clang else []  # Zig enables all of -fsanitize=undefined
-    return [*none, *accesses, *bounds, "-fno-sanitize-recover=all", *fill]
+    return [*none, *accesses, *undefined, "-fno-sanitize-recover=all", *fill]
 
 
 def _warnings(command: tuple[str, ...]) -> list[str]:

@@ -43,6 +43,7 @@ enum FindingKind : uint32_t {
     OUTSIDE_VARIABLE,
     UNSET_ELEMENT,
     SHUFFLE_ENDED,       // bytes: the lane
+    CONVERSION,          // address: the value, a double; bytes: twice the logarithm of the integer's bits, and 1 if it has a sign
 };
 
 // One array in global memory.

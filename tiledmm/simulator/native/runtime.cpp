@@ -804,18 +804,25 @@ void* __tsan_memset(void* to, int value, uint64_t bytes) {
     on_range(to, bytes, true, CALLER);
     return std::memset(to, value, bytes);
 }
-// ---- callbacks of -fsanitize=bounds and -fsanitize=integer-divide-by-zero ----
+// ---- callbacks of -fsanitize=bounds, =integer-divide-by-zero and =float-cast-overflow ----
 
-struct ArrayType {
-    uint16_t kind, info;
-    char name[1];   // such as 'float [16][17]'
+struct Type {
+    uint16_t kind, info;   // of an integer: twice the logarithm of its bits, and 1 if it has a sign; of others: bits
+    char name[1];          // such as 'float [16][17]'
 };
 
 struct Subscript {
     const char* file;
     uint32_t line, column;
-    const ArrayType* array;
-    const ArrayType* index;
+    const Type* array;
+    const Type* index;
+};
+
+struct Conversion {
+    const char* file;
+    uint32_t line, column;
+    const Type* from;
+    const Type* to;
 };
 
 [[noreturn]] void __ubsan_handle_out_of_bounds_abort(const Subscript* subscript, uint64_t index) {
@@ -829,6 +836,22 @@ struct Subscript {
 [[noreturn]] void __ubsan_handle_divrem_overflow_abort(const void*, uint64_t, uint64_t) {
     if (!worker || !worker->current) std::abort();
     report(*worker, DIVISION, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
+    abort_launch(*worker);
+}
+
+// Of a conversion that is not written: casts saturate (casts.h).
+[[noreturn]] void __ubsan_handle_float_cast_overflow_abort(const Conversion* conversion, uint64_t bits) {
+    if (!worker || !worker->current) std::abort();
+    double value = 0;
+    if (conversion->from->info == 32) {
+        float narrow;
+        std::memcpy(&narrow, &bits, sizeof narrow);
+        value = narrow;
+    } else {
+        std::memcpy(&value, &bits, sizeof value);
+    }
+    std::memcpy(&bits, &value, sizeof bits);
+    report(*worker, CONVERSION, reinterpret_cast<uint64_t>(CALLER), false, bits, conversion->to->info);
     abort_launch(*worker);
 }
 

@@ -2,7 +2,7 @@
 
 ``(int)x`` becomes ``(int)(tiledmm_detail::Cast<int>)x``, where a class converts x (``native/casts.h``): the result has
 the same type, and the expression the same precedence. ``int(x)`` and ``static_cast<int>(x)`` become the same.
-Conversions that are not written (``int i = x;``) are the CPU's.
+Conversions that are not written (``int i = x;``) are the CPU's: the runtime finds those that are out of range.
 """
 
 from __future__ import annotations
