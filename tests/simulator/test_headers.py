@@ -258,6 +258,33 @@ def test_matrices_are_aligned(at, ldm):
     assert not simulator.launch(text, 1, 32, (np.zeros(300, np.float16),)).ok
 
 
+@pytest.mark.parametrize(
+    ("load", "store", "kind", "line"),
+    [
+        ("load_matrix_sync(f, a, 16, L);", "store_matrix_sync(a, f, 16, L);", None, 0),
+        ("if (lane < 16) load_matrix_sync(f, a, 16, L);", "store_matrix_sync(a, f, 16, L);", "lanes of a warp differ",
+         7),
+        ("load_matrix_sync(f, a, 16, L);", "if (lane) store_matrix_sync(a, f, 16, L);", "warp not converged", 8),
+        ("if (lane == 3) return; load_matrix_sync(f, a, 16, L);", "", "warp not converged", 7),
+        ("load_matrix_sync(f, lane == 9 ? a + 8 : a, 16, L);", "", "assertion failed", 7),
+        ("load_matrix_sync(f, a, lane == 9 ? 32 : 16, L);", "", "assertion failed", 7),
+    ],
+)  # fmt: skip
+def test_all_lanes_load_and_store_one_matrix(load, store, kind, line):
+    text = f"""#include <mma.h>
+    using namespace nvcuda::wmma;
+    #define L mem_row_major
+    __global__ void k(float* a) {{
+        const int lane = threadIdx.x;
+        fragment<accumulator, 16, 16, 16, float> f;
+        {load}
+        {store}
+    }}"""
+    found = simulator.launch(text, 1, 32, (np.zeros((32, 32), np.float32),)).findings
+    places = {(each.kind, at) for each in found for at in (each.line, each.other_line)}
+    assert (kind, line) in places if kind else not found
+
+
 def test_fragments_have_as_many_elements_as_on_a_gpu():
     text = """
     #include <mma.h>

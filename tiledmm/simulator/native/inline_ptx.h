@@ -616,7 +616,7 @@ __forceinline__ void ldmatrix(unsigned (&fragment)[COUNT], const void* from) {
     if (tiledmm_lane() < 8 * COUNT) load<false>(own, from);
     const unsigned row = tiledmm_lane() / 4, quad = tiledmm_lane() % 4;
     for (unsigned half = 0; half < 2; ++half) {   // two registers of each row at a time
-        exchange_registers(own[2 * half], own[2 * half + 1]);
+        exchange_registers(own[2 * half], own[2 * half + 1], LOAD_MATRIX);
         for (unsigned i = 0; i < COUNT; ++i) {
             if (!TRANSPOSED && quad / 2 == half)
                 fragment[i] = static_cast<unsigned>(tiledmm_exchanged(8 * i + row) >> 32 * (quad % 2));

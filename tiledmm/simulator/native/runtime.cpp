@@ -219,7 +219,7 @@ void run_warp(Worker& w, unsigned warp) {
         const Fiber* other = nullptr;
         for (unsigned j = 0; j < lanes; ++j) {
             const Fiber& each = w.fibers[first + j];
-            if (!(fiber.waits_for >> j & 1) || i == j || (each.state == State::DONE && fiber.kind != WHOLE_WARP)) continue;
+            if (!(fiber.waits_for >> j & 1) || i == j || (each.state == State::DONE && fiber.kind < WHOLE_WARP)) continue;
             if (!other || each.state != State::AT_WARP) other = &each;
         }
         w.current = &fiber;

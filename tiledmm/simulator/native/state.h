@@ -95,7 +95,7 @@ enum class State : uint8_t { READY, AT_BARRIER, AT_NAMED, AT_WARP, PAUSED, SPINS
 
 // What a thread waits for at a barrier of its warp: all lanes must wait for the same.
 constexpr unsigned WARP_BARRIER = 0;
-constexpr unsigned WHOLE_WARP = 1 + 100;   // an exchange for tensor cores (tensor_cores.h): no lane may have ended
+constexpr unsigned WHOLE_WARP = 1 + 100;   // from here on, exchanges for tensor cores (tensor_cores.h): no lane may have ended
 
 constexpr unsigned SPIN_SLICE = 4096;     // accesses between two looks at whether a thread spins
 constexpr unsigned SPIN_SAMPLE = 128;     // accesses of such a look

@@ -11,7 +11,8 @@ namespace tiledmm_detail {
 using namespace tiledmm_package;
 
 constexpr unsigned WHOLE_WARP = 0xffffffffu;
-constexpr unsigned TENSOR_CORE = 100;   // an exchange of mma or ldmatrix, of none of CUDA's warp functions
+// Exchanges of none of CUDA's warp functions, in which all lanes of a warp take part.
+constexpr unsigned TENSOR_CORE = 100, LOAD_MATRIX = 101, STORE_MATRIX = 102;
 
 __forceinline__ double power_of_two(int exponent) {
     return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
@@ -92,8 +93,8 @@ __forceinline__ KVector exchanged_k_vector(int index) {
     }
     return all;
 }
-__forceinline__ void exchange_registers(unsigned low, unsigned high) {
-    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low, TENSOR_CORE);
+__forceinline__ void exchange_registers(unsigned low, unsigned high, unsigned kind = TENSOR_CORE) {
+    tiledmm_exchange(WHOLE_WARP, static_cast<unsigned long long>(high) << 32 | low, kind);
 }
 
 // The same for float64, with 4 elements along k: four lanes have one each.
@@ -159,7 +160,7 @@ __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
     const unsigned own[4] = {mine.x, mine.y, mine.z, mine.w};
     const unsigned row = tiledmm_lane() / 4, quad = tiledmm_lane() % 4;
     for (unsigned half = 0; half < 2; ++half) {   // two registers of each row at a time
-        exchange_registers(own[2 * half], own[2 * half + 1]);
+        exchange_registers(own[2 * half], own[2 * half + 1], LOAD_MATRIX);
         for (unsigned i = 0; i < 4; ++i) {
             if (!TRANSPOSED && quad / 2 == half)
                 words[i] = static_cast<unsigned>(tiledmm_exchanged(8 * i + row) >> 32 * (quad % 2));

@@ -22,7 +22,7 @@ unsigned arrived(const Worker& w, unsigned first, unsigned lanes, const Fiber& w
         const Fiber& other = w.fibers[first + lane];
         if (&other == &waits || other.state == State::AT_WARP)
             present |= 1u << lane;
-        else if (other.state != State::DONE || waits.kind == WHOLE_WARP)
+        else if (other.state != State::DONE || waits.kind >= WHOLE_WARP)
             return 0;
     }
     return present;

@@ -110,8 +110,13 @@ __forceinline__ void gather(const T (&own)[COUNT], T (&all)[ALL]) {
     }
 }
 
+// Waits for all lanes of the warp, which load or store one matrix.
 template <class T>
-__forceinline__ void check(const void* at, unsigned ldm) {
+__forceinline__ void begin(const void* at, unsigned ldm, unsigned kind) {
+    const unsigned long long matrix = reinterpret_cast<unsigned long long>(at) + (static_cast<unsigned long long>(ldm) << 48);
+    tiledmm_exchange(tiledmm_detail::WHOLE_WARP, matrix, kind);
+    if (matrix != tiledmm_exchanged(0))
+        tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take the same address and leading dimension in all lanes");
     if (reinterpret_cast<size_t>(at) % 32)
         tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take an address that is a multiple of 32 bytes");
     if (ldm * sizeof(T) % 16)
@@ -202,17 +207,17 @@ __forceinline__ void fill_fragment(fragment<Use, M, N, K, T, Layout>& f, const t
 }
 template <class Use, int M, int N, int K, class T, class Layout>
 __forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f, const typename detail::Element<T>::Stored* at, unsigned ldm) {
-    detail::check<typename detail::Element<T>::Stored>(at, ldm);
+    detail::begin<typename detail::Element<T>::Stored>(at, ldm, tiledmm_detail::LOAD_MATRIX);
     for (int i = 0; i < f.num_elements; ++i) f.x[i] = at[detail::offset<fragment<Use, M, N, K, T, Layout>>(i, ldm, detail::BY_ROWS<Layout>)];
 }
 template <int M, int N, int K, class T>
 __forceinline__ void load_matrix_sync(fragment<accumulator, M, N, K, T>& f, const T* at, unsigned ldm, layout_t layout) {
-    detail::check<T>(at, ldm);
+    detail::begin<T>(at, ldm, tiledmm_detail::LOAD_MATRIX);
     for (int i = 0; i < f.num_elements; ++i) f.x[i] = at[detail::offset<fragment<accumulator, M, N, K, T>>(i, ldm, layout == mem_row_major)];
 }
 template <int M, int N, int K, class T>
 __forceinline__ void store_matrix_sync(T* at, const fragment<accumulator, M, N, K, T>& f, unsigned ldm, layout_t layout) {
-    detail::check<T>(at, ldm);
+    detail::begin<T>(at, ldm, tiledmm_detail::STORE_MATRIX);
     for (int i = 0; i < f.num_elements; ++i) at[detail::offset<fragment<accumulator, M, N, K, T>>(i, ldm, layout == mem_row_major)] = f.x[i];
 }
 
