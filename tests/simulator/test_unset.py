@@ -40,6 +40,71 @@ def test_what_the_compiler_sees_is_named_by_its_variable():
     )
 
 
+def test_a_pattern_that_changes_nothing_where_a_nan_would():
+    text = SUM.replace("sum += x[i];", "sum = sum * expf(i ? 0 : -INFINITY) + x[i];")
+    (found,) = launch(text, checks="full").findings
+    assert (found.kind, found.line, found.other_line) == ("variable read before it is set", 5, 3)
+    launch(text.replace("float sum;", "float sum = 0;"), checks="full").check()
+
+
+def test_a_member_is_named_by_the_element_that_depends_on_it_even_if_that_is_wrong():
+    text = """
+    struct Moments { float mean, m2; };
+    __global__ void k(float* x, int n) {
+        __shared__ Moments shared[1];
+        Moments mine;
+        mine.mean = 0;
+        for (int i = 0; i < n; ++i) mine.m2 += x[i];
+        shared[0] = mine;
+        x[1] = shared[0].m2;
+    }
+    """
+    expected = np.ones(8, np.float32)
+    expected[1] = 8
+    found = launch(text, expected={"x": expected}).findings
+    assert [(each.kind, each.line) for each in found] == [("variable read before it is set", 9), ("wrong result", 9)]
+    assert "x[1] depends on a variable that was not set; block (0, 0), thread (0, 0) wrote it" in found[0].message
+
+
+@pytest.mark.parametrize(("declared", "named"), [("int at;", True), ("int at = 0;", False), ("int at = 9;", None)])
+def test_an_access_that_depends_on_what_is_not_set(declared, named):
+    text = f"""
+    __global__ void k(float* x, int n) {{
+        {declared}
+        for (int i = 0; i < n; ++i) at += i == 100;
+        x[at] = 1;
+    }}
+    """
+    kinds = [(each.kind, each.line) for each in launch(text, checks="full").findings]
+    outside = ("global access out of bounds", 5)
+    assert kinds == {True: [outside, ("variable read before it is set", 4)], False: [], None: [outside]}[named]
+
+
+def test_an_access_through_a_member_that_is_not_set():
+    text = """
+    struct P { int a, b; };
+    __global__ void k(float* x, int n) {
+        P p;
+        p.a = 1;
+        P* q = n ? &p : nullptr;
+        x[q->b] = 1;
+    }
+    """
+    kinds = {each.kind for each in launch(text, checks="full").findings}
+    assert kinds == {"global access out of bounds", "variable read before it is set"}
+
+
+@pytest.mark.parametrize("kind", ["bool", "int", "float"])
+def test_a_shared_variable_that_nothing_writes(kind):
+    text = f"""
+    __global__ void k(float* x, int n) {{
+        __shared__ {kind} first;
+        if (!first) x[0] = n;
+    }}
+    """
+    assert [(each.kind, each.line) for each in launch(text).findings] == [("uninitialised shared memory", 4)]
+
+
 def test_elements_of_a_local_array():
     (found,) = launch(PART, checks="full").findings
     assert (found.kind, found.line, found.thread) == ("element read before it is set", 6, (0, 0, 0))

@@ -14,7 +14,7 @@ from tiledmm.hardware.architectures import Architecture
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
-from tiledmm.simulator.findings import UNSET, UNSET_ELEMENT, WRONG_RESULT, Finding
+from tiledmm.simulator.findings import ENDLESS, UNSET, UNSET_ELEMENT, WRONG_RESULT, Finding
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
@@ -173,45 +173,89 @@ class Call:
         settings: Settings,
         state: ModuleState | None,
         before: Sequence[np.ndarray[Any, Any]],
-        is_wrong: bool,
+        found: Sequence[Finding],
     ) -> list[Finding]:
         """What other builds of the kernel find: accesses beside a thread's variables, and variables that are not set.
 
         Args:
             settings, state, before: Of the launch.
-            is_wrong: Whether another finding says already which element is wrong.
+            found: Errors that it had; those of the results apart.
         """
-        guarded, _ = self._again("guarded", settings, state, before)
-        unset = [each for each in guarded if each.kind == UNSET_ELEMENT]
-        outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
-        if outside:
-            return outside
-        results = []
-        for build in ("checked", "zeroed"):
-            _, outcome = self._again(build, settings, state, before)
-            results.append([np.ascontiguousarray(each.result).view(np.uint8) for each in self.placed])
-        different = [np.flatnonzero(one.reshape(-1) != other.reshape(-1)) for one, other in zip(*results, strict=True)]
-        if not any(len(each) for each in different):
+        if any(each.kind in ENDLESS for each in found):
             return []
-        found = self.kernel.unset_variables() + unset
-        if found or is_wrong:
-            return found
-        region = next(i for i, each in enumerate(different) if len(each))
-        placed = self.placed[region]
-        first = np.unravel_index(int(different[region][0]) // placed.itemsize, placed.array.shape)
-        offset = sum(int(i) * stride for i, stride in zip(first, placed.array.strides, strict=True)) - placed.span.start
-        said = f"{placed.name}[{', '.join(map(str, map(int, first)))}] depends on a variable that was not set"
-        writer = outcome.writer(placed.writes, offset // placed.granule)
-        return [self.kernel.rebuilt("zeroed").wrong_result(UNSET, said, writer, Geometry(self.grid, self.block))]
+        elements = []
+        if not found:  # the build that guards variables checks no other access
+            guarded = self._again(self.kernel.rebuilt("guarded"), "guarded", settings, state, before).findings
+            elements = [each for each in guarded if each.kind == UNSET_ELEMENT]
+            if outside := [each for each in guarded if each.kind != UNSET_ELEMENT]:
+                return outside
+        one = self._again(self.kernel.rebuilt("checked"), "checked", settings, state, before)
+        for build in (lambda: self.kernel.rebuilt("zeroed"), self.kernel.with_ones):
+            if kernel := build():
+                other = self._again(kernel, "zeroed", settings, state, before)
+                if said := self._difference(one, other):
+                    return self.kernel.unset_variables() + elements or [said]
+        return []
+
+    def _difference(self, one: _Shown, other: _Shown) -> Finding | None:
+        """A finding for the first element, or the first finding, that changes with the values of unset variables."""
+        for region, (mine, its) in enumerate(zip(one.results, other.results, strict=True)):
+            different = np.flatnonzero(mine.reshape(-1) != its.reshape(-1))
+            if len(different) == 0:
+                continue
+            placed = self.placed[region]
+            first = np.unravel_index(int(different[0]) // placed.itemsize, placed.array.shape)
+            strides = zip(first, placed.array.strides, strict=True)
+            offset = sum(int(i) * stride for i, stride in strides) - placed.span.start
+            said = f"{placed.name}[{', '.join(map(str, map(int, first)))}] depends on a variable that was not set"
+            # An element that only one of them wrote.
+            for shown in (other, one):
+                if writer := shown.outcome.writer(shown.writes[region], offset // placed.granule):
+                    return shown.kernel.wrong_result(UNSET, said, writer, Geometry(self.grid, self.block))
+            return self.kernel.wrong_result(UNSET, said, None, Geometry(self.grid, self.block))
+        known = {(each.kind, each.line) for each in other.findings}
+        for each in one.findings:
+            if (each.kind, each.line) not in known:
+                return self.kernel.depends(f"{each.kind}, which depends on a variable that was not set", each)
+        return None
 
     def _again(
-        self, build: str, settings: Settings, state: ModuleState | None, before: Sequence[np.ndarray[Any, Any]]
-    ) -> tuple[list[Finding], execution.Outcome]:
+        self,
+        kernel: CompiledKernel,
+        build: str,
+        settings: Settings,
+        state: ModuleState | None,
+        before: Sequence[np.ndarray[Any, Any]],
+    ) -> _Shown:
         """Runs the kernel once more, compiled in some way."""
-        kernel = self.kernel.rebuilt(build)
         own = {name: raw.copy() for name, raw in state.items()} if state is not None else None
         outcome = self.run(kernel, settings.alone(build), own, before, writers=True)
-        return kernel.findings([outcome], self.placed, self.shared_bytes), outcome
+        return _Shown(
+            kernel,
+            outcome,
+            kernel.findings([outcome], self.placed, self.shared_bytes),
+            [np.ascontiguousarray(each.result).view(np.uint8) for each in self.placed],
+            [each.writes if each.writable else np.zeros((0, 2), np.uint64) for each in self.placed],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What one run of a kernel showed.
+
+    Attributes:
+        kernel: As it was compiled.
+        outcome: Of the run.
+        findings: Of the runtime.
+        results: The bytes that the regions then had.
+        writes: Who wrote their elements.
+    """
+
+    kernel: CompiledKernel
+    outcome: execution.Outcome
+    findings: list[Finding]
+    results: list[np.ndarray[Any, np.dtype[np.uint8]]]
+    writes: list[np.ndarray[Any, np.dtype[np.uint64]]]
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:

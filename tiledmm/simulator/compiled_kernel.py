@@ -14,6 +14,7 @@ import numpy as np
 
 from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
+from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiler import toolchain
@@ -25,6 +26,7 @@ from tiledmm.simulator.parameters import Parameter, parameters_of
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.traffic import LineCounts, line_counts
+from tiledmm.simulator.translation import unset
 from tiledmm.simulator.translation.declarations import kernels_in, short_name, variables_in
 
 
@@ -246,15 +248,33 @@ class CompiledKernel:
             replace(each, writable=each.writable and each.name not in constants) for each in self.debug.variables()
         )
 
+    @functools.cached_property
+    def _may_be_unset(self) -> list[toolchain.UnsetVariable]:
+        return toolchain.unset_variables(self.text, self.name, arch=self._arch)
+
+    def with_ones(self) -> CompiledKernel | None:
+        """The same kernel, with ones in the variables that may be read before they are set; None if there are none."""
+        text = unset.filled(self.text, [(each.name, each.declared) for each in self._may_be_unset])
+        if text == self.text:
+            return None
+        try:
+            return CompiledKernel(text, self.places, self.name, self.target, build="checked")
+        except CompilationError:  # a type that has no such value
+            return None
+
     def unset_variables(self) -> list[Finding]:
         """A finding for each variable that may be read before it is set, as far as the C++ compiler sees that."""
         found = []
-        for each in toolchain.unset_variables(self.text, self.name, arch=self._arch):
+        for each in self._may_be_unset:
             at = f", declared at {self.lines.location(each.declared)}" if each.declared else ""
             said = f"{each.name}{at}: the result depends on what is there"
             line = own_line(each.lines, first_line_of_page(self.text))
             found.append(self._finding(UNSET, said, line, other=each.declared))
         return found
+
+    def depends(self, said: str, on: Finding) -> Finding:
+        """A finding, at the place of another, that this one depends on a variable which the compiler does not name."""
+        return replace(self._finding(UNSET, said, on.line, block=on.block, thread=on.thread), calls=on.calls)
 
     def unset_result(self, what: str) -> Finding:
         """A finding for a result that depends on a variable which the compiler does not name."""

@@ -60,6 +60,9 @@ UNSET = "variable read before it is set"
 #: What the runtime finds of elements of a thread's own arrays: an error if the result depends on them.
 UNSET_ELEMENT = "element read before it is set"
 
+#: Those of kernels that did not end.
+ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits for ever"})
+
 #: And such that a GPU would not compile or launch.
 LAUNCH_BOUNDS = "block beyond the launch bounds"
 TOO_MUCH_SHARED = "too much shared memory"

@@ -148,8 +148,8 @@ def run(
         if placed.writable:
             placed.array[...] = placed.result
     wrong = list(call.wrong(outcome, wanted, tolerance or Tolerance()))
-    if before and (wrong or (full and not found)):
-        found += call.closer(settings, values, before, bool(wrong))
+    if before and (wrong or full):
+        found += call.closer(settings, values, before, [each for each in found if not each.is_warning])
     found += wrong
     counts = kernel.line_counts([outcome], sass=settings.sass)
     return Report(

@@ -31,12 +31,13 @@ from tiledmm.simulator.traffic import Traffic, total
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A simulated call: result, report, and the events and the lines of the barriers of the traced block."""
+    """A simulated call: result, report, events and lines of barriers of the traced block, and all memory written."""
 
     result: np.ndarray[Any, Any]
     report: ProductReport
     events: tuple[Event, ...] = ()
     barriers: tuple[int, ...] = ()
+    written: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...] = ()
 
 
 def simulate(
@@ -87,8 +88,8 @@ def _closer(choice: Choice, source: Source | None, settings: Settings, x1: Any, 
     done = {build: run.on(x1, x2, None) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
     outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
-    results = [np.ascontiguousarray(done[build].result).view(np.uint8) for build in ("checked", "zeroed")]
-    if outside or np.array_equal(results[0], results[1]):
+    both = zip(done["checked"].written, done["zeroed"].written, strict=True)
+    if outside or all(np.array_equal(one, other) for one, other in both):
         return outside
     kernels = runs["checked"].kernels
     found = [each for kernel in kernels for each in kernel.compiled.unset_variables()]
@@ -173,9 +174,11 @@ class _Run:
             events = tuple(kernel.compiled.events(outcome, placed, kernel.block))
             barriers = kernel.compiled.barriers(outcome)
             result[...] = placed[2].view()
+            # Of runs that are compared: also what one launch passes to the next.
+            written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()
         finally:
             memory.release()
-        return Simulation(result, report, events, barriers)
+        return Simulation(result, report, events, barriers, written)
 
     def _launch(
         self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, int, int]

@@ -246,9 +246,11 @@ def _dynamic_memory(names: Sequence[str]) -> str:
 def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
     """Flags for calls of the runtime at accesses and where C++ is undefined, and for what unset variables hold."""
     clang = is_clang(command)
-    release = re.search(r"\) (\d+)\.", version(command))
-    fills = clang or (release is not None and int(release[1]) >= 12)
+    fills = clang or _gcc_release(command) >= 12
     fill = [f"-ftrivial-auto-var-init={'zero' if build == 'zeroed' else 'pattern'}"] if fills else []
+    older = re.search(r"clang version (\d|1[0-5])\.", version(command))
+    if clang and build == "zeroed" and older:
+        fill.append("-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang")
     if build == "guarded":
         accesses = ["-fsanitize=kernel-address"]
         options = ["asan-stack=1", "asan-globals=0", "asan-instrumentation-with-call-threshold=0"]
@@ -279,7 +281,15 @@ def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
 
 def _warnings(command: tuple[str, ...]) -> list[str]:
     # GCC accesses an extern thread_local through a function that would run its constructor; shared arrays have none.
-    return [] if is_clang(command) else ["-fno-extern-tls-init"]
+    # And it takes a shared variable that nothing writes for zero, and one that nothing reads out: bugs to be found.
+    if is_clang(command):
+        return []
+    return ["-fno-extern-tls-init", *(["-fno-ipa-reference-addressable"] if _gcc_release(command) >= 10 else [])]
+
+
+def _gcc_release(command: tuple[str, ...]) -> int:
+    found = re.search(r"\) (\d+)\.", version(command))
+    return int(found[1]) if found else 0
 
 
 @functools.lru_cache(maxsize=1)

@@ -92,6 +92,18 @@ __forceinline__ void* memmove(void* to, const void* from, size_t bytes) {
     return to;
 }
 
+// All bits set, of any type: what a variable gets that may not be set (unset.py).
+namespace tiledmm_detail {
+struct Ones {
+    template <class T>
+    __forceinline__ operator T() const {
+        T value;
+        __builtin_memset(&value, 0xff, sizeof value);
+        return value;
+    }
+};
+}   // namespace tiledmm_detail
+
 // ---- text ----
 
 template <class... Arguments>
