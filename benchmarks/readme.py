@@ -142,7 +142,8 @@ def _held_out(text: str) -> str:
     rows = [(cause, sum(ends.values()), ends.get("found", 0)) for cause, ends in now["causes"].items()]
     rows.append(("all", now["bugs"], now["found"]))
     shown = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in rows)
-    return f"{Table('', ('<cause', 'bugs', 'found'), shown).markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
+    table = Table("", ("<cause", "bugs", "found"), shown)
+    return f"{table.markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
 
 
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
