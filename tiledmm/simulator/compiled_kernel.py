@@ -27,6 +27,7 @@ from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.traffic import LineCounts, line_counts
 from tiledmm.simulator.translation import unset
+from tiledmm.simulator.translation.alignments import declared_alignments
 from tiledmm.simulator.translation.declarations import kernels_in, short_name, variables_in
 
 
@@ -144,6 +145,7 @@ class CompiledKernel:
                     (
                         array.offset - self.debug.address("tiledmm_anchor"),
                         shared_bytes if array.dynamic else array.bytes,
+                        0 if array.dynamic else self._alignments.get(array.name, 0),
                     )
                     for array in self.debug.shared_arrays()
                 ],
@@ -247,6 +249,10 @@ class CompiledKernel:
         return tuple(
             replace(each, writable=each.writable and each.name not in constants) for each in self.debug.variables()
         )
+
+    @functools.cached_property
+    def _alignments(self) -> dict[str, int]:
+        return declared_alignments(self.text)
 
     @functools.cached_property
     def _may_be_unset(self) -> list[toolchain.UnsetVariable]:

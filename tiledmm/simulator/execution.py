@@ -48,7 +48,7 @@ class Operand(Structure):
 class NativeSharedArray(Structure):
     """The place of a shared array."""
 
-    _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64)]
+    _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64), ("alignment", c_uint64)]
 
 
 _DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
@@ -233,7 +233,7 @@ def execute(
     block: tuple[int, int, int],
     arguments: Sequence[Any],
     operands: Sequence[Operand],
-    shared: Sequence[tuple[int, int]],
+    shared: Sequence[tuple[int, ...]],
     checks: bool,
     counts: bool,
     order: str = "forward",
@@ -256,7 +256,7 @@ def execute(
         grid, block: Blocks, and threads of a block, along x, y and z.
         arguments: ctypes objects or NumPy arrays that hold the kernel's arguments.
         operands: The arrays that the kernel may access.
-        shared: Offset from the anchor, and size, of each shared array.
+        shared: Offset from the anchor, size, and declared alignment, if that is known, of each shared array.
         checks, counts: Whether accesses are checked and counted; the kernel must be built as ``"checked"`` for either.
         order, seed: The order in which threads run between two barriers.
         traced_block: The block whose accesses are recorded one by one.

@@ -47,10 +47,13 @@ KINDS = (
     "element read before it is set",
     "shuffle from a lane that has ended",
     "conversion out of range",
+    "alignment not declared",
 )
 
 #: Those that are no errors on a GPU.
-WARNINGS = frozenset({"barrier not reached by threads that have ended", "shuffle of an undefined value"})
+WARNINGS = frozenset(
+    {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared"}
+)
 
 #: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
 NOT_WRITTEN = "result not written"
@@ -267,6 +270,10 @@ _SENTENCES = {
     "shuffle from a lane that has ended": "takes a value from lane {bytes}, which has ended: the value is undefined",
     "conversion out of range": (
         "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
+    ),
+    "alignment not declared": (
+        "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
+        "(__align__({bytes}) prevents that)"
     ),
 }
 

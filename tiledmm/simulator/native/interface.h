@@ -44,6 +44,7 @@ enum FindingKind : uint32_t {
     UNSET_ELEMENT,
     SHUFFLE_ENDED,       // bytes: the lane
     CONVERSION,          // address: the value, a double; bytes: twice the logarithm of the integer's bits, and 1 if it has a sign
+    BY_LUCK,             // a warning: an array is declared with fewer bytes of alignment
 };
 
 // One array in global memory.
@@ -62,6 +63,7 @@ constexpr uint64_t ANYBODYS = ~0ull;
 struct SharedArray {
     int64_t from_anchor;
     uint64_t bytes;
+    uint64_t alignment;       // as declared; 0: not known
 };
 
 struct Launch {

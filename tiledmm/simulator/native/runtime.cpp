@@ -72,6 +72,12 @@ ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space spa
     if (most && fiber.limit > most + 1) fiber.limit = most + 1;
 }
 
+// An access that is aligned because the array is, by more than its declaration says. Once for each array.
+[[gnu::noinline]] void report_luck(Worker& w, Slot& slot, const void* place, bool writes, uintptr_t address, unsigned alignment) {
+    if (w.run->launch.checks) report(w, BY_LUCK, reinterpret_cast<uint64_t>(place), writes, address, alignment);
+    slot.alignment = MOST_ALIGNMENT;
+}
+
 ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
     Worker* const current = worker;
     if (!current || !current->current) return;
@@ -89,9 +95,11 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (++w.current->steps >= w.current->limit) look_at_steps(w, place, writes, address, bytes);
     if (run.stop.load(std::memory_order_relaxed)) stop_thread(w, place, writes, address, bytes);
     if (shared) {
-        if ((offset & 0xffff) + bytes > w.limits[offset >> SLOT_BITS])
+        Slot& slot = w.slots[offset >> SLOT_BITS];
+        if ((offset & 0xffff) + bytes > slot.bytes)
             report_and_abort(w, OUTSIDE_SHARED, place, writes, address, bytes);
         if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
+        if (alignment > slot.alignment) report_luck(w, slot, place, writes, address, alignment);
         const unsigned site = find_site(run, place, bytes, kind);
         if (run.launch.checks) {
             if (how & (IS_ATOMIC | IS_VOLATILE)) synchronize(w, address, how);
@@ -622,12 +630,13 @@ int tiledmm_work(Run* run) {
         }
         w.shared_base = first;
         w.shared_span = (last - first + 0xffff) >> SLOT_BITS << SLOT_BITS;
-        w.limits.resize(w.shared_span >> SLOT_BITS);
+        w.slots.resize(w.shared_span >> SLOT_BITS);
         for (unsigned i = 0; i < launch.array_count; ++i) {
             size_t slot = (anchor + static_cast<uintptr_t>(launch.arrays[i].from_anchor) - first) >> SLOT_BITS;
             for (uint64_t left = launch.arrays[i].bytes; left > 0; ++slot) {
-                w.limits[slot] = static_cast<uint32_t>(std::min<uint64_t>(left, 1u << SLOT_BITS));
-                left -= w.limits[slot];
+                w.slots[slot].bytes = static_cast<uint32_t>(std::min<uint64_t>(left, 1u << SLOT_BITS));
+                if (launch.arrays[i].alignment) w.slots[slot].alignment = static_cast<uint32_t>(launch.arrays[i].alignment);
+                left -= w.slots[slot].bytes;
             }
         }
     }
@@ -782,7 +791,7 @@ static void on_range(void* at, uint64_t bytes, bool writes, const void* place) {
     while (bytes > 0) {   // in accesses as a GPU would make them
         unsigned size = 16;
         while (size > bytes || address % size) size /= 2;
-        on_access(address, size, writes ? WRITES : READS, writes ? STORE : LOAD, place, size);
+        on_access(address, size, writes ? WRITES : READS, writes ? STORE : LOAD, place, 1);
         address += size;
         bytes -= size;
     }

@@ -33,6 +33,7 @@ constexpr size_t GUARD_BYTES = 4096;         // below each stack
 constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those of its warp are processed
 constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
 constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 KiB
+constexpr unsigned MOST_ALIGNMENT = 16;     // that an access needs
 constexpr unsigned MAX_FINDINGS = 256;      // different findings; occurrences of each are counted
 
 struct Index {
@@ -186,6 +187,11 @@ struct NamedBarrier {
     std::vector<unsigned> arrived;    // their numbers
 };
 
+struct Slot {   // of 64 KiB of shared memory
+    uint32_t bytes = 0;                    // in use
+    uint32_t alignment = MOST_ALIGNMENT;   // of the array, as declared
+};
+
 struct Fault {   // a signal that ended a thread
     int signal = 0;
     uintptr_t pc = 0, address = 0, frame = 0, stack = 0;
@@ -212,7 +218,7 @@ struct Worker {
     uint64_t spin_rounds = 0, seen_finished = 0;
     uint64_t seen = 0, seen_at = 0;   // by tiledmm_watch: the state, and when it was seen first, in milliseconds
     std::atomic<unsigned> ends{0};    // the finding with which its current thread is to end
-    std::vector<uint32_t> limits;   // bytes in use of each 64 KiB
+    std::vector<Slot> slots;
     unsigned granule_shift = 2;     // a cell covers 4 bytes until a kernel accesses fewer
     std::vector<Cell> reads, more_reads, writes;
     uint64_t epoch = 1, first_epoch = 1;
