@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
+from tiledmm.simulator.findings import Finding
 
 #: The kind of a finding that an element is wrong.
 WRONG = "wrong result"
@@ -47,6 +49,7 @@ class Outcome:
 
     right: bool
     findings: tuple[Found, ...] = ()
+    warnings: tuple[Found, ...] = ()
     error: str = ""
 
     @property
@@ -81,8 +84,8 @@ class LearnersKernel:
             np.array_equal(np.sort(launch.arguments[position]), np.sort(values))
             for position, values in launch.any_order.items()
         )
-        findings = _found(report)
-        return Outcome(right and all(each.kind != WRONG for each in findings), findings)
+        findings = _found(report.findings)
+        return Outcome(right and all(each.kind != WRONG for each in findings), findings, _found(report.warnings))
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,8 @@ class OwnKernel:
         wide = np.complex128 if a.dtype.kind == "c" else np.float64
         exact = a @ b if a.dtype.kind in "iub" else a.astype(wide) @ b.astype(wide)
         right = bool(np.array_equal(c, exact.astype(c.dtype)))
-        findings = _found(report)
-        return Outcome(right, findings or (() if right else self._wrong_elements(text)))
+        findings = _found(report.findings) or (() if right else self._wrong_elements(text))
+        return Outcome(right, findings, _found(report.warnings))
 
     def operands(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Small integers in the layout."""
@@ -159,14 +162,14 @@ class OwnKernel:
             return operands[last], report
 
         right, _ = run(self.text(), {})
-        return _found(run(text, {last: right})[1])
+        return _found(run(text, {last: right})[1].findings)
 
 
 AnyKernel = OwnKernel | LearnersKernel
 
 
-def _found(report: simulator.Report) -> tuple[Found, ...]:
-    return tuple(Found(each.kind, each.line or 0, each.other_line or 0, each.message) for each in report.findings)
+def _found(findings: Iterable[Finding]) -> tuple[Found, ...]:
+    return tuple(Found(each.kind, each.line or 0, each.other_line or 0, each.message) for each in findings)
 
 
 @functools.cache

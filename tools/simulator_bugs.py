@@ -57,6 +57,7 @@ class Verdict(str, Enum):
     """What became of a bug."""
 
     FOUND = "found"  # a finding names a planted line
+    WARNED = "warned"  # no finding, and a warning names a planted line
     ELSEWHERE = "elsewhere"  # findings, all of other lines or of other kinds
     WRONG = "wrong result"  # no finding, and the result is wrong
     MISSED = "missed"  # no finding, and the result is right
@@ -149,6 +150,8 @@ def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
     if outcome.error:
         found = bool(bug.error) and bug.error in outcome.error
         return Judgement(Verdict.FOUND if found else Verdict.REFUSED, error=outcome.error)
+    if not outcome.findings and any({each.line, each.other_line} & lines for each in outcome.warnings):
+        return Judgement(Verdict.WARNED, outcome.warnings)
     if not outcome.findings:
         return Judgement(Verdict.MISSED if outcome.right else Verdict.WRONG)
     for each in outcome.findings:

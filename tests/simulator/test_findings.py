@@ -212,7 +212,7 @@ def test_threads_that_have_ended_count_as_arrived_at_a_barrier(tmp_path: Path) -
     text = "__global__ void k(int* x, int n) { if (threadIdx.x >= n) return; __syncthreads(); x[threadIdx.x] = 1; }"
     report = simulator.launch(text, 1, 64, (np.zeros(8, np.int32), 8))
     assert report.ok and [each.kind for each in report.warnings] == ["barrier not reached by threads that have ended"]
-    assert "thread (63, 0) has ended, which counts as arrived" in report.warnings[0].message
+    assert "waits for thread (63, 0), which has ended, and counts as arrived" in report.warnings[0].message
 
 
 @pytest.mark.parametrize("subscript", [-1, -2, 16, 17])
@@ -301,7 +301,7 @@ SAID = {
     "trap": "executed a trap",
     "subscript out of bounds": "uses the subscript 104 of an array of 3 elements",
     "barrier not reached by threads that have ended": (
-        "waits at a barrier; thread (7, 8, 9) has ended, which counts as arrived"
+        "waits for thread (7, 8, 9), which has ended, and counts as arrived"
     ),
     "lanes of a warp differ": (
         "waits for lanes of its warp, and thread (7, 8, 9), at k.cu:22, for another mask or operation"

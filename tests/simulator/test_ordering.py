@@ -182,7 +182,8 @@ def test_a_chain_of_messages():
     __threadfence();
     flag[b] = 1;
     """
-    assert kinds(body, grid=6) == []
+    for _ in range(400):  # a value may be written between the look of the checks and the read itself
+        assert kinds(body, grid=6, workers=2, counts=False) == []
 
 
 def test_named_barriers():

@@ -147,8 +147,11 @@ constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COP
 
 // An atomic or volatile access takes what was released at its place, and if it writes, releases what the thread fenced.
 ALWAYS_INLINE void synchronize(Worker& w, uintptr_t address, unsigned how) {
-    if (how != (IS_VOLATILE | WRITES)) acquire(w, place_of(w, address));
+    Fiber& fiber = *w.current;
+    if (fiber.reads_from) acquire(w, fiber);
+    if (!(how & (IS_ATOMIC | IS_VOLATILE))) return;
     if (how & WRITES) release(w, place_of(w, address));
+    if (how != (IS_VOLATILE | WRITES)) fiber.reads_from = place_of(w, address);
 }
 
 // One cell for each byte instead of one for 4 bytes.

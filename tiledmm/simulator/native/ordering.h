@@ -57,13 +57,17 @@ void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
     list.push_back(mine);
 }
 
-void acquire(Worker& w, uint64_t place) {
+// Takes what was released where a thread has read. The runtime is called before an access: only at the thread's next access is it
+// sure that all is there that was released before the value was written.
+void acquire(Worker& w, Fiber& fiber) {
+    const uint64_t place = fiber.reads_from;
+    fiber.reads_from = 0;
     Run& run = *w.run;
     if (!run.released.load(std::memory_order_relaxed)) return;
     std::lock_guard<std::mutex> guard(run.lock);
     const auto found = run.syncs.find(place);
     if (found == run.syncs.end()) return;
-    keep_acquired(w.current->acquired, {&found->second, found->second.version});
+    keep_acquired(fiber.acquired, {&found->second, found->second.version});
     w.acquires = true;
 }
 
@@ -103,6 +107,8 @@ bool is_acquired(const Worker& w, const Stamp& earlier) {
 
 // At a barrier of the block, what its threads acquired is known to all of them.
 void share_acquired(Worker& w) {
+    for (Fiber& fiber : w.fibers)
+        if (fiber.reads_from) acquire(w, fiber);
     if (!w.acquires) return;
     for (Fiber& fiber : w.fibers) {
         for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);

@@ -102,7 +102,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
         if (alignment > slot.alignment) report_luck(w, slot, place, writes, address, alignment);
         const unsigned site = find_site(run, place, bytes, kind);
         if (run.launch.checks) {
-            if (how & (IS_ATOMIC | IS_VOLATILE)) synchronize(w, address, how);
+            synchronize(w, address, how);
             check_shared(w, offset, bytes, how, site);
         }
         if (run.launch.counts) record(w, address, site, SHARED);
@@ -117,7 +117,7 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);
     if (run.launch.checks && operand->writes) {
-        if (how & (IS_ATOMIC | IS_VOLATILE)) synchronize(w, address, how);
+        synchronize(w, address, how);
         check_global(w, *operand, address, bytes, how, site);
     }
     if (run.launch.counts) record(w, address, site, GLOBAL);
@@ -268,6 +268,7 @@ void begin_block(Worker& w, uint64_t number) {
         fiber.groups.clear();
         fiber.clock = 0;
         for (Fence& fence : fiber.fences) fence = {};
+        fiber.reads_from = 0;
         fiber.acquired.clear();
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);

@@ -135,6 +135,7 @@ struct Fiber {
     std::shared_ptr<std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
     std::vector<Acquired> acquired;
     Fence fences[2];   // the last of any scope, and the last for other blocks
+    uint64_t reads_from = 0;   // the place of an atomic or volatile read, or 0
     unsigned active = 0;          // the answer to ASKS
     unsigned present = 0;         // the lanes of the last barrier of the warp: those of its mask that had not ended
     uint64_t given = 0;           // to the other lanes of an exchange

@@ -31,6 +31,9 @@ unsigned arrived(const Worker& w, unsigned first, unsigned lanes, const Fiber& w
 // Releases the lanes that are present, and orders their accesses before the barrier before those after it.
 void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, const Fiber& waits) {
     const unsigned mask = waits.waits_for, kind = waits.kind;
+    if (const unsigned ended = mask & ~present)
+        report(w, BARRIER_LEFT, reinterpret_cast<uint64_t>(waits.barrier), false, 0, 0,
+               {0, w.block_number, first + static_cast<unsigned>(__builtin_ctz(ended)), false});
     uint64_t values[WARP] = {};
     for (unsigned lane = 0; lane < lanes; ++lane)
         if (present >> lane & 1) values[lane] = w.fibers[first + lane].given;
