@@ -20,7 +20,7 @@ def missing_gpu() -> str | None:
     try:
         import cupy
     except ImportError:
-        return "no GPU tests: CuPy is not installed (pip install 'tiledmm[cuda12]')"
+        return "no GPU tests: CuPy is not installed (pip install '.[cuda12]')"
     try:
         cupy.zeros(1).get()
     except Exception as error:  # a missing driver, device or library: each has an exception of its own

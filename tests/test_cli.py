@@ -29,7 +29,7 @@ from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
-from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
+from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
 from tiledmm.hardware import driver as hardware_driver
 from tiledmm.hardware.architectures import TARGETS
 
@@ -146,12 +146,12 @@ def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_compiler_bounds_are_left(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Any:
-        raise MissingDependencyError(f"cuda-core is missing; {inspection.INSTALL}")
+        raise MissingDependencyError(f"cuda-core is missing; {INSTALL}")
 
     monkeypatch.setattr(inspection, "_cuda_core", missing)
     result = invoke("64", "--variants", "naive")
     assert result.exit_code == 0
-    assert inspection.INSTALL in result.output
+    assert INSTALL in result.output
     assert "Compiled for" not in result.output
     assert "Bounds on H100" in result.output
 

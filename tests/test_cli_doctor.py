@@ -144,7 +144,7 @@ def test_it_survives_a_broken_cupy(broken: str, monkeypatch: pytest.MonkeyPatch)
     assert states["devices"] != WORKS
     assert states[checks.ON_GPU] == UNKNOWN
     advice = {row["what"]: row["what to do"] for row in table["rows"]}
-    assert broken == "driver" or advice["CuPy"] == 'pip install "tiledmm[cuda13]"'
+    assert broken == "driver" or advice["CuPy"] == 'in a checkout of tiledmm: pip install ".[cuda13]"'
 
 
 def test_two_cupys_are_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tiledmm import cli
 from tiledmm.bench import kernel_resources
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
-from tiledmm.errors import CompilationError, MissingDependencyError
+from tiledmm.errors import INSTALL, CompilationError, MissingDependencyError
 from tiledmm.hardware.architectures import TARGETS
 
 
@@ -109,9 +109,9 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str, spills: di
 
 def test_without_a_compiler_it_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Any:
-        raise MissingDependencyError(f"cuda-core is missing; {inspection.INSTALL}")
+        raise MissingDependencyError(f"cuda-core is missing; {INSTALL}")
 
     monkeypatch.setattr(inspection, "_cuda_core", missing)
     result = invoke("naive")
     assert result.exit_code == 1
-    assert inspection.INSTALL in result.stderr
+    assert INSTALL in result.stderr

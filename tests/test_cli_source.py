@@ -12,7 +12,7 @@ from tiledmm import cli
 from tiledmm.cli import output
 from tiledmm.compile import inspection
 from tiledmm.compile.disassembly import nvdisasm
-from tiledmm.errors import MissingDependencyError
+from tiledmm.errors import INSTALL, MissingDependencyError
 
 
 def invoke(*arguments: str) -> Any:
@@ -116,12 +116,12 @@ def test_machine_code() -> None:
 @pytest.mark.parametrize("option", ["--ptx", "--sass"])
 def test_without_a_compiler_it_is_told_how_to_get_one(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Any:
-        raise MissingDependencyError(f"cuda-core is missing; {inspection.INSTALL}")
+        raise MissingDependencyError(f"cuda-core is missing; {INSTALL}")
 
     monkeypatch.setattr(inspection, "_cuda_core", missing)
     result = invoke("naive", option)
     assert result.exit_code == 1
-    assert result.stderr == f"cuda-core is missing; {inspection.INSTALL}\n"
+    assert result.stderr == f"cuda-core is missing; {INSTALL}\n"
     assert not result.stdout
 
 

@@ -160,7 +160,7 @@ def test_without_cuda_core_the_error_has_the_command(monkeypatch, missing):
     for name in [name for name in sys.modules if name == missing or name.startswith(f"{missing}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "tiledmm\[inspect\]"'):
+    with pytest.raises(MissingDependencyError, match=r'pip install "\.\[inspect\]"'):
         compile_for(REVERSE, "reverse", "sm_90")
 
 
@@ -171,7 +171,7 @@ def test_without_nvrtc_the_error_has_the_command(nvrtc, monkeypatch):
         raise DynamicLibNotFoundError("libnvrtc.so.12")
 
     monkeypatch.setattr("cuda.core.Program", no_library)
-    with pytest.raises(MissingDependencyError, match=r'NVRTC.*pip install "tiledmm\[inspect\]"'):
+    with pytest.raises(MissingDependencyError, match=r'NVRTC.*pip install "\.\[inspect\]"'):
         compile_for(REVERSE, "reverse", "sm_90")
 
 

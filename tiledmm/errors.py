@@ -23,6 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
+#: How an extra is installed. No package index has this package so far.
+INSTALL = 'in a checkout of tiledmm: pip install ".[{extra}]"'
+
 
 class TiledmmError(Exception):
     """Root of every error raised on purpose by this package."""

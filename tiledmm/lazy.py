@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tiledmm.errors import MissingDependencyError
+from tiledmm.errors import INSTALL, MissingDependencyError
 
 
 def device_module(name: str) -> Any:
@@ -15,5 +15,5 @@ def device_module(name: str) -> Any:
     except ImportError as error:
         raise MissingDependencyError(
             f"this needs CuPy, which does not import here ({error}); "
-            'pip install "tiledmm[cuda12]" (or [cuda13]) on a machine with an NVIDIA GPU'
+            f"on a machine with an NVIDIA GPU, {INSTALL.format(extra='cuda12')} (or cuda13)"
         ) from error

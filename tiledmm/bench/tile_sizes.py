@@ -12,7 +12,7 @@ from tiledmm.bench.simulated import Simulated
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.errors import ConfigError, MissingDependencyError
+from tiledmm.errors import INSTALL, ConfigError, MissingDependencyError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.report.cells import NONE, count, percent, significant
 from tiledmm.report.roofline import roofline
@@ -143,7 +143,7 @@ def check_chart(variant: str, tiles: Sequence[int], path: Path) -> None:
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
-        raise MissingDependencyError(f'charts need matplotlib: pip install "tiledmm[charts]" ({error})') from None
+        raise MissingDependencyError(f"charts need matplotlib; {INSTALL.format(extra='charts')} ({error})") from None
     if not tiles:
         raise ConfigError(f"{variant} has no tiles to draw")
     formats = FigureCanvasBase.get_supported_filetypes()

@@ -65,7 +65,9 @@ _Look = Callable[[], str]
 
 def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     """All checks, not carried out yet: part, name, function, and advice for when it does not work."""
-    extra = f'pip install "tiledmm[{_cuda_extra()}]"'
+    from tiledmm.errors import INSTALL
+
+    extra = INSTALL.format(extra=_cuda_extra())
     yield "tiledmm", "Python", _python, ""
     yield "GPU", "NVIDIA driver", _driver, "https://www.nvidia.com/drivers (the simulator needs none)"
     yield "GPU", "CuPy", _cupy, extra
@@ -74,13 +76,13 @@ def jobs() -> Iterator[tuple[str, str, _Look, str]]:
     yield "GPU", "NVRTC", _nvrtc, extra
     yield "GPU", "cuBLAS", _cublas, extra
     yield "GPU", ON_GPU, _gpu_product, "see what is BROKEN or missing above"
-    yield "simulator", "C++ compiler", _compiler, 'pip install "tiledmm[simulate]"'
+    yield "simulator", "C++ compiler", _compiler, INSTALL.format(extra="simulate")
     yield "simulator", ON_CPU, _simulator_product, "see the compiler above, and the caches below"
-    yield "inspect", "NVRTC without a GPU", _cuda_core, 'pip install "tiledmm[inspect]"'
-    yield "inspect", "disassembler", _disassembler, 'pip install "tiledmm[inspect]"'
+    yield "inspect", "NVRTC without a GPU", _cuda_core, INSTALL.format(extra="inspect")
+    yield "inspect", "disassembler", _disassembler, INSTALL.format(extra="inspect")
     yield "profile", "ncu", lambda: _tool("ncu"), _TOOLKIT
     yield "profile", "compute-sanitizer", lambda: _tool("compute-sanitizer"), _TOOLKIT
-    yield "charts", "matplotlib", _matplotlib, 'pip install "tiledmm[charts]"'
+    yield "charts", "matplotlib", _matplotlib, INSTALL.format(extra="charts")
     for name, folder, variable in _caches():
         advice = f"set {variable} to a folder of your own that you can write to"
         yield "caches", name, functools.partial(_folder, folder), advice

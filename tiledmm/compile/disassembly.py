@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiledmm.compile.inspection import INSTALL, compile_for
-from tiledmm.errors import CompilationError, MissingDependencyError
+from tiledmm.compile.inspection import compile_for
+from tiledmm.errors import INSTALL, CompilationError, MissingDependencyError
 
 # "	//## File "kernel.cu", line 89 inlined at "kernel.cu", line 382": one for each level, innermost first.
 _LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)(?: inlined at "[^"]*", line (\d+))?')
@@ -179,4 +179,6 @@ def nvdisasm() -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    raise MissingDependencyError(f"machine code is read with nvdisasm, which is not installed; get it with: {INSTALL}")
+    raise MissingDependencyError(
+        f"machine code is read with nvdisasm, which is not installed; get it {INSTALL.format(extra='inspect')}"
+    )

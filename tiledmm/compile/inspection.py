@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiledmm.compile.options import CUPYS_OPTIONS, STANDARD
-from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
-
-INSTALL = 'pip install "tiledmm[inspect]"'
+from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
 
 # cuda-core renames its modules while it is imported: another thread that imports it meanwhile does not find them.
 _importing = threading.Lock()
@@ -132,7 +130,7 @@ def _compile(source: str, symbol: str, target: str, std: str, *, lineinfo: bool 
         compiler = program(source, "c++", settings)
         cubin = compiler.compile("cubin", logs=log).code
     except not_found as error:
-        raise MissingDependencyError(f"NVRTC is not installed; get it with: {INSTALL}") from error
+        raise MissingDependencyError(f"NVRTC is not installed; get it {INSTALL.format(extra='inspect')}") from error
     except Exception as error:
         # cuda-core's error class is private to it; its text names NVRTC's result.
         if "NVRTC_ERROR_COMPILATION" in str(error):
@@ -172,7 +170,7 @@ def _cuda_core() -> tuple[Any, Any, type[Exception]]:
             from cuda.pathfinder import DynamicLibNotFoundError
     except ImportError as error:
         raise MissingDependencyError(
-            f"compiling without a GPU needs the package cuda-core; get it with: {INSTALL}"
+            f"compiling without a GPU needs the package cuda-core; get it {INSTALL.format(extra='inspect')}"
         ) from error
     return Program, ProgramOptions, DynamicLibNotFoundError
 

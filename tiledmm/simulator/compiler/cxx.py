@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tiledmm.errors import MissingDependencyError
+from tiledmm.errors import INSTALL, MissingDependencyError
 
 _NAME_A_COMPILER = "set CXX to a C++ compiler, or unset it: c++, g++ or clang++ on PATH is used"
 
@@ -37,7 +37,7 @@ def compiler() -> tuple[str, ...]:
         return (sys.executable, "-m", "ziglang", "c++")
     raise MissingDependencyError(
         "the simulator compiles kernels with a C++ compiler, and there is none (c++, g++ or clang++ on PATH, or $CXX); "
-        'install one, or: pip install "tiledmm[simulate]"'
+        f"install one, or {INSTALL.format(extra='simulate')}"
     )
 
 
