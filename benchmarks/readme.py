@@ -84,6 +84,7 @@ def _shapes_summary(text: str) -> str:
     return f"{summary(results)}\n\n{origin(results)}"
 
 
+@functools.cache  # each takes seconds
 def _choices(text: str) -> str:
     """How well tables of rates choose on a GPU."""
     results = json.loads(text)

@@ -769,6 +769,9 @@ def results(tmp_path: Path) -> Path:
     (tmp_path / "results" / "bank_conflicts.json").write_text(json.dumps(counts), encoding="utf-8")
     for run in set(run for run, _ in readme.TABLES.values()) - {"ladder", "bank_conflicts"}:
         shutil.copy(FOLDER / f"{run}.json", tmp_path / "results")
+    for path in (tmp_path / "results").glob("choices-*.json"):  # each product that was timed takes milliseconds
+        timed = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(timed | {"products": timed["products"][::50]}), encoding="utf-8")
     return tmp_path / "results"
 
 

@@ -59,4 +59,5 @@ def test_the_packages_tables_choose_well_on_their_gpus() -> None:
     for gpu, rates in tables.shipped().items():
         results = json.loads((FOLDER / f"choices-{tables.own_path(gpu).stem}.json").read_text("utf-8"))
         assert results["machine"]["gpu"] == gpu
-        assert statistics.geometric_mean(each.ratio for each in choices.judge(results, rates)) > 0.97
+        some = results | {"products": results["products"][::4]}  # the documentation's tables are of all
+        assert statistics.geometric_mean(each.ratio for each in choices.judge(some, rates)) > 0.97

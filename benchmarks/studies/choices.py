@@ -11,6 +11,7 @@ split-K factors. Any table is compared with these times later, and that needs no
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -23,6 +24,7 @@ from benchmarks.selection import TYPES, drawn
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.problem.operands import Product
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -60,7 +62,12 @@ def considered(model: Model, product: Product) -> Iterator[Choice]:
 
 def named(choice: Choice) -> str:
     """A kernel's name, packed operands and split-K included."""
-    return str(choice.specialization).removeprefix("tiledmm_")
+    return _named(choice.specialization)
+
+
+@functools.cache  # the same kernels are expected for each product of a type and layout
+def _named(specialization: Specialization) -> str:
+    return str(specialization).removeprefix("tiledmm_")
 
 
 def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]]:
