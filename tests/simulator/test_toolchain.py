@@ -25,6 +25,9 @@ from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { out[threadIdx.x] = %d; }'
 
+#: To compile the runtime with little optimization: in half of the time.
+QUICK = tuple(flag.replace("-O2", "-Og") for flag in toolchain._RUNTIME_FLAGS)
+
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
@@ -32,11 +35,19 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "simulator"
 
 
+@pytest.fixture
+def no_runtime(monkeypatch, tmp_path_factory):
+    """The runtime is compiled from an empty text, in no time: kernels are linked with it, and not run."""
+    empty = tmp_path_factory.mktemp("native") / "runtime.cpp"
+    empty.write_text("")
+    monkeypatch.setattr(toolchain, "_RUNTIME", empty)
+
+
 def build(number: int, **options) -> object:
     return toolchain.build_kernel(SOURCE % number, "kernel", **{"arch": 900, "build": "bare", **options})
 
 
-def test_the_cache_is_private_and_by_content(cache):
+def test_the_cache_is_private_and_by_content(cache, no_runtime):
     first = build(1)
     assert first.parent == cache
     assert cache.stat().st_mode & 0o077 == 0
@@ -46,7 +57,7 @@ def test_the_cache_is_private_and_by_content(cache):
     assert [path.name for path in cache.iterdir() if not path.name.endswith(".so")] == [".lock"]
 
 
-def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
+def test_the_cache_does_not_grow_beyond_its_bound(cache, no_runtime, monkeypatch):
     first, second = build(1), build(2)
     runtime = toolchain.build_runtime()
     os.utime(first, (1, 1))
@@ -58,11 +69,8 @@ def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, monkeypatch):
+def test_a_cache_that_is_cleared_meanwhile_loses_nobody_a_kernel(cache, quick_runtime):
     """Another thread clears as often as it can, while this one compiles and loads: the runtime too, each time."""
-    monkeypatch.setattr(
-        toolchain, "_RUNTIME_FLAGS", tuple(flag.replace("-O2", "-O0") for flag in toolchain._RUNTIME_FLAGS)
-    )
     ended, removed = threading.Event(), []
 
     def clear() -> None:
@@ -102,7 +110,7 @@ def test_a_cache_that_others_can_write_is_refused(cache):
         build(1)
 
 
-def test_two_that_build_at_once_get_the_same(cache):
+def test_two_that_build_at_once_get_the_same(cache, no_runtime):
     toolchain.build_runtime()
     found: list[object] = []
     threads = [threading.Thread(target=lambda: found.append(build(3))) for _ in range(4)]
@@ -115,9 +123,8 @@ def test_two_that_build_at_once_get_the_same(cache):
 
 @pytest.fixture
 def quick_runtime(monkeypatch):
-    """The runtime is compiled without optimization: in a third of the time."""
-    flags = tuple(flag.replace("-O2", "-O0") for flag in toolchain._RUNTIME_FLAGS)
-    monkeypatch.setattr(toolchain, "_RUNTIME_FLAGS", flags)
+    """The runtime is compiled with little optimization."""
+    monkeypatch.setattr(toolchain, "_RUNTIME_FLAGS", QUICK)
 
 
 def cut_in_half(path: Path) -> None:
@@ -140,7 +147,7 @@ def zero_the_end(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut_in_half, cut_by_one_byte, empty, zero_the_end])
-def test_a_damaged_library_is_compiled_again(cache, damage):
+def test_a_damaged_library_is_compiled_again(cache, no_runtime, damage):
     path = build(1)
     whole = path.read_bytes()
     damage(path)
@@ -170,6 +177,7 @@ BUILD = f"""
 import sys
 from tiledmm import errors
 from tiledmm.simulator.compiler import cxx, toolchain
+toolchain._RUNTIME_FLAGS = {QUICK!r}
 try:
     for number in map(int, sys.argv[1:] or ["1"]):
         print(toolchain.build_kernel({SOURCE!r} % number, "kernel", arch=900, build="bare").name)
@@ -225,7 +233,7 @@ def test_a_full_disk_is_named(tmp_path):
         assert str(tmp_path) in output and "TILEDMM_CACHE_DIR" in output and len(output.splitlines()) == 1
 
 
-def test_a_cache_that_is_read_only_serves_what_is_in_it(tmp_path, monkeypatch):
+def test_a_cache_that_is_read_only_serves_what_is_in_it(tmp_path, quick_runtime, monkeypatch):
     monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
     kept = build(1).name
     output = in_namespace(

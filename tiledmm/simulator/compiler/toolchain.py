@@ -25,6 +25,7 @@ from tiledmm.simulator.translation.declarations import launch_bounds
 from tiledmm.simulator.translation.headers import needed
 
 NATIVE = Path(__file__).parents[1] / "native"
+_RUNTIME = NATIVE / "runtime.cpp"
 
 _SHOWN_LINES = 40
 
@@ -204,7 +205,7 @@ def _compile_runtime(command: tuple[str, ...], target: Path, folder: Path) -> Pa
     # Kernels' libraries refer to it by its path, which may have a comma in it: -Wl would cut it there.
     name = ["-Xlinker", "-soname", "-Xlinker", str(target)]
     complete = ["-Xlinker", "-z", "-Xlinker", "defs"]  # a C compiler would leave the C++ library out and say nothing
-    _run([*command, *_RUNTIME_FLAGS, *name, *complete, "-o", library.name, str(NATIVE / "runtime.cpp"), "-ldl"], folder)
+    _run([*command, *_RUNTIME_FLAGS, *name, *complete, "-o", library.name, str(_RUNTIME), "-ldl"], folder)
     return library
 
 
