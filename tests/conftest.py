@@ -83,6 +83,11 @@ def full_unless(chosen: bool) -> list[pytest.MarkDecorator]:
     return [] if chosen else [pytest.mark.full]
 
 
+def slow_unless(chosen: bool) -> list[pytest.MarkDecorator]:
+    """The same of one that is run with ``--slow``, too: it proves what a chosen one does, of another type or shape."""
+    return [] if chosen else [pytest.mark.slow]
+
+
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
     """Makes no items of a test that is left out: those marked full would be ten times as many as all others."""
     marks = {mark.name for mark in getattr(obj, "pytestmark", [])} if name.startswith("test") else set()

@@ -95,6 +95,7 @@ def test_without_a_gpu_kernels_are_compiled(no_gpu: None) -> None:
 
 def test_spills_fail(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_compile(monkeypatch, spill_load_bytes=4)
+    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("tiled", 8), None, None)])
     result = invoke("64", "--variants", "tiled", "--tiles", "all", "--dtypes", "int8,complex64", "--layouts", "nt")
     assert result.exit_code == 1
     assert "spills 4 B" in result.output

@@ -50,7 +50,7 @@ simulated = pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_sim
 
 
 @simulated
-@pytest.mark.parametrize("variant", ["tiled", "warp_tiled"])
+@pytest.mark.parametrize("variant", ["tiled", pytest.param("warp_tiled", marks=pytest.mark.slow)])
 def test_an_element_is_used_as_often_as_the_tile_is_large(variant: str, no_gpu: None, compiler: None) -> None:
     rows = rows_of(invoke(variant, "--size", "256" if variant == "warp_tiled" else "64", "--csv"))
     for row in rows:

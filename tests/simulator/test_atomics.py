@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.conftest import slow_unless
 from tiledmm import simulator
 from tiledmm.errors import CompilationError
 
@@ -38,9 +39,14 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("scope", ["", "_block", "_system"])
 @pytest.mark.parametrize(
-    ("name", "arguments", "expected", "kind"), [(*call, kind) for *call, kinds in CALLS for kind in kinds]
+    ("name", "arguments", "expected", "kind", "scope"),
+    [
+        pytest.param(*call, kind, scope, marks=slow_unless((i + j + k) % 3 == 0))
+        for i, (*call, kinds) in enumerate(CALLS)
+        for j, kind in enumerate(kinds)
+        for k, scope in enumerate(("", "_block", "_system"))
+    ],
 )
 def test_integers_and_floats(name, arguments, expected, kind, scope):
     start = 77 if kind != "double" else 0.5

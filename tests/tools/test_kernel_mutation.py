@@ -158,13 +158,14 @@ def test_verdicts():
     assert "race on shared memory" in verdicts[0].kinds
 
 
-def test_a_sample_is_caught():
-    chosen = sample(KERNELS, 50, seed=3)
+@pytest.mark.parametrize("size", [16, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_sample_is_caught(size: int):
+    chosen = sample(KERNELS, size, seed=3)
     verdicts = run(chosen)
     for mutant, verdict in zip(chosen, verdicts, strict=True):
         told = f"{mutant.kernel.name}, line {mutant.line + 1}: {mutant.before} became {mutant.after}"
         assert verdict.status in (*CAUGHT, "equivalent", "same code"), told
-    assert sum(verdict.status in CAUGHT for verdict in verdicts) >= 25
+    assert sum(verdict.status in CAUGHT for verdict in verdicts) >= size // 2
 
 
 @pytest.mark.full
