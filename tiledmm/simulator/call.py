@@ -14,7 +14,7 @@ from tiledmm.hardware.architectures import Architecture
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
-from tiledmm.simulator.findings import ENDLESS, UNSET, UNSET_ELEMENT, WRONG_RESULT, Finding
+from tiledmm.simulator.findings import ENDLESS, UNSET, UNSET_ELEMENT, WILD, WRONG_RESULT, Finding
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
@@ -184,10 +184,11 @@ class Call:
         if any(each.kind in ENDLESS for each in found):
             return []
         elements = []
-        if not found:  # the build that guards variables checks no other access
+        if not any(each.kind in WILD for each in found):  # the build that guards variables checks no other access
             guarded = self._again(self.kernel.rebuilt("guarded"), "guarded", settings, state, before).findings
             elements = [each for each in guarded if each.kind == UNSET_ELEMENT]
-            if outside := [each for each in guarded if each.kind != UNSET_ELEMENT]:
+            known = {each.kind for each in found}
+            if outside := [each for each in guarded if each.kind not in (UNSET_ELEMENT, *known)]:
                 return outside
         one = self._again(self.kernel.rebuilt("checked"), "checked", settings, state, before)
         for build in (lambda: self.kernel.rebuilt("zeroed"), self.kernel.with_ones):

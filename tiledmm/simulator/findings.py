@@ -63,6 +63,9 @@ UNSET = "variable read before it is set"
 #: What the runtime finds of elements of a thread's own arrays: an error if the result depends on them.
 UNSET_ELEMENT = "element read before it is set"
 
+#: Those of accesses that would damage the process, were they made.
+WILD = frozenset({"global access out of bounds", "write to an operand", "shared access out of bounds"})
+
 #: Those of kernels that did not end.
 ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits for ever"})
 
