@@ -24,6 +24,8 @@ FEW = (
     "transpose_padded: half of the rows is loaded",
     "reduce_shuffle: half of a warp shuffles",
     "scan_in_place: only those that add",
+    "softmax_online: the sum begins nowhere",
+    "decompose: the nearest maximum",
 )
 
 

@@ -24,8 +24,8 @@ ORDERS = ("forward", "reverse", "random")
 #: Places in a kernel's code that access memory (``native/state.h``).
 SITES = 1 << 14
 
-#: Instead of the writer of an element: all blocks may read and write it at any time (``native/interface.h``).
-ANYBODYS = (1 << 64) - 1
+#: Instead of the writer of an element: it was written before the launch (``Stamp`` in ``native/state.h``, of no bytes).
+BEFORE = 1
 
 #: A thread that neither accesses memory nor waits for that long is taken for one that never will.
 STALL_SECONDS = 10.0

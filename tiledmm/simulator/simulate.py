@@ -201,8 +201,8 @@ class _Run:
                 if kernel.launch.scan and array.name == kernel.scan:
                     array.memory[:] = SCAN_INIT
                     array.allow_rewriting()
-                    for begin in kernel.launch.scan:  # which all blocks read and write at any time
-                        array.writes[begin : begin + SCAN_HEAD, 0] = execution.ANYBODYS
+                    for begin in kernel.launch.scan:
+                        array.writes[begin : begin + SCAN_HEAD, 0] = execution.BEFORE
 
     def _report(self, outcomes: list[list[execution.Outcome]], placed: list[Placed]) -> ProductReport:
         kernel, settings, problem = self.kernels[self.main], self.settings, self.product.problem

@@ -340,7 +340,6 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         const uintptr_t to = std::min(end - at * o.granule, o.granule);
         const Stamp mine = {who, when | ((1ull << to) - (1ull << from)) << 48};
         uint64_t *const written = o.writes + 2 * at, *const read = o.reads + 4 * at;
-        if (__atomic_load_n(written, __ATOMIC_RELAXED) == ANYBODYS) continue;
         if (!writes) keep_reader(read, mine);
         const Stamp known = load_stamp(written);
         // A plain write of this epoch stays beside atomics: it is what others race with.

@@ -57,9 +57,6 @@ struct Operand {
     uint64_t defined;         // whether it holds something before the launch
 };
 
-// The first word of a stamp: all blocks may read and write the granule at any time.
-constexpr uint64_t ANYBODYS = ~0ull;
-
 struct SharedArray {
     int64_t from_anchor;
     uint64_t bytes;
