@@ -140,10 +140,13 @@ def _simulator_bugs(text: str) -> str:
 def _held_out(text: str) -> str:
     """How many bugs of each cause the simulator found that were written without knowledge of it."""
     now = json.loads(text)
-    rows = [(cause, sum(ends.values()), ends.get("found", 0)) for cause, ends in now["causes"].items()]
-    rows.append(("all", now["bugs"], now["found"]))
+    rows = [
+        (cause, sum(ends.values()), ends.get("found", 0), ends.get("warned", 0))
+        for cause, ends in now["causes"].items()
+    ]
+    rows.append(("all", *(sum(row[i] for row in rows) for i in (1, 2, 3))))
     shown = tuple((row[0], *(f"{count:,}" if count else NONE for count in row[1:])) for row in rows)
-    table = Table("", ("<cause", "bugs", "found"), shown)
+    table = Table("", ("<cause", "bugs", "found", "a warning alone"), shown)
     return f"{table.markdown(title=False)}\n\n{now['date']}, commit {now['commit'][:7]}."
 
 
