@@ -268,6 +268,17 @@ def test_a_finding_says_who_and_how_much_where_its_line_is_not_known(size, words
     assert str(race) == f"{race.message}\n  k.cu:9 | 9\n  k.cu:0 | 0"
 
 
+@pytest.mark.parametrize(
+    ("other", "instance", "is_one"),
+    [(5, 0, True), (6, 0, True), (7, 0, False), (6, 1, False), (0, 0, False)],
+)
+def test_a_barrier_that_the_compiler_duplicated_is_one(other, instance, is_one):
+    """Places 5 and 6 are of one text. Another instance of the text, or no other place at all, is no duplicate."""
+    lines = Lines({0: 9, 5: 9, 6: 9, 7: 10})
+    raw = made_up("barrier not reached by all", pc=5, other_pc=other, bytes=instance)
+    assert (findings.finding(raw, "k", lines, (), ()) is None) == is_one
+
+
 def test_where_an_address_lies_to_the_byte():
     region = Region("A", 100, 8)
     said = [region.describe(address, "global").split(" global")[0] for address in (99, 100, 107, 108, 109)]

@@ -196,7 +196,7 @@ def finding(
         access=f"{'writes' if raw.writes else 'reads'} {what}",
         what=what,
         access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
-        gap=", which is none of its elements" if region and space == "global" and region.holds(raw.address) else "",
+        gap=", which is none of its elements" if region and region.holds(raw.address) else "",
         other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
         did="wrote" if raw.other_writes else "read",
         at=other_at,
