@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.beside_cupy import beside_cupy, set_count
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.bench.results import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.elements import compute_element
 from tiledmm.report.cells import significant
@@ -35,7 +35,6 @@ SIDES, BATCHES, BATCHED, MULTIPLICATIONS, ELEMENTS = 14, 10, 0.3, (2**12, 2**36)
 # CuPy has no batches of products of these types.
 _NO_BATCHES = ("bfloat16",)
 
-_MAX_SETS = 64
 _CHECKED_ROWS = 32
 
 
@@ -75,7 +74,7 @@ def drawn(dtype: str, count: int, seed: int) -> list[Shape]:
 
 
 def operand_sets(shape: Shape, dtype: str) -> list[tuple[Any, Any, Any]]:
-    """Sets of operands and results, of random data: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
+    """Sets of operands and results, of random data: as many as take twice the L2 cache."""
     import cupy
 
     kind, products = compute_element(dtype).dtype, max(shape.batch, 1)
@@ -94,11 +93,10 @@ def operand_sets(shape: Shape, dtype: str) -> list[tuple[Any, Any, Any]]:
 
     m, n, k = shape.m, shape.n, shape.k
     moved = kind.itemsize * products * (m * k + k * n + m * n)
-    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
     size = (shape.batch, m, n)[not shape.batch :]
     return [
         (operand(m, k, shape.layout[0]), operand(k, n, shape.layout[1]), cupy.empty(size, kind))
-        for _ in range(max(1, min(_MAX_SETS, -(-2 * cache // moved))))
+        for _ in range(set_count(moved))
     ]
 
 
@@ -117,41 +115,24 @@ def measure(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, A
     import cupy
 
     import tiledmm
-    from tiledmm.bench import timing
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
 
     best = [next(iter(device_model().rank(product_of(shape.case, dtype)))) for shape in shapes]
     raw_kernels([kernel for choice in best for kernel in choice.kernels])
-    clocks: dict[str, timing.Clock] = {"loop": timing.HostClock(), "device": timing.DeviceClock()}
     rows = []
     for shape in shapes:
         print(f"{dtype} {shape} {shape.layout} ...", file=sys.stderr, flush=True)
         sets = operand_sets(shape, dtype)
 
-        def ours(i: int, sets: list[Any] = sets) -> None:
-            a, b, c = sets[i % len(sets)]
-            tiledmm.matmul(a, b, out=c)
-
-        def theirs(i: int, sets: list[Any] = sets) -> None:
-            a, b, c = sets[i % len(sets)]
-            cupy.matmul(a, b, out=c)
-
         explained = tiledmm.explain(*sets[0][:2])
         row: dict[str, Any] = {"type": dtype, **asdict(shape), "kernel": str(explained.choices[0])}
         row["expected"] = explained.expected_us
         sets[0][2].view(cupy.uint8)[...] = 0xFF  # NaN, and no right integer but by chance
-        ours(0)
+        tiledmm.matmul(*sets[0][:2], out=sets[0][2])
         row["ok"] = is_right(*sets[0])
-        for name, clock in clocks.items():
-            samples = timing.measure({"auto": ours, BASELINE: theirs}, clock, seconds=seconds)
-            row[name] = {
-                "auto": samples["auto"].seconds * 1e6,
-                "cupy": samples[BASELINE].seconds * 1e6,
-                "ratio": samples["auto"].speed_over(samples[BASELINE]),
-            }
+        row |= beside_cupy(sets, seconds)
         rows.append(row)
-        del sets
     return rows
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.accuracy import accuracy, keeps_promise
+from benchmarks.support.beside_cupy import beside_cupy, set_count
 from benchmarks.support.results import FOLDER, measured, save
-from tiledmm.bench.results import BASELINE
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -29,8 +29,6 @@ RESULTS = {
     "ieee": FOLDER / "shapes.json",
     "float32": FOLDER / "shapes_float32.json",
 }
-
-_MAX_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def shapes() -> Iterator[Shape]:
 
 
 def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
-    """Sets of operands and results: as many as take twice the L2 cache, ``_MAX_SETS`` at most."""
+    """Sets of operands and results: as many as take twice the L2 cache."""
     import cupy
 
     cupy.random.seed(7)
@@ -112,10 +110,8 @@ def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
 
     products = max(shape.batch, 1)
     moved = 4 * products * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
-    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
-    count = max(1, min(_MAX_SETS, -(-2 * cache // moved)))
     sets = []
-    for _ in range(count):
+    for _ in range(set_count(moved)):
         a = operand(shape.m, shape.k, shape.layout[0])
         b = a.T if shape.same else operand(shape.k, shape.n, shape.layout[1], shape.shared)
         sets.append((a, b, cupy.empty((shape.batch, shape.m, shape.n)[not shape.batch :], cupy.float32)))
@@ -124,12 +120,8 @@ def operand_sets(shape: Shape) -> list[tuple[Any, Any, Any]]:
 
 def measure(seconds: float, precision: str) -> list[dict[str, Any]]:
     """A row a shape."""
-    import cupy
-
     import tiledmm
-    from tiledmm.bench import timing
 
-    clocks: dict[str, timing.Clock] = {"loop": timing.HostClock(), "device": timing.DeviceClock()}
     rows = []
     for shape in shapes():
         print(f"{shape.kind} {shape} {shape.layout} ...", file=sys.stderr, flush=True)
@@ -137,21 +129,7 @@ def measure(seconds: float, precision: str) -> list[dict[str, Any]]:
         row: dict[str, Any] = asdict(shape) | {"errors": accuracy(*sets[0][:2], precision=precision)}
         row["kernel"] = str(tiledmm.explain(*sets[0][:2], precision=precision).choices[0])
 
-        def ours(i: int, sets: list[Any] = sets) -> None:
-            a, b, c = sets[i % len(sets)]
-            tiledmm.matmul(a, b, out=c, precision=precision)
-
-        def theirs(i: int, sets: list[Any] = sets) -> None:
-            a, b, c = sets[i % len(sets)]
-            cupy.matmul(a, b, out=c)
-
-        for name, clock in clocks.items():
-            samples = timing.measure({"auto": ours, BASELINE: theirs}, clock, seconds=seconds)
-            row[name] = {
-                "auto": samples["auto"].seconds * 1e6,
-                "cupy": samples[BASELINE].seconds * 1e6,
-                "ratio": samples["auto"].speed_over(samples[BASELINE]),
-            }
+        row |= beside_cupy(sets, seconds, precision=precision)
         rows.append(row)
     return rows
 

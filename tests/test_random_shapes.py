@@ -5,8 +5,13 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import pytest
+
+import tiledmm
 from benchmarks import random_shapes
 from benchmarks.random_shapes import BATCHES, ELEMENTS, MULTIPLICATIONS, SIDES, TYPES, drawn
+from benchmarks.support.beside_cupy import beside_cupy
+from tiledmm.bench import timing
 
 
 def test_products_are_drawn_within_bounds_by_type_and_seed() -> None:
@@ -38,3 +43,27 @@ def test_tables_show_the_mean_of_each_type_and_the_worst_of_all() -> None:
     shown = random_shapes.worst_table(rows, 2).rows
     assert [line[0] for line in shown] == ["(1, 7) @ (7, 5)", "(3, 7) @ (7, 5)"]
     assert shown[0][-1] == "naive"
+
+
+@pytest.mark.cupy
+def test_both_multiply_the_same_sets_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+    calls: list[tuple[Any, ...]] = []
+
+    def measure(rivals: dict[str, timing.TimedCall], clock: str, *, seconds: float) -> dict[str, timing.Sample]:
+        for call in rivals.values():
+            for i in range(3):
+                call(i)
+        took = {"loop": (2e-6, 8e-6), "device": (1e-6, 3e-6)}[clock]
+        return {name: timing.Sample({0: took[i]}, 1) for i, name in enumerate(rivals)}
+
+    monkeypatch.setattr(timing, "HostClock", lambda: "loop")
+    monkeypatch.setattr(timing, "DeviceClock", lambda: "device")
+    monkeypatch.setattr(timing, "measure", measure)
+    monkeypatch.setattr(tiledmm, "matmul", lambda a, b, out, **keywords: calls.append(("auto", a, b, out, keywords)))
+    monkeypatch.setattr(cupy, "matmul", lambda a, b, out: calls.append(("cupy", a, b, out)))
+    found = beside_cupy([("a0", "b0", "c0"), ("a1", "b1", "c1")], 0.1, precision="ieee")
+    assert found["loop"] == pytest.approx({"auto": 2.0, "cupy": 8.0, "ratio": 4.0})
+    assert found["device"] == pytest.approx({"auto": 1.0, "cupy": 3.0, "ratio": 3.0})
+    assert [call[1] for call in calls] == ["a0", "a1", "a0"] * 4
+    assert {call[0] for call in calls} == {"auto", "cupy"} and calls[0][-1] == {"precision": "ieee"}

@@ -174,7 +174,7 @@ class _Run:
             events = tuple(kernel.compiled.events(outcome, placed, kernel.block))
             barriers = kernel.compiled.barriers(outcome)
             result[...] = placed[2].view()
-            # Of runs that are compared: also what one launch passes to the next.
+            # Runs that are compared also differ in what one launch leaves for the next.
             written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()
         finally:
             memory.release()

@@ -21,8 +21,8 @@ Not bugs, and removed (all three had been missed, as they should be):
 Lines that were not all stated; the finding names the first consequence of the edit:
 
 - ``functor_reduce: 33 threads go on``: lane 0 of warp 1 is alone at ``__syncwarp``.
-- ``hand_over: nobody waits for an empty buffer`` and ``waits from the third round``: a second arrival of the producer
-  completes the barrier of a full buffer without the consumer, which then waits for ever.
+- Two of ``hand_over``, without waits for an empty buffer: a second arrival of the producer completes the barrier of a
+  full buffer without the consumer, which then waits for ever.
 
 A 41st kernel, which is right, was called wrong: a warp hands elements to another through shared memory, by a fence and
 an atomic flag. It is ``tests/simulator/kernels/relay.cu`` now, and has no finding.

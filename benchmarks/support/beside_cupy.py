@@ -1,0 +1,54 @@
+"""``auto`` and ``cupy.matmul`` on the same operands, by both clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tiledmm.bench.results import BASELINE
+
+_MAX_SETS = 64
+
+
+def set_count(set_bytes: int) -> int:
+    """How many sets of operands take twice the L2 cache, so that each comes from memory: 64 at most."""
+    import cupy
+
+    cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
+    return max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
+
+
+def beside_cupy(sets: Sequence[tuple[Any, Any, Any]], seconds: float, **keywords: Any) -> dict[str, dict[str, float]]:
+    """The microseconds of a product by ``auto`` and by CuPy, and how many times as fast ``auto`` is.
+
+    Args:
+        sets: A, B and C, which calls use one after the other.
+        seconds: Time for each rival and clock.
+        **keywords: For ``tiledmm.matmul``.
+
+    Returns:
+        Times per call in a loop of calls (``"loop"``), and on the device alone (``"device"``).
+    """
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench import timing
+
+    def ours(i: int) -> None:
+        a, b, c = sets[i % len(sets)]
+        tiledmm.matmul(a, b, out=c, **keywords)
+
+    def theirs(i: int) -> None:
+        a, b, c = sets[i % len(sets)]
+        cupy.matmul(a, b, out=c)
+
+    clocks: dict[str, timing.Clock] = {"loop": timing.HostClock(), "device": timing.DeviceClock()}
+    found = {}
+    for name, clock in clocks.items():
+        samples = timing.measure({"auto": ours, BASELINE: theirs}, clock, seconds=seconds)
+        found[name] = {
+            "auto": samples["auto"].seconds * 1e6,
+            "cupy": samples[BASELINE].seconds * 1e6,
+            "ratio": samples["auto"].speed_over(samples[BASELINE]),
+        }
+    return found
