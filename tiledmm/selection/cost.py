@@ -188,12 +188,12 @@ class Cost:
     def _on_device(self, row: KernelRates, terms: Terms) -> float:
         """The time up to the kernel's end, without a split-K reduction."""
         rate, most = self._flops[row]
-        rate *= self._rate_of(row, terms.access)
-        if not rate:
+        part = self._rate_of(row, terms.access)
+        if not rate * part:
             return math.inf
         if terms.layout[1] == "N":
             rate *= row.transposed_b
-        steps = terms.steps + row.overhead_k
+        steps = terms.steps / part + row.overhead_k
         multiplying = terms.rounds(row.residents) * terms.flops * steps / min(rate, most) * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (self._moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True))

@@ -1,7 +1,7 @@
 """From timings of kernels to the rates by which the cost model would have expected them. Needs no GPU.
 
-Rates of kernels and of the device are found in turn. A timing counts the more, the nearer the kernel comes to the one
-that is expected to be fastest: how long a kernel takes that nobody would take matters little.
+Rates of kernels and of the device are found in turn. A timing counts the more, the nearer the kernel comes, or
+is expected to come, to the fastest: how long a kernel takes that nobody would take matters little.
 """
 
 from __future__ import annotations
@@ -106,28 +106,35 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     weights = np.array([each.weight for each in kernel.timings])
     measured = np.log([each.microseconds for each in kernel.timings])
 
-    def loss(values: np.ndarray) -> float:
-        return float(weights @ _distances(np.log(expect(values)) - measured))
+    def loss(values: np.ndarray, counted: np.ndarray) -> float:
+        return float((weights * counted) @ _distances(np.log(expect(values)) - measured))
 
-    first = [start.tflops, max(float(start.overhead_k), 1.0), device.memory, device.memory, 1.0, 0.5, 0.5, 1.0]
-    first += [min(0.3 + 0.7 * knot / kernel.residents, 1.0) for knot in knots]
-    most = 1.1 * device.memory
-    limits = [(1e-3, 1e5), (1.0, 5000.0), (0.02, most), (0.02, most), (0.3, 1.3), *[(0.02, 1.0)] * 2, (0.3, 2.0)]
-    limits += [(0.02, 1.0)] * len(knots)
-    found = map(float, _least(loss, np.array(first), limits))
-    tflops, overhead, mn_major, k_major, transposed, words, elements, writing, *fractions = found
-    return replace(
-        start,
-        tflops=_rounded(tflops),
-        residents=tuple(_rounded(each) for each in _between(np.array(fractions), knots, kernel.residents)),
-        overhead_k=round(overhead),
-        mn_major=_rounded(mn_major),
-        k_major=_rounded(k_major),
-        transposed_b=_rounded(transposed),
-        words=_rounded(words) if expect.words.any() else 0.0,
-        elements=_rounded(elements) if expect.elements.any() else 0.0,
-        writing=_rounded(writing),
-    )
+    fastest = 1.1 * device.memory
+    searched: dict[str, tuple[float, tuple[float, float]]] = {  # where the search begins, and its limits
+        "tflops": (start.tflops, (1e-3, 1e5)),
+        "overhead_k": (max(float(start.overhead_k), 1.0), (1.0, 5000.0)),
+        "mn_major": (device.memory, (0.02, fastest)),
+        "k_major": (device.memory, (0.02, fastest)),
+        "transposed_b": (1.0, (0.3, 1.3)),
+        "words": (0.5, (0.02, 1.0)),
+        "elements": (0.5, (0.02, 1.0)),
+        "writing": (1.0, (0.3, 2.0)),
+    }
+    first = [begin for begin, _ in searched.values()] + [min(0.3 + 0.7 * k / kernel.residents, 1.0) for k in knots]
+    limits = [limit for _, limit in searched.values()] + [(0.02, 1.0)] * len(knots)
+    # What it costs to read unaligned operands is found last: that must not change what is expected of aligned ones.
+    unaligned = expect.words | expect.elements
+    values = _least(functools.partial(loss, counted=~unaligned), np.array(first), limits)
+    if unaligned.any():
+        last = [name in ("words", "elements") for name in searched] + [False] * len(knots)
+        limits = [limit if free else (value, value) for limit, free, value in zip(limits, last, values, strict=True)]
+        values = _least(functools.partial(loss, counted=unaligned), values, limits)
+    found = dict(zip(searched, map(_rounded, values), strict=False))
+    found["words"] *= float(expect.words.any())
+    found["elements"] *= float(expect.elements.any())
+    fractions = _between(values[len(searched) :], knots, kernel.residents)
+    changed = {**found, "overhead_k": round(found["overhead_k"]), "residents": tuple(map(_rounded, fractions))}
+    return replace(start, **changed)  # type: ignore[arg-type]
 
 
 class _Expected:
@@ -161,9 +168,9 @@ class _Expected:
         tflops, overhead, mn_major, k_major, transposed, words, elements, writing = values[:8]
         fractions = np.array([1.0, *_between(values[8:], self.knots, self.residents)])
         rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
-        rate = tflops * 1e6 * self.single * np.where(self.k_major_b, transposed, 1.0)
-        rate = rate * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
-        multiplying = rounds * self.flops * (self.steps + overhead) / rate
+        rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
+        part = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
+        multiplying = rounds * self.flops * (self.steps / part + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
         longest = np.maximum(np.maximum(multiplying, reading + self.writing / writing), self.cache)
@@ -171,8 +178,8 @@ class _Expected:
 
 
 def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
-    """Sets the weights: how near each timing comes to the fastest kernel that is expected for its product."""
-    model = Model(gpu, rates)
+    """Sets the weights: how near each timing, or what is expected of it, comes to the fastest of its product."""
+    model, cost = Model(gpu, rates), Cost(gpu, rates)
     fastest: dict[tuple[object, ...], float] = {}
     for row, kernel in zip(rates.rows, kernels, strict=True):
         compute = compute_element(row.type) if find_variant(row.variant).multiplies(compute_element(row.type)) else None
@@ -181,7 +188,8 @@ def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
             key = row.type, compute is None, problem.m, problem.n, problem.k, problem.products, problem.layout
             if key not in fastest:
                 fastest[key] = min(choice.microseconds or 0.0 for choice in model.alone(each.product))
-            each.weight = min(max(fastest[key] / each.microseconds, _LEAST_WEIGHT), 1.0)
+            least = min(each.microseconds, _expected(cost, row, each))
+            each.weight = min(max(fastest[key] / least, _LEAST_WEIGHT), 1.0)
 
 
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
