@@ -34,6 +34,7 @@ SCENES = (
     Scene("thin", 8, blocks=(1, 2)),
     Scene("dot_products", 8, layout="NT", blocks=(1, 2), steps=256, lane=5),
     Scene("axpy", 4, blocks=(1, 2), steps=64, lane=5),
+    Scene("outer_products", 32, blocks=(1, 2)),
     Scene("tensor_core", 64, dtype="float16"),
     Scene("split_tensor_core", 64, steps=256, shown=96),
 )
