@@ -87,12 +87,42 @@ def test_auto_cuts_a_long_k_and_only_that() -> None:
     assert chosen(64, 64, 64, batch=4096)[1] == 1
 
 
+@pytest.mark.parametrize(("m", "n"), [(20, 3000), (3000, 20), (63, 64), (64, 63)])
+def test_tensor_cores_have_tiles_for_few_rows(m: int, n: int) -> None:
+    for layout in ("NN", "NT", "TN", "TT"):
+        wanted = product(m, n, 500, layout=layout, dtype="float16")
+        for tile in find_variant("tensor_core").tiles:
+            choice = select("tensor_core", tile, wanted)
+            assert choice.product.is_transposed == (tile < 64 and n < m)
+            assert choice.specialization.config.bm == min(tile, 128)
+
+
+def test_auto_takes_tiles_for_few_rows_once_their_rates_are_known() -> None:
+    rows = H100.rates.rows
+    (like,) = (row for row in rows if row.name == ("tensor_core", 64) and row.type == "float16")
+    known = [row for row in rows if row.name not in (("tensor_core", 16), ("tensor_core", 32))]
+    fast = replace(like, tile=16, tflops=300.0, residents=(), overhead_k=1, mn_major=2.9, k_major=2.9)
+    for added, skinny in (((), set()), ((fast,), {16})):
+        model = Model(H100.gpu, replace(H100.rates, rows=(*known, *added)))
+        for m, n in ((20, 3000), (3000, 20)):
+            ranked = [choice.specialization for choice in model.rank(product(m, n, 512, dtype="float16"))]
+            names = [(spec.variant.name, spec.config.bm) for spec in ranked]
+            assert {bm for name, bm in names if name == "tensor_core"} & {16, 32} == skinny
+            assert (names[0] == ("tensor_core", 16)) == bool(added)
+        for m, n in ((200, 900), (900, 200)):
+            ranked = [choice.specialization for choice in model.rank(product(m, n, 512, dtype="float16"))]
+            assert ({spec.config.bm for spec in ranked if spec.variant.name == "tensor_core"} & {16, 32}) == skinny
+        ranked = [choice.specialization for choice in model.rank(product(300, 300, 512, dtype="float16"))]
+        tiles = {spec.config.bm for spec in ranked if spec.variant.name == "tensor_core"}
+        assert 16 not in tiles, "those are for at most 256 rows"
+
+
 def test_auto_reads_a_row_or_a_column_at_the_speed_of_memory() -> None:
     narrow = [(m, n, 8192, layout) for m, n in ((1, 8192), (8192, 1)) for layout in ("NN", "NT", "TN", "TT")]
     narrow += [(m, 8192, 8192, "NN") for m in (2, 3, 4, 16)] + [(8192, n, 8192, "TT") for n in (2, 3, 4, 16)]
     for m, n, k, layout in narrow:
         (best, *_) = H100.rank(product(m, n, k, layout=layout))
-        assert best.specialization.variant.skinny
+        assert best.specialization.variant.skinny(best.specialization.config)
         assert best.microseconds < 1.35 * 1e6 * 4 * 8192 * 8192 / H100.gpu.bandwidth
     assert chosen(8192, 1, 8192, layout="NN")[0] == "dot_products", "a matrix times a vector"
     assert chosen(1, 8191, 8192)[0] != "axpy", "rows that are not read 16 bytes at a time"

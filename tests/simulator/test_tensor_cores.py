@@ -200,17 +200,138 @@ def test_a_warps_tile_has_a_power_of_two() -> None:
         specialize("tensor_core", tile=64, dtype="float16", config={"bn": 256, "wm": 64, "tm": 8, "wn": 64, "tn": 16})
 
 
-def check_exact(dtype: str, layout: str, shape: tuple[int, int, int], **arguments: Any) -> None:
-    """Multiplies small integers, whose sums are exact."""
+def test_few_rows_are_16_or_32() -> None:
+    for rows in (48, 80):
+        with pytest.raises(ConfigError, match="bm and bn are multiples of 64, or bm is 16 or 32"):
+            specialize("tensor_core", tile=16, dtype="float16", config={"bm": rows})
+    with pytest.raises(ConfigError, match="bm and bn are multiples of 64"):
+        specialize("tensor_core", tile=32, dtype="float16", config={"bn": 96})
+    with pytest.raises(ConfigError, match="bm and bn are multiples of wm and wn"):
+        specialize("tensor_core", tile=16, dtype="float16", config={"wm": 32, "tm": 4})
+    with pytest.raises(ConfigError, match="threads copy even shares of both tiles"):
+        specialize("tensor_core", tile=16, dtype="float16", config={"bk": 32, "unroll": 32})
+    with pytest.raises(ConfigError, match="with fewer than 64 rows, threads are bm, bn and bk times powers of 2"):
+        specialize("tensor_core", tile=32, dtype="float64", config={"bn": 192})
+    with pytest.raises(ConfigError, match="wm and wn are multiples of 32"):
+        specialize("tensor_core", tile=64, dtype="tf32", config={"wm": 16, "tm": 2})
+    with pytest.raises(ConfigError, match=r"bm and bn are multiples of 64(;|$)"):
+        specialize("split_tensor_core", tile=64, dtype="float32", config={"bm": 32})
+
+
+# Fewer rows, or columns, than a tile; several tiles, the last of which ends outside; rows of every alignment: of 16
+# bytes, of words and of elements.
+SKINNY_SHAPES = ((28, 70, 135), (33, 129, 67), (1, 64, 8), (16, 136, 256), (40, 72, 200), (100, 5, 130), (7, 30, 0))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile", "layout", "shape"),
+    [
+        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0))
+        for g, dtype in enumerate(("float16", "bfloat16", "tf32", "int8", "uint8", "float64", "complex128"))
+        for h, tile in enumerate((16, 32))
+        for i, layout in enumerate(("NN", "NT", "TN", "TT", "GN", "NG"))
+        for j, shape in enumerate(SKINNY_SHAPES)
+    ],
+)
+def test_skinny_tiles_are_exact(dtype: str, tile: int, layout: str, shape: tuple[int, int, int]) -> None:
+    check_exact(dtype, layout, shape, tile=tile)
+
+
+@pytest.mark.parametrize("tile", [16, 32])
+@pytest.mark.parametrize("dtype", ["float16", "tf32", "int8", "float64", "complex128"])
+def test_skinny_tiles_read_nothing_unset(dtype: str, tile: int) -> None:
+    for layout, shape in (("NN", (20, 70, 75)), ("TT", (24, 72, 144)), ("TN", (30, 66, 0))):
+        check_exact(dtype, layout, shape, tile=tile, checks="full")
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("dtype", ["float16", "int8", "float64", "complex128"])
+def test_skinny_tiles_of_partitions_and_batches(dtype: str, layout: str) -> None:
+    for tile, split in ((16, 3), (32, 5)):
+        check_exact(dtype, layout, (28, 70, 700), tile=tile, config={"split_k": split})
+        check_exact(dtype, layout, (19, 67, 131), batch=3, tile=tile)
+        check_exact(dtype, layout, (130, 18, 515), batch=2, tile=tile, config={"split_k": split})
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "int8", "float64", "complex128"])
+def test_skinny_tiles_of_unaligned_operands(dtype: str, layout: str) -> None:
+    for offset in (1, 2, 4):
+        for tile in (16, 32):
+            check_exact(dtype, layout, (24, 72, 144), offset=offset, tile=tile)
+
+
+@pytest.mark.parametrize("tile", [16, 32])
+@pytest.mark.parametrize("dtype", ["float16", "int8", "uint8"])
+def test_skinny_tiles_without_cp_async(dtype: str, tile: int) -> None:
+    for layout in ("NN", "NT", "TN", "TT"):
+        for shape in ((16, 64, 256), (40, 72, 104), (29, 65, 33)):
+            check_exact(dtype, layout, shape, tile=tile, target="sm_75")
+    check_exact(dtype, "NT", (24, 72, 144), offset=1, tile=tile, target="sm_75")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "config"),
+    [
+        ("float16", {"stages": 2}),
+        ("float16", {"stages": 8}),
+        ("float16", {"bn": 128, "wn": 32, "tn": 8}),
+        ("float16", {"bm": 32, "wn": 32, "tn": 8, "bk": 32, "unroll": 32}),
+        ("float16", {"bm": 32, "wm": 32, "tm": 4}),
+        ("tf32", {"bn": 128, "wn": 32, "tn": 8}),
+        ("float64", {"bn": 128, "wn": 32, "tn": 8, "stages": 3}),
+        ("float64", {"bm": 32, "wm": 32, "tm": 4}),
+    ],
+)
+def test_configs_of_skinny_tiles_are_exact(dtype: str, config: dict[str, int]) -> None:
+    for layout in ("NN", "NT", "TN", "TT"):
+        check_exact(dtype, layout, (27, 150, 203), tile=16, config=config)
+        check_exact(dtype, layout, (32, 128, 192), tile=16, config=config)
+
+
+def test_skinny_tiles_convert_as_they_store() -> None:
+    rng = np.random.default_rng(8)
+    for wide, narrow in (("float16", "int8"), ("float64", "float32"), ("complex128", "float64"), ("float64", "int32")):
+        for layout in ("NN", "TT"):
+            a, b = (small_integers(rng, s, np_dtype(d)) for s, d in (((21, 75), wide), ((75, 70), narrow)))
+            x, y = (np.asfortranarray(e) if layout == "TT" else e for e in (a, b))
+            for left, right in ((x, y), (y.T, x.T)):
+                found = simulator.matmul(left, right, variant="tensor_core", tile=16)
+                np.testing.assert_array_equal(found, (left.astype(wide) @ right.astype(wide)).astype(wide))
+
+
+def check_exact(
+    dtype: str, layout: str, shape: tuple[int, int, int], batch: int = 0, offset: int = 0, **arguments: Any
+) -> None:
+    """Multiplies small integers, whose sums are exact; operands begin so many elements after a multiple of 16 bytes."""
     rng, (m, n, k) = np.random.default_rng(7), shape
-    pair = (small_integers(rng, each, np_dtype(dtype), bound=1) for each in ((m, k), (k, n)))
-    a, b = (np.asfortranarray(each) if letter == "T" else each for each, letter in zip(pair, layout, strict=True))
+    of_batch = (batch,) if batch else ()
+    pair = [small_integers(rng, (*of_batch, *each), np_dtype(dtype), bound=1) for each in ((m, k), (k, n))]
+    a, b = (
+        shifted(lay_out(np, each, tight(letter, batch=len(of_batch)))[0], offset)
+        for each, letter in zip(pair, layout, strict=True)
+    )
     result = simulator.matmul(a, b, variant="tensor_core", **asked(dtype), **arguments)
-    expected = a @ b if a.dtype.kind in "iu" else (a.astype("f8") @ b.astype("f8")).astype(result.dtype)
+    wide = {"f": "f8", "V": "f8", "c": "c16"}.get(a.dtype.kind)
+    expected = (a.astype(wide) @ b.astype(wide)).astype(result.dtype) if wide else a @ b
     np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("tile", [64, 128, 256])
+def shifted(array: np.ndarray, offset: int) -> np.ndarray:
+    """The same array, so many elements later in memory."""
+    if not offset:
+        return array
+    memory = np.zeros(array.size + offset + 16, array.dtype)
+    at = (-memory.ctypes.data % 16) // array.itemsize + offset
+    flat = memory[at : at + array.size]
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    view = flat.reshape([array.shape[axis] for axis in order]).transpose(np.argsort(order))
+    view[...] = array
+    assert view.strides == array.strides
+    return view
+
+
+@pytest.mark.parametrize("tile", [16, 32, 64, 128, 256])
 @pytest.mark.parametrize("dtype", ["float16", "tf32", "float64", "complex128"])
 def test_no_bank_conflicts(dtype: str, tile: int) -> None:
     rng = np.random.default_rng(2)
@@ -223,6 +344,24 @@ def test_no_bank_conflicts(dtype: str, tile: int) -> None:
         assert report.source.shared_load.bank_conflicts == 0
         assert report.source.copy_store.requests > 0
         assert report.source.copy_store.bank_conflicts == 0
-        if dtype in ("float16", "tf32"):  # whose epilogue goes through shared memory
+        if dtype in ("float16", "tf32") and tile >= 64:  # whose epilogue goes through shared memory
             assert report.source.shared_store.requests > 0
             assert report.source.shared_store.bank_conflicts == 0
+
+
+@pytest.mark.parametrize("tile", [16, 32])
+@pytest.mark.parametrize("dtype", ["float16", "tf32", "float64"])
+def test_skinny_tiles_have_no_bank_conflicts_where_rows_are_not_aligned(dtype: str, tile: int) -> None:
+    rng, asynchronous, stored = np.random.default_rng(2), 0, 0
+    for layout in ("NN", "NT", "TN", "TT"):
+        for size in (65, 66):  # float16: elements, which go through registers, and words
+            a, b = (random_matrix(rng, (size, size), dtype) for _ in range(2))
+            x, y = (np.asfortranarray(e) if letter == "T" else e for e, letter in zip((a, b), layout, strict=True))
+            _, report = simulator.run(x, y, variant="tensor_core", tile=tile, **asked(dtype))
+            report.check()
+            counts = report.source
+            conflicts = [each.bank_conflicts for each in (counts.shared_load, counts.copy_store, counts.shared_store)]
+            assert conflicts == [0, 0, 0]
+            asynchronous += counts.copy_store.requests
+            stored += counts.shared_store.requests
+    assert asynchronous > 0 and (stored > 0) == (dtype == "float16")

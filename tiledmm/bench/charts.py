@@ -294,4 +294,6 @@ def _colour(name: str) -> Any:
 
 def _is_for_any_matrices(row: Variant) -> bool:
     """Whether it is a CUDA-core variant of the package without a special case in mind."""
-    return row.text is None and not (row.tensor_cores or row.skinny or row.small_products)
+    if row.text is not None or row.tensor_cores or row.small_products:
+        return False
+    return not row.skinny(row.config(None, compute_element(row.default_type)))

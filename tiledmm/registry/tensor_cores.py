@@ -18,32 +18,40 @@ def _register_bytes(element: Element) -> int:
     return max(4, element.itemsize)
 
 
+_POWERS_OF_2 = [1 << exponent for exponent in range(11)]
+
+
 def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     """Rules of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
     lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
     rows = [config.threads * chunk / max(length, 1) for length in lengths]
     narrow = element.itemsize <= 4
+    shares = [config.threads / max(size, 1) for size in (config.bm, config.bn, config.bk)]
     return [
-        *matrix_fragments(config, element),
+        *matrix_fragments(config, element, skinny=(16, 32)),
         (not narrow or config.bk * element.itemsize >= 64, "bk is 64 or 128 bytes"),
         (not narrow or all(size & (size - 1) == 0 for size in (config.wm, config.wn)), "wm and wn are powers of 2"),
         (not narrow or all(each % (4 if element.itemsize == 4 else 8) == 0 for each in rows),
          "threads copy 8 rows (tf32: 4) at a time"),
+        (config.bm >= 64 or all(share in _POWERS_OF_2 for share in shares),
+         "with fewer than 64 rows, threads are bm, bn and bk times powers of 2"),
     ]  # fmt: skip
 
 
-def matrix_fragments(config: Config, element: Element) -> list[Rule]:
-    """Rules of kernels that read fragments from swizzled tiles."""
+def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] = ()) -> list[Rule]:
+    """Rules of kernels that read fragments from swizzled tiles, which may be ``skinny``: of so many rows."""
     chunk = VECTOR_BYTES // element.itemsize
-    depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 else 16
+    is_skinny = config.bm in skinny
+    depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 and not is_skinny else 16
+    rows = f", or bm is {' or '.join(map(str, skinny))}" if skinny else ""
     widths = [size for size in (32, 64, 128) if size >= depth]
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
     return [
         (whole, f"wm and wn are multiples of {step}"),
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
-        (not (config.bm % 64 or config.bn % 64), "bm and bn are multiples of 64"),
+        (not ((config.bm % 64 and not is_skinny) or config.bn % 64), f"bm and bn are multiples of 64{rows}"),
         (config.bk * element.itemsize in widths, f"bk is {' or '.join(map(str, widths))} bytes"),
         (config.unroll * element.itemsize % depth == 0, f"unroll is a multiple of {depth // element.itemsize}"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
@@ -67,21 +75,41 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
 
 
 # Rows and columns of a block's tile, of a warp's, bytes along K, stages, blocks an SM, columns of tiles in a group: by
-# bytes of a fragment's item and by tile. Accumulators fill the registers.
+# bytes of a fragment's item and by tile. Accumulators fill the registers, but those of 16 and 32 rows do not: there,
+# many bytes are on their way to an SM.
 _TENSOR_TILES = {
     4: {
+        16: (16, 64, 16, 16, 128, 5, 4, 8),
+        32: (32, 64, 16, 32, 128, 4, 4, 8),
         64: (64, 64, 32, 32, 64, 4, 2, 8),
         128: (128, 128, 64, 64, 64, 3, 2, 8),
         256: (128, 256, 64, 64, 64, 4, 1, 8),
     },
-    8: {64: (64, 64, 32, 32, 128, 3, 3, 8), 128: (128, 128, 64, 32, 128, 3, 1, 8)},
-    16: {64: (64, 64, 32, 32, 128, 4, 2, 16), 128: (128, 64, 32, 32, 128, 3, 1, 16)},
+    8: {
+        16: (16, 64, 16, 16, 128, 5, 4, 8),
+        32: (32, 64, 16, 32, 128, 4, 4, 8),
+        64: (64, 64, 32, 32, 128, 3, 3, 8),
+        128: (128, 128, 64, 32, 128, 3, 1, 8),
+    },
+    16: {
+        16: (16, 64, 16, 16, 128, 5, 3, 16),
+        32: (32, 64, 16, 32, 128, 4, 2, 16),
+        64: (64, 64, 32, 32, 128, 4, 2, 16),
+        128: (128, 64, 32, 32, 128, 3, 1, 16),
+    },
 }
+
+# Bytes that go through registers take one each.
+_TENSOR_TILES[1] = _TENSOR_TILES[4] | {32: (32, 64, 16, 32, 128, 4, 3, 8)}
 
 
 def tensor_core(tile: int, element: Element) -> Config:
-    """Square tiles of ``tile``, but 128 x 256 for 256. Wide types have none of 256: theirs are those of 128."""
-    return _tensor_tile(_TENSOR_TILES[_register_bytes(element)], tile, element)
+    """Square tiles of ``tile``, but 128 x 256 for 256. Wide types have none of 256: theirs are those of 128.
+
+    Those of 16 and 32 rows, for skinny products, have 64 columns.
+    """
+    rows = _TENSOR_TILES[element.itemsize if element.itemsize in _TENSOR_TILES else _register_bytes(element)]
+    return _tensor_tile(rows, tile, element)
 
 
 def _tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:

@@ -37,7 +37,8 @@ class Variant:
         block: ``Config -> (x, y)``, the block's dimensions.
         shared_bytes: ``(Config, element, layout) -> bytes`` of shared memory a block uses.
         rules: ``(Config, element) -> [(holds, rule)]``: what its template requires of its parameters.
-        skinny: Whether it is for a C with few rows: a product with fewer columns than rows is computed transposed.
+        skinny: ``Config -> bool``, whether that is for a C with few rows: a product with fewer columns than rows is
+            computed transposed.
         small_products: Whether it is for batches of many small products.
         global_reads: How it reads operands: ``"elements"``; ``"vectors"``, 16 bytes at a time where B's rows are
             aligned, so ``auto`` may pack B; ``"K-major"``, along K only; ``"rows of B"``, 16 bytes at a time, once.
@@ -71,7 +72,7 @@ class Variant:
     block: Callable[[Config], tuple[int, int]]
     shared_bytes: Callable[[Config, Element, str], int]
     rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
-    skinny: bool = False
+    skinny: Callable[[Config], bool] = lambda config: False
     small_products: bool = False
     global_reads: str = "elements"
     shared_reads: str = "elements"

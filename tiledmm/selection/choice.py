@@ -80,10 +80,10 @@ def _part_of_c(product: Product) -> str:
     return f"{n} x {m} of C" if product.is_transposed else f"{m} x {n} of C"
 
 
-def transposed_if_preferred(variant: Variant, product: Product) -> Product:
-    """The product as a variant prefers it, as C^T = B^T A^T for fewer rows of C or for faster layouts."""
+def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:
+    """The product as a kernel prefers it, as C^T = B^T A^T for fewer rows of C or for faster layouts."""
     problem, compute = product.problem, variant.computes_in(product.compute)
-    if variant.skinny:
+    if variant.skinny(config):
         return product.transposed() if problem.n < problem.m else product
 
     def unsuited(layout: str) -> int:

@@ -21,8 +21,8 @@ from tiledmm.selection.choice import Choice, specialization_of, transposed_if_pr
 from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, reads_in_place, row_flops
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
 
-# Most rows of C for which skinny variants are considered.
-_SKINNY_ROWS = 64
+# Most rows of C for which skinny tiles are considered: of CUDA cores and of tensor cores.
+_SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 256
 
 # Most rows and columns of small products, and fewest elements of a batch of them.
 _SMALL, _MANY = 32, 1 << 14
@@ -139,10 +139,12 @@ class Model:
         """Every kernel for all of C, or every one that fits."""
         for each in self.kernels_for(product.compute):
             variant = find_variant(each.variant)
-            transposed = transposed_if_preferred(variant, product)
+            config = _config(each.variant, each.tile, variant.computes_in(product.compute))
+            transposed = transposed_if_preferred(variant, config, product)
             if variant.is_limited and not has_coordinates(product.problem):
                 continue
-            if variant.skinny and transposed.problem.m > _SKINNY_ROWS:
+            most = _SKINNY_TENSOR_ROWS if variant.tensor_cores else _SKINNY_ROWS
+            if variant.skinny(config) and transposed.problem.m > most:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
                 continue

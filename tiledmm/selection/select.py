@@ -107,8 +107,8 @@ def select(
             raise ConfigError('config= sets fields of one kernel: name it with variant=, which is "auto" here')
         return (measured(product, table, model) if table else None) or model.best(product)
     variant = find_variant(_VARIANT_OF_A_TILE if name == AUTO else name)
-    product = transposed_if_preferred(variant, product)
     chosen = variant.config(tile, variant.computes_in(product.compute), config)
+    product = transposed_if_preferred(variant, chosen, product)
     if chosen.triangle and not product.symmetric:
         raise ConfigError("triangle is for a @ a.T or a.T @ a, of one array: C is symmetric")
     return Choice(product, specialization_of(variant.name, chosen, product))

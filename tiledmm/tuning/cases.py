@@ -30,6 +30,11 @@ _SHORT = ((3000, 5000, 8), (1500, 12000, 20))
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
 
+# The same for kernels of skinny products, some with many more rows than a tile.
+_SKINNY_UNALIGNED = (
+    (28, 169, 2231), (30, 170, 2230), (60, 4003, 4001), (58, 4010, 3998), (111, 319, 8193), (150, 1900, 3000),
+)  # fmt: skip
+
 # Skinny products that kernels with tiles are timed with.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
@@ -62,13 +67,15 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
             cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
         cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
         return cases
-    if variant.skinny:
+    if variant.skinny(config):
         layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
         for (n, k), layout in itertools.product(
             ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000), (400, 48), (4000, 150)), layouts
         ):
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+        for (m, n, k), layout in itertools.product(_SKINNY_UNALIGNED if reads_in_place(variant) else (), layouts):
+            cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         return cases
     fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"
     sms = gpu.sms // config.cluster
@@ -127,9 +134,10 @@ def choice_of(row: KernelRates, case: Case) -> tuple[Choice, tuple[str, ...]]:
         ConfigError: If it does not take such products.
     """
     variant = find_variant(row.variant)
-    product = transposed_if_preferred(variant, product_of(case, type_of(row)))
+    product = product_of(case, type_of(row))
     product = product.computed_in(variant.computes_in(product.compute))
     config = variant.config(row.tile, product.compute)
+    product = transposed_if_preferred(variant, config, product)
     ways = [packs for packs in packings(row, product) if "pack_elements" not in packs]
     if not ways:
         raise ConfigError(f"{row.variant} takes no such product")
