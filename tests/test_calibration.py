@@ -16,7 +16,7 @@ from tiledmm.hardware.data_sheets import DATA_SHEETS, Gpu
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection import model
 from tiledmm.selection import rates as tables
-from tiledmm.selection.cost import Cost
+from tiledmm.selection.cost import Cost, access
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, own_rates
 from tiledmm.tuning import calibrate as calibration
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
@@ -93,6 +93,31 @@ def test_every_kernel_has_cases_that_it_takes() -> None:
             assert choice.product.problem.products == case.batch
         assert len(taken) >= 8 and len({*cases}) == len(cases), calibration.name_of(row)
         assert find_variant(row.variant).multiplies(compute_element(type_of(row)))
+
+
+def test_tiles_that_no_table_knows_are_timed_too() -> None:
+    left_out = [row for row in TRUE.rows if row.name not in (("tensor_core", 64), ("warp_tiled", 64))]
+    left_out = [row for row in left_out if not (row.name == ("tensor_core", 128) and row.type == "float64")]
+    kernels = calibration.kernels_of(replace(TRUE, rows=tuple(left_out)))
+    assert kernels[: len(left_out)] == left_out
+    new = {calibration.name_of(row): row for row in kernels[len(left_out) :]}
+    types = {row.type for row in left_out if row.variant == "tensor_core"}
+    assert {name for name in new if name.startswith("tensor_core 64")} == {f"tensor_core 64 {each}" for each in types}
+    assert "tensor_core 128 float64" not in new, "one of another type is known: this was left out"
+    assert "warp_tiled 64 float32" not in new, "tables have those of CUDA cores that are ever the fastest"
+    first = next(row for row in left_out if calibration.name_of(row) == "tensor_core 128 float16")
+    assert new["tensor_core 64 float16"] == replace(first, tile=64, residents=()), "the search begins there"
+
+
+def test_skinny_tiles_of_tensor_cores_are_timed_with_skinny_products() -> None:
+    for kind in ("float16", "float64"):
+        row = replace(some(f"tensor_core 64 {kind}")[0], tile=16, residents=())
+        seen = set()
+        for case in cases_of(row, GPU, 4):
+            choice, packs = choice_of(row, case)
+            assert choice.product.problem.m <= 150 and packs == ()
+            seen.add(access(choice.specialization.variant, packs, choice.product))
+        assert seen == {"chunks", "words", "elements"} - ({"elements"} if kind == "float64" else set())
 
 
 def test_other_gpus_are_timed_with_kernels_that_they_run() -> None:

@@ -22,6 +22,7 @@ from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
+from tiledmm.registry.variants import find_variant
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.tuning.bench import Bench, Told
@@ -32,8 +33,8 @@ from tiledmm.tuning.fit import TimedKernel, Timing, fit
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     """Measures the current device, for ``auto`` to choose by from then on.
 
-    The kernels are those of the nearest GPU's table that run here. What was measured with the same kernel sources is
-    kept as it comes, so an interrupted calibration can be resumed.
+    The kernels are those of the nearest GPU's table, and tiles that it does not know, as far as they run here. What was
+    measured with the same kernel sources is kept as it comes, so an interrupted calibration can be resumed.
 
     Args:
         again: Whether to measure all of them again.
@@ -53,7 +54,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     path = own_path(gpu.name)
     kept = path.with_suffix(".timings.json")
     known = {} if again else _read_timings(kept)
-    rows = [row for row in nearest_rates(gpu).rows if runs_on(row, compute_element(type_of(row)), gpu)]
+    rows = [row for row in kernels_of(nearest_rates(gpu)) if runs_on(row, compute_element(type_of(row)), gpu)]
     bench = Bench(gpu)
     if "device" not in known:
         known["device"] = asdict(nearest_rates(gpu).device) | bench.device_rates()
@@ -67,6 +68,22 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     devices.forget_models()
     api.forget_plans()
     return rates
+
+
+def kernels_of(rates: Rates) -> list[KernelRates]:
+    """The kernels of a table, and those of tensor-core tiles that it does not know, which came after it.
+
+    The latter begin from the rates of the next tile that it knows. A tile that it knows of another type it leaves out.
+    """
+    known = {row.name for row in rates.rows}
+    nearest: dict[tuple[str, int, str], KernelRates] = {}
+    for row in rates.rows:
+        variant = find_variant(row.variant)
+        for tile in variant.tiles if variant.tensor_cores else ():
+            best = nearest.get((row.variant, tile, row.type), row)
+            if (row.variant, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
+                nearest[row.variant, tile, row.type] = row
+    return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items())]
 
 
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:
