@@ -57,6 +57,14 @@ def test_what_is_no_size(text: str) -> None:
         parse_size(text)
 
 
+@pytest.mark.parametrize("text", ["2147483648", "1x2x2147483648", "9" * 54, "1x" + "9" * 5000 + "x1"])
+def test_sizes_beyond_what_kernels_count(text: str) -> None:
+    assert parse_size("2147483647x01x1") == (2**31 - 1, 1, 1)
+    with pytest.raises(ConfigError, match=r"at most 2\^31 - 1") as raised:
+        parse_size(text)
+    assert len(str(raised.value)) < 150
+
+
 def test_variants_for_a_type_are_those_that_multiply_it() -> None:
     variant_tiles = expand(["tensor_core", "naive", "auto"])
     assert [each.variant for each in multiplying(variant_tiles, "float16")] == [

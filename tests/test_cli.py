@@ -24,9 +24,11 @@ from tiledmm.bench import kernel_resources, simulated
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import Comparison, Machine, Row
 from tiledmm.bench.simulated import Simulated
+from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
+from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
@@ -62,6 +64,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "message"),
     [
         (("0",), "MxNxK"),
+        (("2147483648",), "at most 2^31 - 1"),
         (("--variants", "tilde"), "did you mean"),
         (("--tiles", "24"), "24"),
         (("--tiles", "x"), "whole numbers"),
@@ -131,10 +134,76 @@ def test_one_wrong_result_of_many_fails(
     monkeypatch.setattr(simulated, "simulate_all", simulate_all)
     if not compiler:
         monkeypatch.setattr(kernel_resources, "compile_for", missing)
-    result = invoke("8", "9", "--variants", "naive,coalesced")
+    result = invoke("8", "9", "--variants", "naive,coalesced", "--layouts", "NN")
     assert not left
     assert result.exit_code == any(wrong), result.output
     assert ("FAILED" in result.output) is any(wrong)
+    last = result.output.rstrip().splitlines()[-1]
+    assert (
+        last == "FAILED: at least one kernel is wrong, does not compile or spills registers."
+        if any(wrong)
+        else "No kernel ran."
+    )
+
+
+@pytest.mark.parametrize("wrong", ["NN", "NT", ""])
+def test_a_result_that_is_wrong_in_the_layout_beside_fails(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """Where no layout is named, NT stands beside NN, of the first product."""
+    fake_compile(monkeypatch)
+    asked = []
+
+    def simulate_all(variant_tiles: list[VariantTile], size: Size, *, layout: str, **_: Any) -> list[Simulated]:
+        asked.append((str(size), layout))
+        return [Simulated(each, None, None, "it is broken" if layout == wrong else "") for each in variant_tiles]
+
+    monkeypatch.setattr(simulated, "simulate_all", simulate_all)
+    result = invoke("8", "9", "--variants", "naive")
+    assert asked == [("8 x 8 x 8", "NN"), ("8 x 8 x 8", "NT"), ("9 x 9 x 9", "NN")]
+    assert result.exit_code == bool(wrong), result.output
+    assert ("naive: it is broken" in result.output) is bool(wrong)
+
+
+def test_without_a_gpu_the_simulated_products_are_those_asked_for_or_it_is_said_why_not(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_compile(monkeypatch)
+    asked: list[str] = []
+
+    def simulate_all(variant_tiles: Any, size: Size, **_: Any) -> list[Simulated]:
+        asked.append(str(size))
+        return [Simulated(each, None, None) for each in variant_tiles]
+
+    monkeypatch.setattr(simulated, "simulate_all", simulate_all)
+    monkeypatch.setattr(simulated, "_rates", lambda *_: [((32, 32), 1e-6)])
+    for sizes, simulates, said in (
+        (("300",), ["300 x 300 x 300"], ""),
+        (("300", "1000000"), ["300 x 300 x 300"], "1000000 x 1000000 x 1000000 is not simulated: that would take 31,6"),
+        (("400",), ["128 x 128 x 128", "61 x 83 x 47"], "400 x 400 x 400 is not simulated: that would take 69 seconds"),
+        ((), ["128 x 128 x 128", "61 x 83 x 47"], "No size is named: 128 x 128 x 128, which"),
+    ):
+        asked.clear()
+        result = invoke(*sizes, "--variants", "naive", "--layouts", "NN")
+        assert result.exit_code == 0, result.output
+        assert asked == simulates
+        assert said in " ".join(result.output.split())
+        assert ("not simulated" in result.output) is said.endswith(("31,6", "seconds"))
+        assert "In its place: 128" in " ".join(result.output.split()) or sizes != ("400",)
+
+
+def test_variants_that_are_left_out_are_named_with_the_reason(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", lambda each, *_, **__: [Simulated(i, None, None) for i in each])
+    result = invoke("8", "--dtypes", "float32,int8")
+    assert result.exit_code == 0, result.output
+    assert "Left out: tensor_core, wgmma, split_integer: not for float32." in result.output
+    assert "Left out: split_float32, split_tensor_core, split_integer: not for int8." in result.output
+    assert "Left out" not in invoke("8", "--variants", "naive").output
+
+
+def test_variants_that_are_left_out_on_a_gpu_are_named(gpu: SimpleNamespace) -> None:
+    assert "Left out: wgmma: not for float32." in invoke("64", "--variants", "naive,wgmma").output
 
 
 def test_markdown(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +333,12 @@ def test_with_a_gpu_every_product_is_compared(gpu: SimpleNamespace) -> None:
     assert tables[-1]["title"] == "8 x 9 x 10  int8  TT"
     assert {"m": 8, "n": 9, "k": 10, "variant": "naive", "time (us)": 1.0}.items() <= tables[-1]["rows"][0].items()
     assert "gpu, driver" in result.stderr, "the machine, for people"
+
+
+def test_the_last_line_is_the_verdict(gpu: SimpleNamespace) -> None:
+    assert invoke("64").output.rstrip().splitlines()[-1] == ALL_RIGHT
+    gpu.ok = False
+    assert ALL_RIGHT not in invoke("64").output
 
 
 def test_default_sizes(gpu: SimpleNamespace) -> None:
@@ -420,6 +495,73 @@ def test_a_bad_size_to_tune_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(cli.app, ["tune", "1x2"])
     assert result.exit_code == 2
     assert "MxNxK" in result.output
+
+
+def test_one_bar_is_for_all_parts() -> None:
+    seen: list[float | None] = []
+    tell = Progress(2, lambda doing, part: seen.append(part))
+    tell("first", 0, 0)
+    for i in range(2):
+        step = tell.portion(i, 2)
+        step("first", 1, 4)
+        step("first", 4, 4)
+    tell.next_part()
+    tell("second", 1, 2)
+    tell("second", 5, 2)
+    tell.next_part()
+    assert seen == [0, 1 / 16, 1 / 4, 5 / 16, 1 / 2, 3 / 4, 1]
+    Progress(1, lambda doing, part: seen.append(part))("alone", 3, 0)
+    assert seen[-1] is None, "nobody knows"
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, said = [0.0], []
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    lines = _Lines(SimpleNamespace(print=lambda text, **_: said.append(text)))  # type: ignore[arg-type]
+    for seconds in range(25):
+        now[0] = seconds
+        lines(f"kernel {seconds}", None if seconds > 15 else seconds / 25)
+    assert said == ["40%: kernel 10", "kernel 20"]
+
+
+@pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+def test_nt_stands_beside_nn_and_it_is_said_where_padding_pays(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch)
+    result = invoke("32", "--variants", "tiled,tiled_padded", "--tiles", "16", "--json")
+    assert result.exit_code == 0, result.output
+    (beside,) = (each for each in json.loads(result.stdout)["tables"] if "side by side" in each["title"])
+    plain, padded = beside["rows"]
+    assert plain["NT conflicts"] > padded["NT conflicts"]
+    assert plain["NN wavefronts"] < padded["NN wavefronts"] and plain["NT wavefronts"] > padded["NT wavefronts"]
+    assert [note.split(".")[0] for note in beside["notes"]] == ["NN: padding costs", "NT: padding pays"]
+
+
+@pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
+def test_how_long_a_simulation_takes_is_measured() -> None:
+    small = simulated.simulable([Size(8, 8, 8)], [VariantTile("naive")], "float32", "sm_90")
+    assert (small.sizes, small.asked, str(small)) == ((Size(8, 8, 8),), True, "")
+    kernels = [VariantTile("naive"), VariantTile("wgmma", 64)]
+    large = simulated.simulable([Size(10**6, 10**6, 10**6), Size(140, 130, 120)], kernels, "float32", "sm_90")
+    assert large.sizes == (Size(140, 130, 120),) and large.asked
+    ((size, seconds),) = large.too_long
+    assert size.m == 10**6 and 1e8 < seconds < 1e15
+    none = simulated.simulable([size], kernels, "float32", "sm_90")
+    assert (none.sizes, none.asked) == (simulated.SIZES, False)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (3, "3 seconds"),
+        (60, "60 seconds"),
+        (150, "2 minutes"),
+        (9000, "2 hours"),
+        (2e5, "2 days"),
+        (1e15, "31,688,088 years"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert simulated.duration(seconds) == text
 
 
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,21 +14,25 @@ from tiledmm.bench.comparison_tables import product_about
 from tiledmm.bench.reference import Verdict, judge, random_matrix, reference
 from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile, multiplying
+from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.disassembly import nvdisasm
 from tiledmm.compile.inspection import compile_for
 from tiledmm.elements import Element, compute_element
 from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.registry.variants import find_variant
-from tiledmm.report.cells import NONE, count, error_figure, significant
+from tiledmm.report.cells import NONE, count, error_figure, significant, value_of
 from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, precision_of
 from tiledmm.simulator import ProductReport, run
 
-#: Simulated where none of the sizes asked for is small enough: one that tiles fit, and one that they do not.
+#: Simulated where no size is asked for, or none that is soon simulated: one that tiles fit, and one that they do not.
 SIZES = (Size(128, 128, 128), Size(61, 83, 47))
 
-#: Multiply-adds of the largest product that is simulated: a second or two for each kernel.
-MAX_MULTIPLY_ADDS = 256**3
+#: Seconds that simulating a product by all kernels may take.
+MAX_SECONDS = 60.0
+
+# Multiply-adds of a product that every machine simulates in so short a time that nothing need be estimated.
+_SMALL = 128**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,93 @@ class Simulated:
         return self.left_out or bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
 
 
-def sizes_to_simulate(sizes: Iterable[Size]) -> tuple[Size, ...]:
-    """The sizes that are small enough to simulate, or ``SIZES`` if none is."""
-    small = tuple(size for size in sizes if size.m * size.n * size.k <= MAX_MULTIPLY_ADDS)
-    return small or SIZES
+@dataclass(frozen=True, slots=True)
+class Simulable:
+    """The products to simulate.
+
+    Attributes:
+        sizes: Those to simulate.
+        asked: Whether they were asked for; if not, they are ``SIZES``.
+        too_long: Those that were asked for and take longer than ``MAX_SECONDS``, with the seconds that they would take.
+    """
+
+    sizes: tuple[Size, ...]
+    asked: bool
+    too_long: tuple[tuple[Size, float], ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why products that were asked for are not simulated; empty if all are."""
+        return " ".join(
+            f"{size} is not simulated: that would take {duration(seconds)} here, and the limit is "
+            f"{duration(MAX_SECONDS)}."
+            for size, seconds in self.too_long
+        )
+
+    def __str__(self) -> str:
+        """Which other products are simulated, and why; empty if all that were asked for are, and no others."""
+        if self.asked:
+            return self.reason
+        fits, cut = self.sizes
+        why = f"{self.reason} In its place" if self.reason else "No size is named"
+        return f"{why}: {fits}, which most tiles divide, and {cut}, which none does."
+
+
+def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> Simulable:
+    """The sizes that this machine simulates in less than ``MAX_SECONDS``; ``SIZES`` if there are none.
+
+    Args:
+        sizes: The sizes that were asked for; none if none was.
+        variant_tiles: The kernels.
+        dtype: The computation type.
+        target: Target architecture.
+
+    Raises:
+        MissingDependencyError: If there is no C++ compiler.
+    """
+    if all(_work(size) <= _SMALL for size in sizes):
+        return Simulable(tuple(sizes) or SIZES, bool(sizes))
+    rates = _rates(variant_tiles, dtype, target)
+    seconds = {size: sum(_work(size, tile) * rate for tile, rate in rates) for size in sizes}
+    short = tuple(size for size in sizes if seconds[size] <= MAX_SECONDS)
+    too_long = tuple((size, each) for size, each in seconds.items() if each > MAX_SECONDS)
+    return Simulable(short or SIZES, bool(short), too_long)
+
+
+def _work(size: Size, tile: tuple[int, int] = (1, 1)) -> int:
+    """Multiply-adds of a product, those of threads beyond the edges of C included."""
+    return -(-size.m // tile[0]) * -(-size.n // tile[1]) * tile[0] * tile[1] * size.k
+
+
+def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> list[tuple[tuple[int, int], float]]:
+    """Each kernel's tile of C, and its seconds for a multiply-add on this machine: measured on a small product."""
+    compute, pilot = compute_element(dtype), SIZES[0]
+    a, b = operands(pilot, compute, "NN")
+    found = []
+    for variant, tile in multiplying(variant_tiles, dtype):
+        rows_and_columns = (1, 1)
+        if variant != AUTO:
+            if not find_variant(variant).simulated:
+                continue
+            config = specialize(variant, tile=tile, dtype=dtype).kernel.config
+            rows_and_columns = config.bm, config.bn
+        try:
+            _, report = run(
+                a, b, variant=variant, tile=tile, precision=precision_of(compute), target=target, counts=False
+            )
+        except (CompilationError, ConfigError):  # a row of the table says so
+            continue
+        found.append((rows_and_columns, report.seconds / _work(pilot, rows_and_columns)))
+    return found
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit of which there are two: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
+    name, unit = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
+    return f"{seconds / unit:,.0f} {name}"
+
+
+_UNITS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 def simulate_all(
@@ -78,7 +167,7 @@ def simulate_all(
         size: The product.
         dtype, layout: Its type, and how A and B lie in memory.
         target: Target architecture.
-        progress: Called now and then with a kernel's name, the blocks done and all blocks.
+        progress: Called now and then with a kernel's name, how much of the work of all is done, and how much there is.
 
     Accesses are counted as the machine code has them, where there is what that takes (the extra ``inspect``).
 
@@ -90,11 +179,14 @@ def simulate_all(
     a, b = operands(size, compute, layout)
     expected = reference(a, b, compute)
     found = []
-    for variant_tile in multiplying(variant_tiles, dtype):
+    chosen = multiplying(variant_tiles, dtype)
+    for i, variant_tile in enumerate(chosen):
         if variant_tile.variant != AUTO and not find_variant(variant_tile.variant).simulated:
             found.append(Simulated(variant_tile, None, None))
             continue
-        tell = None if progress is None else (lambda done, of, name=variant_tile.label: progress(name, done, of))
+        tell = None
+        if progress is not None:
+            tell = functools.partial(_tell_all, progress, variant_tile.label, i, len(chosen))
         try:
             c, report = run(
                 a, b, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(compute),
@@ -105,6 +197,11 @@ def simulate_all(
         else:
             found.append(Simulated(variant_tile, report, judge(c, expected)))
     return found
+
+
+def _tell_all(progress: Callable[[str, int, int], None], name: str, i: int, kernels: int, done: int, of: int) -> None:
+    """Tells of all kernels how far the blocks of one are."""
+    progress(name, i * of + done, kernels * of)
 
 
 def operands(size: Size, compute: Element, layout: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -153,8 +250,69 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
     )  # fmt: skip
 
 
+def layouts_table(found: dict[str, list[Simulated]], size: Size, *, dtype: str, target: str) -> Table:
+    """Shared memory by layout, side by side: a row a kernel.
+
+    Args:
+        found: The results by layout, of the same kernels in the same order.
+        size, dtype, target: As for ``simulated_table``.
+    """
+    rows = [each for each in zip(*found.values(), strict=True) if not all(row.left_out for row in each)]
+    notes = [f"{row.variant_tile.label}: {row.error}" for each in rows for row in each if row.error]
+    notes += [finding.message for each in rows for row in each if row.report for finding in row.report.findings]
+    return Table(
+        title=f"Layouts side by side, simulated  {size}  {dtype}",
+        columns=(
+            "<variant", "tile",
+            *(f"{'<' if name == 'result' else ''}{layout} {name}" for layout in found for name in _OF_A_LAYOUT),
+        ),
+        rows=tuple((*_head(each[0]), *(cell for row in each for cell in _shared_cells(row))) for each in rows),
+        notes=(*_padding_pays(found), *dict.fromkeys(notes)),
+        bad=frozenset(i for i, each in enumerate(rows) if not all(row.ok for row in each)),
+        about={"target": target, **size._asdict(), "dtype": dtype},
+    )  # fmt: skip
+
+
+_OF_A_LAYOUT = ("result", "wavefronts", "conflicts")
+
+
+def _shared_cells(row: Simulated) -> tuple[str, ...]:
+    """The cells of ``_OF_A_LAYOUT``."""
+    _, _, result, _, _, _, wavefronts, conflicts, *_ = _cells(row)
+    return result, wavefronts, conflicts
+
+
+def _padding_pays(found: dict[str, list[Simulated]]) -> Iterator[str]:
+    """Where padding pays: a sentence for each layout and each kernel that there is with padding and without."""
+    for layout, rows in found.items():
+        for plain, padded in itertools.product(rows, rows):
+            if plain.report and padded.report and _differ_in_padding(plain.variant_tile, padded.variant_tile):
+                before, after = _shared_cells(plain)[1:], _shared_cells(padded)[1:]
+                gain = value_of(before[0]) / value_of(after[0])
+                verdict = "pays" if gain > 1.01 else "costs" if gain < 0.99 else "changes nothing"
+                yield (
+                    f"{layout}: padding {verdict}. {padded.variant_tile.label} takes {after[0]} wavefronts for each "
+                    f"multiply-add of a warp and {plain.variant_tile.label} takes {before[0]}, with {after[1]} and "
+                    f"{before[1]} bank conflicts."
+                )
+
+
+def _differ_in_padding(plain: VariantTile, padded: VariantTile) -> bool:
+    if AUTO in (plain.variant, padded.variant) or plain.tile != padded.tile:
+        return False
+    rows = [find_variant(each.variant) for each in (plain, padded)]
+    if rows[0].template != rows[1].template or any(row.tiles != rows[0].tiles for row in rows):
+        return False
+    pads = [specialize(each.variant, tile=each.tile).kernel.config.pad for each in (plain, padded)]
+    return pads[0] == 0 < pads[1]
+
+
+def _head(row: Simulated) -> tuple[str, str]:
+    return row.variant_tile.variant, count(row.variant_tile.tile)
+
+
 def _cells(row: Simulated) -> tuple[str, ...]:
-    head = (row.variant_tile.variant, count(row.variant_tile.tile))
+    head = _head(row)
     if row.report is None or row.verdict is None:
         return (*head, "on a GPU only" if row.left_out else "does not compile", *[NONE] * 8)
     report, traffic = row.report, row.report.sass or row.report.source

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from tiledmm.errors import ConfigError
 
+#: Largest size of a matrix, as kernels count rows, columns and K.
+MAX_SIZE = 2**31 - 1
+
 
 class Size(NamedTuple):
     """Sizes of a product: A (m, k), B (k, n), C (m, n)."""
@@ -24,10 +27,17 @@ def parse_size(text: str) -> Size:
     """``"4096"`` or, as MxNxK, ``"4096x1024x512"``.
 
     Raises:
-        ConfigError: If it is neither, or a size is 0.
+        ConfigError: If it is neither, or a size is 0 or more than ``MAX_SIZE``.
     """
-    match = re.fullmatch(r"(\d+)(?:x(\d+)x(\d+))?", text.strip().lower())
-    sizes = [int(number) for number in match.groups() if number] if match else []
-    if not sizes or min(sizes) < 1:
+    match = re.fullmatch(r"([0-9]+)(?:x([0-9]+)x([0-9]+))?", text.strip().lower())
+    numbers = [number.lstrip("0") for number in match.groups() if number] if match else []
+    if not numbers or not all(numbers):
         raise ConfigError(f"a size is N or MxNxK, each at least 1, like 4096 or 4096x1024x512; got {text!r}")
-    return Size(*(sizes * 3)[:3])
+    # Compared as text first: Python converts no more than 4,300 digits.
+    if max(map(len, numbers)) > len(str(MAX_SIZE)) or max(map(int, numbers)) > MAX_SIZE:
+        raise ConfigError(f"a size is at most 2^31 - 1 = {MAX_SIZE:,}; got {_shortened(text)}")
+    return Size(*(list(map(int, numbers)) * 3)[:3])
+
+
+def _shortened(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -70,3 +70,19 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
         has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
         raise UnsupportedTypeError(f"none of {', '.join(names)} multiplies {kind.dtype_name}, only {', '.join(has)}")
     return found
+
+
+def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str]) -> list[str]:
+    """A sentence for each type that some of the variants do not multiply, with their names.
+
+    Raises:
+        UnsupportedTypeError: If there is no such type.
+    """
+    every = list(variant_tiles)
+    said = []
+    for dtype in dtypes:
+        fitting = multiplying(every, dtype)
+        names = dict.fromkeys(each.variant for each in every if each not in fitting)
+        if names:
+            said.append(f"Left out: {', '.join(names)}: not for {compute_element(dtype).dtype_name}.")
+    return said

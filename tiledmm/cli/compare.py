@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     Dtypes,
-    Layouts,
     NoGpu,
     Target,
     Tiles,
@@ -22,7 +21,7 @@ from tiledmm.cli.arguments import (
     types_of,
 )
 from tiledmm.cli.compiling import compiled
-from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+from tiledmm.cli.output import ALL_RIGHT, Csv, Json, Markdown, Output, Progress, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
@@ -41,7 +40,13 @@ def compare(
     ] = "",
     tiles: Tiles = "",
     dtypes: Dtypes = "float32",
-    layouts: Layouts = "NN",
+    layouts: Annotated[
+        str,
+        typer.Option(
+            help="Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither.",
+            show_default="NN; without a GPU, NT beside it",
+        ),
+    ] = "",
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time each rival.")] = 0.4,
     peers: Annotated[
         bool, typer.Option(help="Rows for PyTorch, JAX and Triton, where they are installed, and for NumPy on the CPU.")
@@ -56,42 +61,38 @@ def compare(
 
     Every result is checked against float64 before anything is timed; a mismatch makes the exit status 1.
 
-    Without a GPU, each kernel runs on the simulator, which checks and counts it (products of more than 256^3 are too
-    large, and smaller ones stand in for them), is compiled for every target, and is bounded on a reference GPU. The
-    exit status is 1 if a kernel is wrong, does not compile or spills.
+    Without a GPU, each kernel runs on the simulator, which checks and counts it, is compiled for every target, and is
+    bounded on a reference GPU. Products that would take longer than a minute are not simulated: small ones stand in for
+    them. The exit status is 1 if a kernel is wrong, does not compile or spills.
 
         tiledmm compare
         tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
         tiledmm compare 512 --json > results.json
     """
-    from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
+    from tiledmm.bench.variant_tiles import VariantTile, expand, left_out
     from tiledmm.hardware.architectures import find_target
 
     out = Output(json=json, csv=csv, markdown=markdown)
     products = sizes_of(list(sizes or DEFAULT_SIZES))
     variant_tiles = expand(names_of(variants) or None, tiles_of(tiles))
     kinds, orders = types_of(dtypes), layouts_of(layouts)
-    for kind in kinds:
-        multiplying(variant_tiles, kind)
+    missing = left_out(variant_tiles, kinds)
     find_target(target)
-    if not kinds or not orders:
+    if not kinds or (layouts and not orders):
         raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
+    if reason and not variant_tiles:
+        raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
     if reason:
-        if not variant_tiles:
-            raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
-        out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.\n")
-        out.end(ok=_without_gpu(out, variant_tiles, products, kinds, orders, target, asked=bool(sizes)))
-    _on_gpu(
-        out,
-        variant_tiles if variants else [*variant_tiles, VariantTile("auto")],
-        products,
-        kinds,
-        orders,
-        seconds,
-        peers,
-    )
+        out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.")
+    out.say("\n".join([*missing, ""]))
+    if reason:
+        asked = _Asked(variant_tiles, products, kinds, orders, target, bool(sizes))
+        _without_gpu(out, asked)
+    if not variants:
+        variant_tiles.append(VariantTile("auto"))
+    _on_gpu(out, variant_tiles, products, kinds, orders or ["NN"], seconds, peers)
 
 
 def _on_gpu(
@@ -102,7 +103,7 @@ def _on_gpu(
     orders: list[str],
     seconds: float,
     peers: bool,
-) -> None:
+) -> NoReturn:
     from tiledmm.bench.comparison import compare as compare_rivals
     from tiledmm.bench.comparison_tables import comparison_table
     from tiledmm.bench.environment import this_machine
@@ -114,10 +115,11 @@ def _on_gpu(
     out.say(f"{machine}\n")
     comparisons = []
     stopped = ""
-    for kind, layout, size in itertools.product(kinds, orders, products):
-        steps = itertools.count()
-        try:
-            with progress() as tell:
+    jobs = list(itertools.product(kinds, orders, products))
+    with progress(len(jobs), out) as tell:
+        for kind, layout, size in jobs:
+            steps = itertools.count()
+            try:
                 found = compare_rivals(
                     size,
                     dtype=kind,
@@ -126,22 +128,22 @@ def _on_gpu(
                     seconds=seconds,
                     peers=PEERS if peers else (),
                     # Operands are prepared, each rival is checked, then all are timed.
-                    progress=lambda doing, tell=tell, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
+                    progress=lambda doing, of=f"{size} {kind} {layout}", steps=steps: tell(  # type: ignore[misc]
                         f"{of}: {doing}", next(steps), len(variant_tiles) + 3
                     ),
                 )
-        except (ImportError, MemoryError) as error:  # a CUDA library that CuPy lacks, or a product that is too large
-            stopped = f"{type(error).__name__}: {error}"
-            break
-        comparisons.append(found)
-        out.table(comparison_table(found))
+            except (ImportError, MemoryError) as error:  # a CUDA library that CuPy lacks, or too large a product
+                stopped = f"{type(error).__name__}: {error}"
+                break
+            comparisons.append(found)
+            out.table(comparison_table(found))
+            tell.next_part()
     report = ComparisonReport(machine, tuple(comparisons))
-    if stopped:
-        out.say(f"\nStopped: {stopped}")
-    else:
-        out.say(_METHOD)
+    out.say(f"\nStopped: {stopped}" if stopped else f"{_METHOD}\n")
     if not report.ok:
-        out.say("\nMISMATCH: at least one kernel gave a wrong result or did not run.")
+        out.say("MISMATCH: at least one kernel gave a wrong result or did not run.")
+    elif not stopped:
+        out.say(ALL_RIGHT)
     out.end(ok=report.ok and not stopped, format=REPORT_FORMAT, **asdict(report))
 
 
@@ -153,30 +155,58 @@ _METHOD = (
 )
 
 
-def _without_gpu(
-    out: Output,
-    variant_tiles: list[VariantTile],
-    products: list[Size],
-    kinds: list[str],
-    orders: list[str],
-    target: str,
-    *,
-    asked: bool,
-) -> bool:
+@dataclass(frozen=True)
+class _Asked:
+    """What is compared without a GPU: kernels, products, types, layouts (none: the default), and the target.
+
+    Attributes:
+        named: Whether the products were named.
+    """
+
+    variant_tiles: list[VariantTile]
+    products: list[Size]
+    kinds: list[str]
+    orders: list[str]
+    target: str
+    named: bool
+
+
+def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
+    from tiledmm.bench import resource_tables
+
+    orders = asked.orders or ["NN"]
+    # The simulated products of each type, then the compiled kernels of each type and layout.
+    with progress(len(asked.kinds) * (1 + len(orders)), out) as tell:
+        right = _simulate(out, asked, tell)
+        compiles = _compile_and_bound(out, asked, orders, tell)
+    if compiles is not None:
+        out.say(f"{resource_tables.BOUNDS_NOTE}\n")
+    ok = right is not False and compiles is not False
+    if not ok:
+        out.say("FAILED: at least one kernel is wrong, does not compile or spills registers.")
+    else:
+        out.say(ALL_RIGHT if right else "No kernel ran.")
+    out.end(ok=ok)
+
+
+def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Progress) -> bool | None:
+    """Compiles the kernels for every target, and bounds them. True if all compile without spills, as far as known.
+
+    None if there is no kernel to compile.
+    """
     from tiledmm.bench import kernel_resources, resource_tables
     from tiledmm.errors import MissingDependencyError
     from tiledmm.hardware.architectures import TARGETS
 
-    ok = _simulate(out, variant_tiles, products if asked else [], kinds, orders, target)
-    no_compiler = ""
-    for kind, layout in itertools.product(kinds, orders):
-        specs = kernel_resources.specializations(variant_tiles, kind, layout)
+    ok, no_compiler = True, ""
+    for kind, layout in itertools.product(asked.kinds, orders):
+        specs = kernel_resources.specializations(asked.variant_tiles, kind, layout)
         if not specs:
             out.say("auto chooses a kernel for each product on a GPU, and has none of its own to show.")
-            return True
+            return None
         if not no_compiler:
             try:
-                kernels = compiled(specs, TARGETS)
+                kernels = compiled(specs, TARGETS, tell)
             except MissingDependencyError as error:
                 no_compiler = str(error)
                 out.say(f"Registers, spills and occupancy are not known here: {no_compiler}\n")
@@ -186,37 +216,46 @@ def _without_gpu(
                     for each in dict.fromkeys(kernel.target for kernel in kernels):
                         out.table(resource_tables.resource_table(kernels, each))
                 else:
-                    out.table(resource_tables.resource_table(kernels, target))
+                    out.table(resource_tables.resource_table(kernels, asked.target))
                     out.table(resource_tables.matrix_table(kernels))
-        for size in products:
-            out.table(resource_tables.bounds_table(specs, size, target))
-    out.say(resource_tables.BOUNDS_NOTE)
-    if not ok:
-        out.say("\nFAILED: at least one kernel is wrong, does not compile or spills registers.")
+        tell.next_part()
+        for size in asked.products:
+            out.table(resource_tables.bounds_table(specs, size, asked.target))
     return ok
 
 
-def _simulate(
-    out: Output,
-    variant_tiles: list[VariantTile],
-    products: list[Size],
-    kinds: list[str],
-    orders: list[str],
-    target: str,
-) -> bool:
-    """Runs every kernel on the simulator. True if all are right, or if there is nothing to run them with."""
+def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
+    """Runs every kernel on the simulator. True if all are right, and None if there is nothing to run them with."""
     from tiledmm.bench import simulated
     from tiledmm.errors import MissingDependencyError
 
-    ok = True
+    right: list[bool] = []
     try:
-        for kind, layout, size in itertools.product(kinds, orders, simulated.sizes_to_simulate(products)):
-            with progress() as tell:
-                rows = simulated.simulate_all(
-                    variant_tiles, size, dtype=kind, layout=layout, target=target, progress=tell
-                )
-            ok = ok and all(row.ok for row in rows)
-            out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=target))
+        for kind in asked.kinds:
+            tell(f"{kind}: estimating how long it takes", 0, 0)
+            chosen = simulated.simulable(asked.products if asked.named else [], asked.variant_tiles, kind, asked.target)
+            if str(chosen):
+                out.say(f"{chosen}\n")
+            # Where no layout is named, NT beside NN, but of one product: the differences are the same for all.
+            jobs = [(size, asked.orders or (["NN"] if i else ["NN", "NT"])) for i, size in enumerate(chosen.sizes)]
+            steps, of = itertools.count(), sum(len(orders) for _, orders in jobs)
+            for size, orders in jobs:
+                found = {}
+                for layout in orders:
+                    step = tell.portion(next(steps), of)
+                    rows = simulated.simulate_all(
+                        asked.variant_tiles, size, dtype=kind, layout=layout, target=asked.target,
+                        progress=lambda name, done, of, step=step, what=f"{size} {kind} {layout}": step(  # type: ignore[misc]
+                            f"{what}: {name}", done, of
+                        ),
+                    )  # fmt: skip
+                    found[layout] = rows
+                    right += [row.ok for row in rows if not row.left_out]
+                    if asked.orders or layout == "NN":
+                        out.table(simulated.simulated_table(rows, size, dtype=kind, layout=layout, target=asked.target))
+                if len(found) > 1:
+                    out.table(simulated.layouts_table(found, size, dtype=kind, target=asked.target))
+            tell.next_part()
     except MissingDependencyError as error:
         out.say(f"Not simulated: {error}\n")
-    return ok
+    return all(right) if right else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from tiledmm.cli.output import progress
@@ -13,15 +13,24 @@ if TYPE_CHECKING:
     from tiledmm.codegen.specialization import Specialization
 
 
-def compiled(specs: list[Specialization], targets: Collection[str]) -> list[Compiled]:
+def compiled(
+    specs: list[Specialization], targets: Collection[str], tell: Callable[[str, int, int], None] | None = None
+) -> list[Compiled]:
     """Each kernel on each target that it runs on.
+
+    Args:
+        specs: The kernels.
+        targets: Names of targets.
+        tell: Told how far it is; None for a progress bar of its own.
 
     Raises:
         MissingDependencyError: If there is no compiler.
     """
     from tiledmm.bench.kernel_resources import compile_all
 
+    if tell is None:
+        with progress() as bar:
+            return compiled(specs, targets, bar)
     total = len(specs) * len(targets)
     finished = itertools.count(1)
-    with progress() as tell:
-        return compile_all(specs, targets, done=lambda: tell(f"compiling {total} kernels", next(finished), total))
+    return compile_all(specs, targets, done=lambda: tell(f"compiling {total} kernels", next(finished), total))

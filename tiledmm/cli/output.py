@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as RichProgress
 
     from tiledmm.report.tables import Table
 
@@ -28,6 +30,12 @@ _PIPED_WIDTH = 160
 # A bar that is gone at once only flickers.
 _SECONDS_BEFORE_A_BAR = 1.0
 
+# Often enough to see that a job in a log is alive.
+_SECONDS_BETWEEN_LINES = 10.0
+
+#: The last line of a command by which every kernel is checked.
+ALL_RIGHT = "Every kernel that ran is right."
+
 
 class Output:
     """The tables and sentences of a command.
@@ -42,6 +50,20 @@ class Output:
         self.json, self.csv, self.markdown = json, csv, markdown
         self._tables: list[Table] = []
         self._console = console(stderr=self.for_programs)
+        #: The progress bar that is on the terminal; None if there is none.
+        self.bars: RichProgress | None = None
+
+    @contextmanager
+    def _above_the_bar(self) -> Iterator[None]:
+        """Hides the progress bar while something is printed."""
+        if self.bars is None:
+            yield
+            return
+        self.bars.stop()
+        try:
+            yield
+        finally:
+            self.bars.start()
 
     @property
     def for_programs(self) -> bool:
@@ -50,15 +72,18 @@ class Output:
 
     def say(self, text: str) -> None:
         """A sentence or more."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
+        with self._above_the_bar():
+            self._console.print(text, markup=False, highlight=False, soft_wrap=self.markdown or self.for_programs)
 
     def table(self, table: Table) -> None:
         """A table: now, or with others in the document."""
         if self.for_programs:
             self._tables.append(table)
-        elif self.markdown:
-            self._console.print(table.markdown() + "\n", markup=False, highlight=False, soft_wrap=True)
-        else:
+            return
+        with self._above_the_bar():
+            if self.markdown:
+                self._console.print(table.markdown() + "\n", markup=False, highlight=False, soft_wrap=True)
+                return
             for part in replace(table, notes=()).fitted(self._console.width):
                 self._console.print(part.rich(self._console.width))
             if table.notes:
@@ -94,22 +119,75 @@ def console(*, stderr: bool = False) -> Console:
     return found if found.is_terminal else Console(stderr=stderr, width=_PIPED_WIDTH)
 
 
+class Progress:
+    """How far a command is: a bar on a terminal, and elsewhere a line now and then."""
+
+    def __init__(self, parts: int, show: Callable[[str, float | None], None]) -> None:
+        self._parts, self._finished, self._show = parts, 0, show
+
+    def __call__(self, doing: str, done: int, of: int) -> None:
+        """Tells, from any thread, what is being done, how much of a part is done, and of how much: 0 if unknown."""
+        known = of > 0 or self._parts > 1
+        here = min(done / of, 1.0) if of > 0 else 0.0
+        self._show(doing, (self._finished + here) / self._parts if known else None)
+
+    def portion(self, i: int, of: int) -> Callable[[str, int, int], None]:
+        """The progress of portion ``i`` out of so many of the same part."""
+
+        def tell(doing: str, done: int, whole: int) -> None:
+            self(doing, i * max(whole, 1) + done, of * max(whole, 1))
+
+        return tell
+
+    def next_part(self) -> None:
+        """One of the parts is finished."""
+        self._finished = min(self._finished + 1, self._parts - 1)
+
+
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on a terminal, of what takes more than a second.
+def progress(parts: int = 1, out: Output | None = None) -> Iterator[Progress]:
+    """The progress of what takes longer than a moment, on stderr.
 
-    What it yields is called, from any thread, with what is being done, how much of it is done, and how much there is: 0
-    where nobody knows.
+    Args:
+        parts: Parts of the work, for one bar over all of them.
+        out: What is printed meanwhile; it hides the bar while it prints.
     """
-    from rich.progress import Progress
-
     screen = console(stderr=True)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bars:
+    if not screen.is_terminal:
+        yield Progress(parts, _Lines(screen))
+        return
+    from rich.progress import Progress as Bars
+
+    with Bars(console=screen, transient=True, redirect_stdout=False, redirect_stderr=False) as bars:
         bar = bars.add_task("", total=None, visible=False)
         timer = threading.Timer(_SECONDS_BEFORE_A_BAR, lambda: bars.update(bar, visible=True))
         timer.daemon = True
         timer.start()
+        if out is not None:
+            out.bars = bars
         try:
-            yield lambda doing, done, of: bars.update(bar, description=doing, completed=done, total=of or None)
+            yield Progress(
+                parts,
+                lambda doing, part: bars.update(
+                    bar, description=doing, completed=part or 0, total=None if part is None else 1
+                ),
+            )
         finally:
             timer.cancel()
+            if out is not None:
+                out.bars = None
+
+
+class _Lines:
+    """Progress as lines, for logs: one in ``_SECONDS_BETWEEN_LINES``."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen, self._lock, self._last = screen, threading.Lock(), time.monotonic()
+
+    def __call__(self, doing: str, part: float | None) -> None:
+        with self._lock:
+            if time.monotonic() - self._last < _SECONDS_BETWEEN_LINES:
+                return
+            self._last = time.monotonic()
+            far = "" if part is None else f"{part:.0%}: "
+            self._screen.print(f"{far}{doing}", markup=False, highlight=False, soft_wrap=True)

@@ -51,7 +51,7 @@ def tiles(
         tiledmm tiles tiled_padded --no-gpu --size 128 --csv
     """
     from tiledmm.bench import tile_sizes
-    from tiledmm.bench.simulated import MAX_MULTIPLY_ADDS
+    from tiledmm.bench.simulated import simulable
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import find_variant
 
@@ -67,10 +67,9 @@ def tiles(
     if chart:
         tile_sizes.check_chart(variant, row.tiles, chart)
     if reason:
-        if product.m * product.n * product.k > MAX_MULTIPLY_ADDS:
-            raise typer.BadParameter(
-                f"{product} is too large for the simulator: at most 256 x 256 x 256, or as much work"
-            )
+        chosen = simulable([product], variant_tiles, kind, target)
+        if not chosen.asked:
+            raise typer.BadParameter(f"{chosen.reason} Name a smaller --size.")
         out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.\n")
         table, ok = _counted(out, variant_tiles, specs, product, kind, layout.upper(), target)
     else:

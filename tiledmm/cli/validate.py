@@ -9,7 +9,7 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, layouts_of, names_of, sizes_of, tiles_of, types_of
-from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
+from tiledmm.cli.output import ALL_RIGHT, Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.variant_tiles import VariantTile
@@ -23,7 +23,10 @@ def validate(
         list[str] | None, typer.Argument(help="Variants; 'auto' may be one.", show_default="all, and auto")
     ] = None,
     sizes: Annotated[
-        str, typer.Option(help="Products, each N or MxNxK, with commas.", show_default=f"{_SIZES}; less, simulated")
+        str,
+        typer.Option(
+            help="Products, each N or MxNxK, with commas.", show_default=f"{_SIZES}; smaller ones on the simulator"
+        ),
     ] = "",
     tiles: Tiles = "",
     dtypes: Annotated[
@@ -50,7 +53,7 @@ def validate(
         tiledmm validate auto --dtypes all --sizes 1000
     """
     from tiledmm.bench import simulated, validation
-    from tiledmm.bench.variant_tiles import expand
+    from tiledmm.bench.variant_tiles import expand, left_out
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import kernel_variants
 
@@ -65,18 +68,28 @@ def validate(
 
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:
-        out.say(f"No GPU ({reason}): the kernels run on the simulator, at small sizes.\n")
-        products = list(simulated.sizes_to_simulate(products))
+        out.say(f"No GPU ({reason}): the kernels run on the simulator.")
+    out.say("\n".join([*(left_out(variant_tiles, kinds) if dtypes else []), ""]))
     ok = True
-    for (kind, chosen), layout, size in itertools.product(kinds.items(), orders, products):
-        with progress() as tell:
+    with progress(len(kinds), out) as tell:
+        for kind, chosen in kinds.items():
             if reason:
-                found = validation.on_simulator(chosen, size, dtype=kind, layout=layout, target=target, progress=tell)
-            else:
-                found = validation.on_gpu(chosen, size, dtype=kind, layout=layout, progress=tell)
-        ok = ok and found.ok
-        out.table(validation.validation_table(found))
-    out.say("Every kernel that ran is right." if ok else "MISMATCH: at least one kernel is wrong, or did not run.")
+                simulable = simulated.simulable(products if sizes else [], chosen, kind, target)
+                if str(simulable):
+                    out.say(f"{simulable}\n")
+            jobs = list(itertools.product(orders, simulable.sizes if reason else products))
+            for i, (layout, size) in enumerate(jobs):
+                step = tell.portion(i, len(jobs))
+                if reason:
+                    found = validation.on_simulator(
+                        chosen, size, dtype=kind, layout=layout, target=target, progress=step
+                    )
+                else:
+                    found = validation.on_gpu(chosen, size, dtype=kind, layout=layout, progress=step)
+                ok = ok and found.ok
+                out.table(validation.validation_table(found))
+            tell.next_part()
+    out.say(ALL_RIGHT if ok else "MISMATCH: at least one kernel is wrong, or did not run.")
     out.end(ok=ok)
 
 
