@@ -28,6 +28,7 @@ from tiledmm.cli import (
     tiles,
     tune,
     validate,
+    variants,
 )
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
@@ -65,7 +66,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (run.run, precompile.precompile),
     "Measure": (compare.compare, profile.profile, tiles.tiles, tune.tune, calibrate.calibrate),
     "Check": (validate.validate, doctor.doctor),
-    "Read": (source.source, inspect.inspect, explain.explain),
+    "Read": (variants.variants, source.source, inspect.inspect, explain.explain),
 }
 
 

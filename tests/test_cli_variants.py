@@ -1,0 +1,44 @@
+"""``tiledmm variants``: the registry as a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner
+
+from tiledmm import cli
+from tiledmm.elements import ELEMENTS, compute_element
+from tiledmm.hardware.architectures import TARGETS
+from tiledmm.registry.variants import VARIANTS
+
+CAPABILITIES = sorted(each.capability for each in TARGETS.values())
+
+
+def invoke(*arguments: str) -> Any:
+    result = CliRunner().invoke(cli.app, ["variants", *arguments], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_it_says_what_the_registry_says() -> None:
+    (table,) = json.loads(invoke("--json"))["tables"]
+    assert [row["variant"] for row in table["rows"]] == list(VARIANTS)
+    for row in table["rows"]:
+        variant = VARIANTS[row["variant"]]
+        assert row["what it is"] == variant.summary
+        every = {name for name in (*ELEMENTS, "tf32") if variant.multiplies(compute_element(name))}
+        assert set(row["types"]) == every and len(row["types"]) == len(every)
+        assert row["tiles"] == list(variant.tiles)
+        for name, text in (row["compute capability"] or {}).items():
+            least = tuple(map(int, text.split(".")))
+            runs = [each for each in CAPABILITIES if variant.runs_on(each, compute_element(name))]
+            assert runs[0] == least
+
+
+def test_people_see_defaults_and_limits() -> None:
+    rows = {line.split("|")[1].strip(): line for line in invoke("--markdown").splitlines() if line.startswith("| ")}
+    assert "| 8 16 32* 64 | 7.5 | " in rows["tiled"] and rows["tiled"].endswith("| every type |")
+    assert "| float16, bfloat16 (8.0), tf32 (8.0), int8, " in rows["tensor_core"]
+    assert "| 9.0 only |" in rows["wgmma"]
+    assert "| - | - | " in rows["cublas"]

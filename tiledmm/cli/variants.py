@@ -1,0 +1,81 @@
+"""``tiledmm variants``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiledmm.cli.output import Csv, Json, Markdown, Output
+
+if TYPE_CHECKING:
+    from tiledmm.registry.variant import Variant
+    from tiledmm.report.cells import Figure
+
+
+def variants(
+    json: Json = False,
+    csv: Csv = False,
+    markdown: Markdown = False,
+) -> None:
+    """List the variants: what each one adds, its types, its tiles and the least compute capability. Needs no GPU.
+
+    They stand in the order of the ladder: each builds on those above it. 'auto' chooses among them for each product.
+
+        tiledmm variants
+        tiledmm variants --json
+    """
+    from tiledmm.registry.variants import VARIANTS
+    from tiledmm.report.tables import Table
+
+    out = Output(json=json, csv=csv, markdown=markdown)
+    out.table(
+        Table(
+            "Variants, in ladder order",
+            ("<variant", "<tiles", "<compute capability", "<what it is", "<types"),
+            tuple((row.name, _tiles(row), _capability(row), row.summary, _types(row)) for row in VARIANTS.values()),
+            (
+                "* The default tile. Compute capability: the least, or the only one; of types that need more, in brackets.",
+                "tiledmm source NAME prints a variant's CUDA C; tiledmm explain SIZE says which one 'auto' takes.",
+            ),
+        )
+    )
+    out.end(ok=True)
+
+
+def _tiles(row: Variant) -> Figure:
+    from tiledmm.report.cells import NONE, Figure
+
+    shown = (f"{tile}*" if tile == row.default_tile else str(tile) for tile in row.tiles)
+    return Figure(" ".join(shown) or NONE, list(row.tiles))
+
+
+def _capability(row: Variant) -> Figure:
+    """The least compute capability; for programs, that of each type."""
+    from tiledmm.report.cells import NONE, Figure
+
+    if row.is_baseline:
+        return Figure(NONE, None)
+    needs = _needs(row)
+    only = " only" if row.arch else ""
+    return Figure(f"{_dotted(min(needs.values()))}{only}", {name: _dotted(each) for name, each in needs.items()})
+
+
+def _types(row: Variant) -> Figure:
+    """The computation types; for programs all of them by name."""
+    from tiledmm.report.cells import Figure
+
+    needs = _needs(row)
+    least = min(needs.values())
+    shown = [name if each == least else f"{name} ({_dotted(each)})" for name, each in needs.items()]
+    return Figure(", ".join(shown) if row.types else "every type", list(needs))
+
+
+def _needs(row: Variant) -> dict[str, tuple[int, int]]:
+    """The least compute capability of each computation type."""
+    from tiledmm.elements import ELEMENTS
+    from tiledmm.hardware.architectures import TARGETS
+
+    return dict(row.types) or dict.fromkeys(ELEMENTS, min(each.capability for each in TARGETS.values()))
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))
