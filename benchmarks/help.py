@@ -20,7 +20,7 @@ from tiledmm.cli import app
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
-EMPTY = "import typer\nmain = typer.Typer(add_completion=False)\nmain.command()(lambda: None)"
+EMPTY = "import typer\nmain = typer.Typer()\nmain.command()(lambda: None)"
 _OURS = "from tiledmm.cli import main"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +69,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (("2147483648",), "at most 2^31 - 1"),
         (("--variants", "tilde"), "did you mean"),
         (("--tiles", "24"), "24"),
-        (("--tiles", "x"), "whole numbers"),
+        (("--tiles", "x"), "a tile is one of 1, 2, 4, 8"),
         (("--dtypes", "float33"), "float33"),
         (("--dtypes", ","), "nothing to compare"),
         (("--layouts", "NX"), "NX"),
@@ -440,14 +442,102 @@ def test_errors_are_told_in_a_sentence(error: Exception, status: int) -> None:
     assert "that there is not" in result.stderr and "Traceback" not in result.stderr
 
 
-def test_who_reads_on_no_more_is_told_nothing() -> None:
-    """As by ``| head``."""
-    code = "from tiledmm.cli import main; main()"
-    command = [sys.executable, "-c", code, "source", "warp_tiled"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+def started(*words: str, stdout: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", "from tiledmm.cli import main; main()", *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",), ("compare", "--help"), ("variants",)])
+def test_who_reads_on_no_more_is_told_nothing(words: tuple[str, ...]) -> None:
+    """As by ``| head``; nor does it look as if a kernel were wrong, or as if all were well."""
+    with started(*words, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [("source", "warp_tiled"), ("--help",), ("variants",), ("variants", "--json")])
+def test_a_full_disk_is_told_in_one_line(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full, started(*words, stdout=full) as process:
+        assert process.stderr
+        assert process.stderr.read() == b"tiledmm: stdout cannot be written: No space left on device\n"
+    assert process.returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell's redirection")
+def test_without_stdout_a_command_runs() -> None:
+    code = "from tiledmm.cli import main; main()"
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(code)} variants >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("source", "tiled", "--tile", "abc"), "no tile 'abc'; its tiles are 8, 16, 32, 64"),
+        (("inspect", "tiled", "--tile", "1.5"), "no tile '1.5'; its tiles are 8, 16, 32, 64"),
+        (("compare", "--tile", "abc"), "a tile is one of 1, 2, 4, 8, 16, 32, 64, 128, 192, 256"),
+        (("source", "naive", "--tile", "8"), "has no tile to choose"),
+        (("compare", "--dtype", "float99"), "the types are float32, float64"),
+        (("source", "tiled", "--dtype", "float99"), "the types are float32, float64"),
+        (("tune",), "name a product"),
+        (("inspect", "tiled", "--size", "4,5"), "takes one product"),
+    ],
+)
+def test_what_would_do_is_said(words: tuple[str, ...], says: str) -> None:
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    "command", ["compare", "explain", "inspect", "precompile", "profile", "tiles", "tune", "validate"]
+)
+def test_options_are_spelled_alike_and_their_plurals_work(command: str) -> None:
+    """Every command that has one of these options, whether it takes one value or several."""
+    taken = typer.main.get_command(cli.app).commands[command]  # type: ignore[attr-defined]
+    spellings = {name for parameter in taken.params for name in parameter.opts if name.startswith("--")}
+    assert "--size" in spellings
+    assert not spellings & {"--sizes", "--tiles", "--dtypes", "--layouts", "--variants"}
+    group = typer.main.get_command(cli.app)
+    values = {"--size": "5", "--tile": "8", "--dtype": "int8", "--layout": "NT", "--variant": "tiled"}
+    with group.make_context("tiledmm", [command]) as context:
+        for name, value in values.items():
+            if name in spellings:
+                found = [
+                    taken.make_context(command, ["tiled", each, value], parent=context).params
+                    for each in (name, f"{name}s")
+                ]
+                assert found[0] == found[1] and value in map(str, found[0].values())
+
+
+def test_sizes_may_be_an_option(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_compile(monkeypatch)
+    monkeypatch.setattr(simulated, "simulate_all", lambda *_, **__: [Simulated(VariantTile("naive"), None, None)])
+    result = invoke("8", "--size", "9,3x4x5", "--variant", "naive")
+    assert result.exit_code == 0, result.output
+    for size in ("8 x 8 x 8", "9 x 9 x 9", "3 x 4 x 5"):
+        assert f"Bounds on H100 SXM 80 GB  {size}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "expected"),
+    [
+        ("tiledmm sou", 1, ["source"]),
+        ("tiledmm source tiled_", 2, ["tiled_padded"]),
+        ("tiledmm compare --variant tin", 3, ["tiny"]),
+    ],
+)
+def test_a_shell_completes(line: str, word: int, expected: list[str]) -> None:
+    environment = os.environ | {
+        "_TILEDMM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "tiledmm"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, expected, "")
 
 
 def test_version() -> None:

@@ -98,6 +98,7 @@ def test_an_interrupt_is_told_by_the_status(tmp_path: Path) -> None:
     [
         (("--variant", "tild"), "did you mean 'tiled'"),
         (("--variant", "tiled", "--tile", "17"), "no tile 17"),
+        (("--variant", "tiled", "--tile", "abc"), "its tiles are 8, 16, 32, 64"),
         (("--precision", "float31"), "precision"),
     ],
 )
@@ -106,7 +107,32 @@ def test_a_kernel_that_there_is_not_is_said_before_the_program_runs(
 ) -> None:
     status, output, errors = run(write(tmp_path, "print('runs')"), options=options)
     assert (status, output) == (2, "")
-    assert says in errors
+    assert says in " ".join(errors.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(("ending", "status"), [("", 1), ("sys.exit(0)", 1), ("sys.exit(3)", 3)])
+@pytest.mark.parametrize("option", ["--report", "--json"])
+def test_an_account_that_cannot_be_written_is_no_success(tmp_path: Path, option: str, ending: str, status: int) -> None:
+    """Its folder is gone by then."""
+    (tmp_path / "folder").mkdir()
+    program = write(tmp_path, f"import os, sys\nprint('runs')\nos.rmdir({str(tmp_path / 'folder')!r})\n{ending}")
+    found, output, errors = run(program, options=(option, str(tmp_path / "folder" / "x.json")))
+    assert (found, output) == (status, "runs\n")
+    assert "cannot be written" in errors and "Traceback" not in errors
+
+
+@pytest.mark.parametrize("name", ["", "none/x.json"])
+def test_an_account_that_can_never_be_written_is_refused_before_the_program_runs(tmp_path: Path, name: str) -> None:
+    status, output, errors = run(write(tmp_path, "print('runs')"), options=("--report", str(tmp_path / name)))
+    assert (status, output) == (2, "")
+    words = " ".join(errors.replace("│", " ").split())
+    assert "cannot be written" in words or "no folder" in words
+
+
+def test_an_account_is_written(tmp_path: Path) -> None:
+    found = tmp_path / "x.json"
+    assert run(write(tmp_path, ""), options=("--report", str(found)))[0] == 0
+    assert json.loads(found.read_text())["total"] == 0
 
 
 def test_a_program_that_there_is_not(tmp_path: Path) -> None:

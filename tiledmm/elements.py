@@ -147,7 +147,7 @@ def element(dtype: Any) -> Element:
             raise TypeError("a type is needed")
         resolved = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError, DeprecationWarning) as error:  # a warning, where those are errors
-        raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}") from None
+        raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}; the types are {', '.join(ELEMENTS)}") from None
     row = ELEMENTS.get(resolved.name) if resolved.isnative else None
     if row is None:
         raise UnsupportedTypeError(

@@ -8,6 +8,7 @@ cannot be carried out as it was given.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from inspect import getdoc
 from typing import Annotated
@@ -30,17 +31,21 @@ from tiledmm.cli import (
     validate,
     variants,
 )
+from tiledmm.cli.arguments import normalized
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
+from tiledmm.cli.stdout import guard
 
 __all__ = ["app", "main", "missing_gpu"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     # Typer does not convert a bool. For any other type it imports pydantic, which takes half as long again as help.
-    context_settings={"default_map": {"help": False}},
+    context_settings={
+        "default_map": {"help": False, "install_completion": False, "show_completion": False},
+        "token_normalize_func": normalized,
+    },
     rich_markup_mode="rich",
     epilog="Exit status: 0 all is well, 1 a kernel is wrong or something is missing, 2 the command line is wrong.",
 )
@@ -88,4 +93,8 @@ for _panel, _commands in _COMMANDS.items():
 
 def main() -> None:
     """Entry point of the console script."""
-    app(prog_name="tiledmm")
+    guard()
+    try:
+        app(prog_name="tiledmm")
+    finally:
+        sys.stdout.flush()  # here, where an error can still be told

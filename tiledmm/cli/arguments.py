@@ -11,18 +11,31 @@ if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
     from tiledmm.codegen.specialization import Specialization
 
-Sizes = Annotated[list[str], typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)]
-Tiles = Annotated[str, typer.Option(help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")]
-Dtypes = Annotated[str, typer.Option(help="Element types, with commas, or 'all'; also tf32.")]
-Layouts = Annotated[
-    str, typer.Option(help="Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither.")
+_TYPES_HELP = "Element types, with commas, or 'all'; also tf32."
+_LAYOUTS_HELP = "Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither."
+_DEFAULT_TILE = "the variant's own"
+
+# One spelling for each, whether a command takes one or several; ``normalized`` takes the plural, too.
+Sizes = Annotated[
+    list[str] | None, typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=False)
 ]
+SizeOption = Annotated[str, typer.Option("--size", help="Products, as an option: with commas.", show_default=False)]
+Tiles = Annotated[
+    str, typer.Option("--tile", help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
+]
+Dtypes = Annotated[str, typer.Option("--dtype", help=_TYPES_HELP)]
+Layouts = Annotated[str, typer.Option("--layout", help=_LAYOUTS_HELP)]
 
 Target = Annotated[str, typer.Option(help="Without a GPU: the target architecture shown in detail.")]
 NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Do what needs no GPU, even if the machine has one.")]
 
-Variant = Annotated[str, typer.Argument(help="A variant: naive, coalesced, tiled, ...", show_default=False)]
-Tile = Annotated[int | None, typer.Option(help="Its tile size.", show_default="the variant's own")]
+Variant = Annotated[
+    str,
+    typer.Argument(
+        help="A variant: naive, coalesced, tiled, ...", show_default=False, autocompletion=lambda: complete_variants()
+    ),
+]
+Tile = Annotated[str | None, typer.Option(help="Its tile size.", show_default=_DEFAULT_TILE)]
 Dtype = Annotated[str | None, typer.Option(help="Element type.", show_default="float32, or the variant's own")]
 Layout = Annotated[str, typer.Option(help="Layout of A and B in memory: N rows contiguous, T columns, G neither.")]
 ConfigFields = Annotated[
@@ -33,11 +46,48 @@ ConfigFields = Annotated[
 ]
 
 
-def sizes_of(texts: list[str]) -> list[Size]:
-    """Products, each written as N or MxNxK."""
+#: The plural of options, as commands that take several values had it, and the one spelling of today.
+_SINGULAR = {f"{name}s": name for name in ("size", "tile", "dtype", "layout", "variant")}
+
+
+def normalized(name: str) -> str:
+    """The name of an option as it is defined, for typer."""
+    return _SINGULAR.get(name, name)
+
+
+def complete_variants() -> list[str]:
+    """The names that a shell completes."""
+    from tiledmm.registry.variants import VARIANTS
+
+    return ["auto", *VARIANTS]
+
+
+def sizes_of(texts: list[str] | None, option: str = "") -> list[Size]:
+    """Products, each written as N or MxNxK.
+
+    Args:
+        texts: The arguments.
+        option: The same as an option, with commas.
+    """
     from tiledmm.bench.sizes import parse_size
 
-    return [parse_size(text) for text in texts]
+    return [parse_size(text) for text in (*(texts or []), *names_of(option))]
+
+
+def size_of(option: str) -> Size:
+    """The one product of a command that takes one."""
+    found = sizes_of(None, option)
+    if len(found) != 1:
+        raise typer.BadParameter(f"--size takes one product here, N or MxNxK; got {option!r}")
+    return found[0]
+
+
+def some_sizes_of(texts: list[str] | None, option: str) -> list[Size]:
+    """The products of a command that needs at least one."""
+    found = sizes_of(texts, option)
+    if not found:
+        raise typer.BadParameter("name a product: N or MxNxK, such as 4096 or 4096x1024x512")
+    return found
 
 
 def types_of(text: str) -> list[str]:
@@ -66,7 +116,10 @@ def tiles_of(text: str) -> list[int] | Literal["all"] | None:
     try:
         return [int(name) for name in names_of(text)] or None
     except ValueError:
-        raise typer.BadParameter(f"tiles are whole numbers, with commas, or 'all'; got {text!r}") from None
+        from tiledmm.registry.variants import kernel_variants
+
+        known = ", ".join(map(str, sorted({tile for row in kernel_variants() for tile in row.tiles})))
+        raise typer.BadParameter(f"a tile is one of {known}, or several with commas, or 'all'; got {text!r}") from None
 
 
 def names_of(text: str) -> list[str]:
@@ -74,15 +127,23 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def tile_of(text: str | None) -> int | None:
+    """A tile size; what is none is left to the variant, which knows its tiles."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    return text  # type: ignore[return-value]
+
+
 def kernel_of(
-    variant: str, tile: int | None, dtype: str | None, layout: str, fields: list[str] | None = None
+    variant: str, tile: str | int | None, dtype: str | None, layout: str, fields: list[str] | None = None
 ) -> Specialization:
     """The kernel of these arguments."""
     from tiledmm.codegen.specialization import specialize
 
     if variant == "auto":
         raise typer.BadParameter("'auto' chooses a kernel for each product and has none of its own; name a variant")
-    return specialize(variant, tile=tile, dtype=dtype, layout=layout.upper(), config=overrides_of(fields)).kernel
+    number = tile_of(tile) if isinstance(tile, str) else tile
+    return specialize(variant, tile=number, dtype=dtype, layout=layout.upper(), config=overrides_of(fields)).kernel
 
 
 def overrides_of(texts: list[str] | None) -> dict[str, int]:
@@ -104,7 +165,17 @@ def overrides_of(texts: list[str] | None) -> dict[str, int]:
 
 
 def to_write(file: Path | None) -> Path | None:
-    """A file that is written at the end. Its folder is checked at the beginning."""
-    if file is not None and not file.absolute().parent.is_dir():
+    """A file that is written at the end. Whether it can be is checked at the beginning."""
+    if file is None:
+        return None
+    if not file.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder {file.parent} to write {file.name} to")
+    existed = file.exists()
+    try:
+        with file.open("ab"):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from None
+    if not existed:
+        file.unlink()
     return file

@@ -12,8 +12,10 @@ from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     Dtypes,
     NoGpu,
+    SizeOption,
     Target,
     Tiles,
+    complete_variants,
     layouts_of,
     names_of,
     sizes_of,
@@ -35,14 +37,22 @@ def compare(
         list[str] | None,
         typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default=" ".join(DEFAULT_SIZES)),
     ] = None,
+    size: SizeOption = "",
     variants: Annotated[
-        str, typer.Option(help="Variants, with commas; 'auto' may be one.", show_default="all; on a GPU also auto")
+        str,
+        typer.Option(
+            "--variant",
+            help="Variants, with commas; 'auto' may be one.",
+            show_default="all; on a GPU also auto",
+            autocompletion=complete_variants,
+        ),
     ] = "",
     tiles: Tiles = "",
     dtypes: Dtypes = "float32",
     layouts: Annotated[
         str,
         typer.Option(
+            "--layout",
             help="Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither.",
             show_default="NN; without a GPU, NT beside it",
         ),
@@ -66,14 +76,15 @@ def compare(
     them. The exit status is 1 if a kernel is wrong, does not compile or spills.
 
         tiledmm compare
-        tiledmm compare 4096 --variants tiled,auto --layouts NN,NT
+        tiledmm compare 4096 --variant tiled,auto --layout NN,NT
         tiledmm compare 512 --json > results.json
     """
     from tiledmm.bench.variant_tiles import VariantTile, expand, left_out
     from tiledmm.hardware.architectures import find_target
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    products = sizes_of(list(sizes or DEFAULT_SIZES))
+    named = sizes_of(sizes, size)
+    products = named or sizes_of(list(DEFAULT_SIZES))
     variant_tiles = expand(names_of(variants) or None, tiles_of(tiles))
     kinds, orders = types_of(dtypes), layouts_of(layouts)
     missing = left_out(variant_tiles, kinds)
@@ -88,7 +99,7 @@ def compare(
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.")
     out.say("\n".join([*missing, ""]))
     if reason:
-        asked = _Asked(variant_tiles, products, kinds, orders, target, bool(sizes))
+        asked = _Asked(variant_tiles, products, kinds, orders, target, bool(named))
         _without_gpu(out, asked)
     if not variants:
         variant_tiles.append(VariantTile("auto"))

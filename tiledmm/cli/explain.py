@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import Dtypes, Layouts, Sizes, layouts_of, sizes_of, types_of
+from tiledmm.cli.arguments import Dtypes, Layouts, SizeOption, Sizes, layouts_of, some_sizes_of, types_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def explain(
-    sizes: Sizes,
+    sizes: Sizes = None,
+    size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     precision: Annotated[str, typer.Option(help="What float32 products may use, see matmul.")] = "float32",
@@ -35,7 +36,7 @@ def explain(
     calibrate, or on another GPU and scaled by data sheets. The last lines say which.
 
         tiledmm explain 4096 64x64x65536
-        tiledmm explain 4096 --dtypes float16,float32 --target sm_80,A10,sm_120
+        tiledmm explain 4096 --dtype float16,float32 --target sm_80,A10,sm_120
     """
     import itertools
 
@@ -43,7 +44,7 @@ def explain(
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = [name.strip() for name in target.split(",") if name.strip()] or ["" if missing_gpu() is None else "sm_90"]
-    jobs = itertools.product(sizes_of(sizes), types_of(dtypes), layouts_of(layouts), names)
+    jobs = itertools.product(some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts), names)
     found = [explained(*job, precision) for job in jobs]
     out.table(_table(found))
     if not out.for_programs:

@@ -21,7 +21,7 @@ def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
     def wrapper(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> None:
         try:
             command(*arguments, **options)
-        except (typer.Exit, typer.BadParameter, BrokenPipeError):  # the last: nobody reads on, which typer ends well
+        except (typer.Exit, typer.BadParameter):
             raise
         except (ImportError, MemoryError, OSError) as error:
             raise _missing(error) from None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Variant, kernel_of, sizes_of
+from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Variant, kernel_of, size_of
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
@@ -18,7 +18,7 @@ _DEFAULT_TARGET = "sm_90"
 
 def inspect(
     variant: Variant,
-    tile: Annotated[int | None, typer.Option(help="One tile size.", show_default="all of its tiles")] = None,
+    tile: Annotated[str | None, typer.Option(help="One tile size.", show_default="all of its tiles")] = None,
     dtype: Dtype = None,
     layout: Layout = "NN",
     config: ConfigFields = None,
@@ -52,7 +52,7 @@ def inspect(
     specs = [kernel_of(variant, tile, dtype, layout, config)]
     if tile is None and not config:
         specs = [kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,)]
-    (product,) = sizes_of([size])
+    product = size_of(size)
     targets = [find_target(target).name] if target else list(TARGETS)
     kernels = compiled(specs, targets)
     if not kernels:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtypes, Layouts, layouts_of, sizes_of, types_of
+from tiledmm.cli.arguments import Dtypes, Layouts, SizeOption, layouts_of, sizes_of, types_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def precompile(
         list[str] | None,
         typer.Argument(help="Products, each N or MxNxK.", metavar="SIZE", show_default="any"),
     ] = None,
+    size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     precision: Annotated[str, typer.Option(help="Precision of float32 products, as for tiledmm.matmul.")] = "float32",
@@ -37,8 +38,8 @@ def precompile(
     Compiled kernels are kept in CuPy's cache, for later processes of the same CuPy, CUDA and GPU architecture. Without
     sizes, all kernels are compiled that 'auto' may launch for these types and layouts: dozens for each of them.
 
-        tiledmm precompile 4096 1x4096x4096 --dtypes float16,float32
-        tiledmm precompile --dtypes float32 --layouts NN,NT
+        tiledmm precompile 4096 1x4096x4096 --dtype float16,float32
+        tiledmm precompile --dtype float32 --layout NN,NT
     """
     from tiledmm.elements import compute_element
     from tiledmm.errors import DeviceError
@@ -48,7 +49,7 @@ def precompile(
     from tiledmm.selection.select import AUTO, may_decompose
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    products, kinds, orders = sizes_of(sizes or []), types_of(dtypes), layouts_of(layouts)
+    products, kinds, orders = sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts)
     if not kinds or not orders:
         raise typer.BadParameter("there is nothing to compile: name an element type and a layout")
     may_decompose(precision)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Layout, Tiles, layout_of, names_of, sizes_of, tiles_of, to_write
+from tiledmm.cli.arguments import Layout, Tiles, complete_variants, layout_of, names_of, size_of, tiles_of, to_write
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def profile(
-    variants: Annotated[list[str], typer.Argument(help="Variants; also 'auto' and 'cublas'.", show_default=False)],
+    variants: Annotated[
+        list[str],
+        typer.Argument(
+            help="Variants; also 'auto' and 'cublas'.", show_default=False, autocompletion=complete_variants
+        ),
+    ],
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
     tiles: Tiles = "",
     dtype: Annotated[str, typer.Option(help="Element type; also tf32.")] = "float32",
@@ -53,7 +58,7 @@ def profile(
     from tiledmm.profile.profile_tables import lines_table, profiles_table
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    (product,) = sizes_of([size])
+    product = size_of(size)
     pair = layout_of(layout)
     variant_tiles = multiplying(_variant_tiles(variants, tiles), dtype)
     if print_command:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,25 +12,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import to_write
+from tiledmm.cli.arguments import Tile, normalized, tile_of, to_write
+from tiledmm.cli.stdout import unguard
 
 if TYPE_CHECKING:
     from tiledmm.replacement import Products
 
 #: Settings for typer: all that follows the program is the program's, options too.
-CONTEXT = {"allow_interspersed_args": False}
+CONTEXT = {
+    "allow_interspersed_args": False,
+    "token_normalize_func": lambda name: "report" if name == "json" else normalized(name),
+}
 
 
 def run(
     script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, dir_okay=False)],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
     variant: Annotated[str, typer.Option(help="Variant that computes the products.")] = "auto",
-    tile: Annotated[int | None, typer.Option(help="Its tile size.", show_default="the variant's own")] = None,
+    tile: Tile = None,
     precision: Annotated[str, typer.Option(help="Precision of float32 products, as for tiledmm.matmul.")] = "float32",
-    json_file: Annotated[
+    report: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="FILE", help="Also write the account of the products to FILE, as JSON.", callback=to_write
+            metavar="FILE", help="Also write the account of the products to FILE, as JSON.", callback=to_write
         ),
     ] = None,
 ) -> None:
@@ -43,19 +49,39 @@ def run(
     from tiledmm.replacement import replacement_by
     from tiledmm.replacement import script as scripts
 
-    replacement = replacement_by(variant=variant, tile=tile, config=None, precision=precision)
+    replacement = replacement_by(variant=variant, tile=tile_of(tile), config=None, precision=precision)
     # The program's threads and its own functions for the exit may multiply, too: this comes after all of them.
-    atexit.register(_report, replacement.products, json_file)
-    scripts.run(script, arguments or [], replacement)
+    ending: list[SystemExit] = []
+    atexit.register(_report, replacement.products, report, ending)
+    unguard()
+    try:
+        scripts.run(script, arguments or [], replacement)
+    except SystemExit as end:
+        ending.append(end)
+        raise
 
 
-def _report(products: Products, json_file: Path | None) -> None:
-    """Prints the account of the products."""
-    typer.echo(f"\ntiledmm: {products}{'' if products.total else _why_none()}", err=True)
-    if json_file:
-        from tiledmm.report.documents import json_text
+def _report(products: Products, file: Path | None, ending: list[SystemExit]) -> None:
+    """Prints the account of the products, and writes it. A program that ended well does not, if that fails."""
+    try:
+        typer.echo(f"\ntiledmm: {products}{'' if products.total else _why_none()}", err=True)
+        if file:
+            from tiledmm.report.documents import json_text
 
-        json_file.write_text(json_text(products.to_json()), encoding="utf-8")
+            file.write_text(json_text(products.to_json()), encoding="utf-8")
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            typer.echo(f"tiledmm: the account of the products cannot be written: {error}", err=True)
+        if not any(end.code for end in ending):
+            _leave_with(1)
+
+
+def _leave_with(status: int) -> None:
+    """Ends the process: an exit function has no other way to change the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
 
 
 def _why_none() -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Tile, Variant, kernel_of
+from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Tile, Variant, kernel_of, tile_of
 from tiledmm.cli.output import console
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
     return compiler(render(spec), spec.symbol, spec.variant.arch or target)
 
 
-def _other(text: str, tile: int | None, dtype: str | None, layout: str) -> Specialization:
+def _other(text: str, tile: str | None, dtype: str | None, layout: str) -> Specialization:
     """The kernel to compare with: of the same tile, unless another is named or it has no such tile."""
     from tiledmm.registry.variants import find_variant
 
     name, _, size = text.partition(":")
     if size and not size.isdecimal():
         raise typer.BadParameter(f"--diff takes a variant, or a variant and a tile such as tiled:16; got {text!r}")
-    same = tile if tile in find_variant(name).tiles else None
+    same = tile_of(tile) if tile_of(tile) in find_variant(name).tiles else None
     return kernel_of(name, int(size) if size else same, dtype, layout)
 
 

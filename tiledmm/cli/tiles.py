@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtype, Layout, NoGpu, Target, Variant, kernel_of, sizes_of, to_write
+from tiledmm.cli.arguments import Dtype, Layout, NoGpu, Target, Variant, kernel_of, size_of, to_write
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -62,7 +62,7 @@ def tiles(
     specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
     find_target(target)
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
-    (product,) = sizes_of([size or ("256" if reason else "4096")])
+    product = size_of(size or ("256" if reason else "4096"))
     kind = dtype or row.default_type
     if chart:
         tile_sizes.check_chart(variant, row.tiles, chart)

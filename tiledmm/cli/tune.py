@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtypes, Layouts, Sizes, layouts_of, sizes_of, types_of
+from tiledmm.cli.arguments import Dtypes, Layouts, SizeOption, Sizes, layouts_of, some_sizes_of, types_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 
 def tune(
-    sizes: Sizes,
+    sizes: Sizes = None,
+    size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
     trials: Annotated[int, typer.Option(min=1, help="Kernels to time for a product, at most.")] = 32,
@@ -27,7 +28,7 @@ def tune(
     Each result is written to a file for this GPU as soon as it is found: an interrupted search can be resumed, and
     several may run at once.
 
-        tiledmm tune 1000 2000x500x64 --layouts NN,NT
+        tiledmm tune 1000 2000x500x64 --layout NN,NT
     """
     from tiledmm.errors import DeviceError
     from tiledmm.report.cells import Figure, significant
@@ -35,7 +36,7 @@ def tune(
     from tiledmm.tuning import tune as tuning
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    products, kinds, orders = sizes_of(sizes), types_of(dtypes), layouts_of(layouts)
+    products, kinds, orders = some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts)
     if reason := device.missing_gpu():
         raise DeviceError(f"kernels are timed on a GPU, and this machine has none: {reason}")
     entries = tuning.tune(products, dtypes=kinds, layouts=orders, trials=trials, seconds=seconds, again=again)

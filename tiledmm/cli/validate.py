@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, layouts_of, names_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, complete_variants, layouts_of, sizes_of, tiles_of, types_of
 from tiledmm.cli.output import ALL_RIGHT, Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -20,19 +20,26 @@ _SIZES = "512,509x257x383"
 
 def validate(
     variants: Annotated[
-        list[str] | None, typer.Argument(help="Variants; 'auto' may be one.", show_default="all, and auto")
+        list[str] | None,
+        typer.Argument(
+            help="Variants; 'auto' may be one.", show_default="all, and auto", autocompletion=complete_variants
+        ),
     ] = None,
     sizes: Annotated[
         str,
         typer.Option(
-            help="Products, each N or MxNxK, with commas.", show_default=f"{_SIZES}; smaller ones on the simulator"
+            "--size",
+            help="Products, each N or MxNxK, with commas.",
+            show_default=f"{_SIZES}; smaller ones on the simulator",
         ),
     ] = "",
     tiles: Tiles = "",
     dtypes: Annotated[
         str,
         typer.Option(
-            help="Element types, with commas, or 'all'; also tf32.", show_default="float32, or a variant's own"
+            "--dtype",
+            help="Element types, with commas, or 'all'; also tf32.",
+            show_default="float32, or a variant's own",
         ),
     ] = "",
     layouts: Layouts = "NN",
@@ -49,8 +56,8 @@ def validate(
     explains, and integers have to be exact. The exit status is 1 if a kernel is wrong.
 
         tiledmm validate
-        tiledmm validate tiled tiled_padded --tiles all --layouts NN,NT,TN,TT
-        tiledmm validate auto --dtypes all --sizes 1000
+        tiledmm validate tiled tiled_padded --tile all --layout NN,NT,TN,TT
+        tiledmm validate auto --dtype all --size 1000
     """
     from tiledmm.bench import simulated, validation
     from tiledmm.bench.variant_tiles import expand, left_out
@@ -60,7 +67,7 @@ def validate(
     out = Output(json=json, csv=csv, markdown=markdown)
     names = variants or [*(row.name for row in kernel_variants()), "auto"]
     variant_tiles = expand(names, tiles_of(tiles))
-    products, orders = sizes_of(names_of(sizes or _SIZES)), layouts_of(layouts)
+    products, orders = sizes_of(None, sizes or _SIZES), layouts_of(layouts)
     kinds = _by_type(variant_tiles, types_of(dtypes))
     find_target(target)
     if not variant_tiles or not orders:

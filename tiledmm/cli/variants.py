@@ -33,7 +33,7 @@ def variants(
             ("<variant", "<tiles", "<compute capability", "<what it is", "<types"),
             tuple((row.name, _tiles(row), _capability(row), row.summary, _types(row)) for row in VARIANTS.values()),
             (
-                "* The default tile. Compute capability: the least, or the only one; of types that need more, in brackets.",
+                "* The default tile. Compute capability: the least, or the only one; in brackets, that of a type.",
                 "tiledmm source NAME prints a variant's CUDA C; tiledmm explain SIZE says which one 'auto' takes.",
             ),
         )
