@@ -26,7 +26,7 @@ class Scene:
     """What is drawn of a kernel.
 
     Attributes:
-        variant, tile, dtype, layout: The kernel. The smaller the tile, the easier to see.
+        variant, tile, dtype, layout: The kernel; no tile is the default one.
         blocks: That C is high and wide. The last of them is followed.
         steps: Of k that there are; None for as many as the pipeline needs.
         shown: Of these, how many from the first on; None for all.
@@ -101,8 +101,17 @@ def picture(scene: Scene) -> str:
         parts.append(drawn("A", (m, shown), number * step, corner, piece))
         parts.append(drawn("B", (shown, n), corner, number * step, piece))
     parts.append(drawn("C", (m, n), corner, corner))
-    words, bottom = svg.legend({layer.look: layer.words for layer in layers}, corner + m * scale + 18)
+    below = corner + m * scale + 28
+    parts.append(svg.text(caption(scene.kernel), 0, below))
+    words, bottom = svg.legend({layer.look: layer.words for layer in layers}, below + 14)
     return svg.document(f"{recorded.symbol}: what its threads touch", _description(done), bottom, [*parts, *words])
+
+
+def caption(kernel: Specialization) -> str:
+    """The kernel that is drawn: its tile, which others of the same variant do not have."""
+    config = kernel.config
+    step = f", steps of {config.bk} along K" if config.bk > 1 else ""
+    return f"A block of {kernel.threads} threads: a tile of {config.bm} x {config.bn} elements of C{step}"
 
 
 def _part(elements: set[Element], shape: tuple[int, int], piece: int | None) -> set[Element]:

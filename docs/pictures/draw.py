@@ -22,21 +22,22 @@ from docs.pictures.blocks import Scene
 
 FOLDER = Path(__file__).parent
 
+#: Kernels with their default tiles, as their pages describe them.
 SCENES = (
     Scene("naive"),
     Scene("coalesced"),
-    Scene("tiled", 16),
-    Scene("tiled_padded", 16),
-    Scene("double_buffered", 16),
-    Scene("register_tiled", 64),
-    Scene("vectorized", 64),
-    Scene("warp_tiled", 64),
-    Scene("thin", 8, blocks=(1, 2)),
-    Scene("dot_products", 8, layout="NT", blocks=(1, 2), steps=256, lane=5),
-    Scene("axpy", 4, blocks=(1, 2), steps=64, lane=5),
-    Scene("outer_products", 32, blocks=(1, 2)),
-    Scene("tensor_core", 64, dtype="float16"),
-    Scene("split_tensor_core", 64, steps=256, shown=96),
+    Scene("tiled"),
+    Scene("tiled_padded"),
+    Scene("double_buffered"),
+    Scene("register_tiled"),
+    Scene("vectorized"),
+    Scene("warp_tiled"),
+    Scene("thin", blocks=(1, 2)),
+    Scene("dot_products", layout="NT", blocks=(1, 2), steps=256, lane=5),
+    Scene("axpy", blocks=(1, 2), steps=64, lane=5),
+    Scene("outer_products", blocks=(1, 2)),
+    Scene("tensor_core", dtype="float16"),
+    Scene("split_tensor_core", steps=256, shown=96),
 )
 
 #: By the names of their files, what draws them.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from docs.pictures import clusters, draw, fragments, svg
-from docs.pictures.blocks import Scene
+from docs.pictures.blocks import Scene, caption
 from docs.pictures.traced import iteration, together
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
@@ -51,6 +51,25 @@ def test_every_rung_has_a_picture_and_every_picture_is_shown_and_told():
     assert shown.keys() == draw.PICTURES.keys()
     for words in shown.values():
         assert len(words.split()) >= 10, "what is seen, for those who do not see it"
+
+
+@pytest.mark.parametrize("scene", draw.SCENES, ids=lambda scene: scene.variant)
+def test_text_picture_and_registry_have_the_same_numbers(scene):
+    """A picture is of the default tile, which its page describes, and says so."""
+    kernel = specialize(scene.variant, dtype=scene.dtype, layout=scene.layout).kernel
+    config = kernel.config
+    picture = (draw.FOLDER / f"{scene.variant}.svg").read_text(encoding="utf-8")
+    assert f">{caption(kernel)}<" in picture and f">{kernel.symbol}:" in picture
+    page = (ROOT / "docs" / "rungs" / f"{scene.variant}.md").read_text(encoding="utf-8")
+    told = page[page.index(f"pictures/{scene.variant}.svg") :].split("\n## ")[0].replace(",0", "0")
+    tiles = re.findall(r"a tile of (\d+) x (\d+) elements", told.replace("\n  ", " "))
+    assert tiles == [(str(config.bm), str(config.bn))]
+    threads = [int(x) * int(y or 1) for x, y in re.findall(r"(\d+)(?: x (\d+))? threads", told)]
+    assert threads == [kernel.threads]
+    for length in re.findall(r"A step along K is (\d+) long", told, re.IGNORECASE):
+        assert int(length) == config.bk
+    for rows, columns, tm, tn in re.findall(r"has (\d+) x (\d+) elements of that, and each lane (\d+) x (\d+)", told):
+        assert (int(rows), int(columns), int(tm), int(tn)) == (config.wm, config.wn, config.tm, config.tn)
 
 
 def test_a_warp_of_the_naive_kernel_walks_down_a_column_and_of_the_next_along_a_row():
@@ -112,7 +131,7 @@ def test_all_pieces_are_read_at_the_same_places():
     (scene,) = (each for each in draw.SCENES if each.variant == "split_tensor_core")
     done = scene.iteration(scene.recorded())
     bk = scene.kernel.config.bk
-    tile, steps = range(64, 128), range(bk, 2 * bk)
+    tile, steps = range(128, 256), range(bk, 2 * bk)
     assert {(piece, *each) for piece in range(2) for each in box(tile, steps)} == done.block.A
     assert {(piece, *each) for piece in range(2) for each in box(steps, tile)} == done.block.B
     assert box(tile, tile) == done.block.C and len(done.thread.C) * WARP == len(done.warp.C)
