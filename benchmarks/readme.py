@@ -32,15 +32,35 @@ from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, ROOT, origin
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import ComparisonReport
+from tiledmm.bench.results import BASELINE, ComparisonReport
 from tiledmm.registry.variants import general_variants, kernel_variants
 from tiledmm.report.cells import NONE
 from tiledmm.report.tables import Table
+from tiledmm.selection.select import AUTO
 
 
 def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
     """A table of a report."""
     return lambda text: table(from_json(text)).markdown(title=False)
+
+
+def ladder_summary(report: ComparisonReport) -> Table:
+    """The README's table: the kernels for any product with their default tiles, ``auto`` and the baseline."""
+    full = ladder_table(report, report.comparisons[0].size)
+    general = [row for row in general_variants() if not (row.skinny or row.small_products)]
+    wanted = [(row.name, str(row.default_tile) if row.tiles else NONE) for row in general]
+    wanted += [(name, NONE) for name in (AUTO, BASELINE)]
+    columns = [full.columns.index(name) for name in ("<variant", "tile", "TFLOP/s", f"x {BASELINE}", "x naive")]
+    summaries = {row.name: row.summary for row in general}
+    return Table(
+        "",
+        (*(full.columns[i] for i in columns), "<what it adds"),
+        tuple(
+            (*(row[i] for i in columns), summaries.get(row[0], NONE))
+            for row in full.rows
+            if (row[0], str(row[1])) in wanted
+        ),
+    )
 
 
 def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
@@ -154,6 +174,7 @@ def _held_out(text: str) -> str:
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "machine": ("ladder", lambda text: origin(json.loads(text))),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
+    "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
     "bounds": ("ladder", _with_origin(bounds_table)),
     **{f"rung-{row.name}": ("ladder", _variant(row.name)) for row in general_variants()},

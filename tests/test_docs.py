@@ -18,7 +18,7 @@ import pytest
 
 from docs.tools import programs, rendered
 from tests.conftest import missing_simulator
-from tiledmm.registry.variants import kernel_variants
+from tiledmm.registry.variants import general_variants, kernel_variants
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -200,6 +200,20 @@ def test_console_script_is_the_module() -> None:
     assert PROJECT["scripts"] == {"tiledmm": "tiledmm.cli:main"}
     for entry in importlib.metadata.entry_points(group="console_scripts", name="tiledmm"):
         assert entry.value == PROJECT["scripts"]["tiledmm"]
+
+
+def test_the_readme_is_short_and_shows_eight_rungs() -> None:
+    """The rest is on the pages that it links to."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    table = text.split("<!-- table:ladder-summary -->")[1].split("<!-- /table -->")[0]
+    names = [line.split("|")[1].strip() for line in table.strip().splitlines()[2:]]
+    general = [row.name for row in general_variants() if not (row.skinny or row.small_products)]
+    assert names == [*general, "auto", "cupy.matmul"] and len(general) == 8
+
+
+def test_no_system_is_named_that_was_not_tried() -> None:
+    assert not [each for each in PROJECT["classifiers"] if "Windows" in each]
 
 
 # The site

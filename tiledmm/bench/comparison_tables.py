@@ -78,7 +78,7 @@ def _error(row: Row, *, exact: bool) -> str:
 
 
 def ladder_table(report: ComparisonReport, size: Size, dtype: str = "float32") -> Table:
-    """The README's table: every variant on one product, rows contiguous."""
+    """The performance page's table: every variant on one product, rows contiguous."""
     full = comparison_table(report.find(size, dtype, "NN", VariantTile("naive")))
     shown = [i for i, heading in enumerate(full.columns) if heading not in ("GB/s", "<check")]
     return Table(
