@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import tiledmm
 from tests.conftest import missing_simulator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,6 +68,12 @@ def environment(folder: Path, *, borrow: bool) -> Path:
         borrowed = [path for path in sys.path if os.path.isdir(path) and Path(path).resolve() != ROOT]
         Path(site, "borrowed.pth").write_text("\n".join(borrowed) + "\n", encoding="utf-8")
     return python
+
+
+def test_citation_and_changelog_have_the_version() -> None:
+    version = tiledmm.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\n## [{version}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

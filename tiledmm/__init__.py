@@ -58,18 +58,21 @@ _HOMES = {
 _MODULES = ("errors", "simulator")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"tiledmm.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value  # the next access finds it without coming here
-    return value
+if not TYPE_CHECKING:  # or every name would do
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"tiledmm.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value  # the next access finds it without coming here
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    """What is public."""
+    return sorted(__all__)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -11,8 +11,8 @@ from tiledmm.elements import ELEMENTS, SCHEMES
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
-from tiledmm.problem.operands import begin_together, describe
+from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
+from tiledmm.problem.operands import begin_together, describe, of_shape
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
@@ -44,10 +44,10 @@ def matmul(
     axis: Any = None,
     keepdims: Any = False,
     signature: Any = None,
-    variant: str = AUTO,
+    variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
-    precision: str = "float32",
+    precision: Precision = "float32",
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
 
@@ -138,14 +138,22 @@ def _frozen(config: Any) -> Any:
 
 
 def explain(
-    x1: Any, x2: Any, /, out: Any = None, *, precision: str = "float32", target: str | None = None, **keywords: Any
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    precision: Precision = "float32",
+    target: str | None = None,
+    **keywords: Any,
 ) -> Explanation:
     """The kernels that ``matmul(x1, x2)`` takes, and their rivals. Print it. Needs no GPU.
 
     CuPy arrays are explained for the current device, others for an H100, or for the target.
 
     Args:
-        x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``. No data is read.
+        x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``; no data is read.
+            Or shapes, ``(m, k)`` and ``(k, n)``: row-major arrays of ``dtype=``, or of float32.
         precision: As for ``matmul``.
         target: A compute capability such as ``"sm_86"``, or a GPU's name such as ``"A10"``
             (``tiledmm.hardware.data_sheets.DATA_SHEETS``): what ``auto`` takes there. None for the device.
@@ -160,6 +168,8 @@ def explain(
         ConfigError: If there is no such target.
 
     Example:
+        >>> tiledmm.explain((512, 300), (300, 400)).variant
+        'warp_tiled'
         >>> print(tiledmm.explain(a, b))
         (64 x 4096) @ (4096 x 64), float32, layout NN
         tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 10.4 us expected on H100 SXM 80 GB
@@ -171,6 +181,7 @@ def explain(
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
+    x1, x2, out = (of_shape(x, ufunc.dtype) if isinstance(x, tuple) else x for x in (x1, x2, out))
     arrays = describe(x1), describe(x2), None if out is None else describe(out)
     product = resolve_call(*arrays, ufunc, precision, begin_together(x1, x2)).multiplied
     if target is not None or not type(x1).__module__.startswith("cupy"):

@@ -12,7 +12,8 @@ from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
-from tiledmm.problem.keywords import KernelKeywords
+from tiledmm.problem.keywords import KernelKeywords, Precision, VariantName
+from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import required_kernels
 from tiledmm.selection.front_end import call_of, choose
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 
 def source(
-    variant: str,
+    variant: VariantName | str,
     *,
     tile: int | None = None,
+    config: ConfigOverrides | None = None,
     dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
@@ -39,6 +41,7 @@ def source(
     Args:
         variant: A variant with a kernel of its own: any but ``"cublas"``.
         tile: Tile size, or None for the variant's default.
+        config: Fields that replace the tile's own, as for ``matmul``.
         dtype: Computation type, which may be ``"tf32"``; None for float32, or the first of the variant's own.
         layout: A letter each for A and B: N rows contiguous, T columns contiguous (the transpose of a row-major
             matrix), G neither.
@@ -53,16 +56,18 @@ def source(
             layout.
     """
     specialization = specialize(
-        variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
-    )
+        variant, tile=tile, config=config, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype,
+        out_dtype=out_dtype,
+    )  # fmt: skip
     text = render(specialization.kernel)
     return page_of(text) if page else text
 
 
 def kernel(
-    variant: str,
+    variant: VariantName | str,
     *,
     tile: int | None = None,
+    config: ConfigOverrides | None = None,
     dtype: Any = None,
     layout: str = "NN",
     a_dtype: Any = None,
@@ -72,7 +77,7 @@ def kernel(
     """The compiled kernel on the current device: source, RawKernel, registers, shared memory, occupancy.
 
     Args:
-        variant, tile, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
+        variant, tile, config, dtype, layout, a_dtype, b_dtype, out_dtype: As for ``source``.
 
     Raises:
         TiledmmError: As ``source``.
@@ -80,8 +85,9 @@ def kernel(
         CompilationError: If it does not compile.
     """
     specialization = specialize(
-        variant, tile=tile, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype
-    )
+        variant, tile=tile, config=config, dtype=dtype, layout=layout, a_dtype=a_dtype, b_dtype=b_dtype,
+        out_dtype=out_dtype,
+    )  # fmt: skip
     compiled: Kernel = device_module("compile.compilation").compiled(specialization.kernel)
     return compiled
 
@@ -93,7 +99,7 @@ def precompile(
     tiles: Iterable[int] | None = None,
     dtypes: Any = None,
     layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
-    precision: str = "float32",
+    precision: Precision = "float32",
     progress: Callable[[str], None] | None = None,
 ) -> int:
     """Compiles kernels now, on the current device, so that no call has to later.

@@ -25,7 +25,7 @@ from tiledmm.compile.compilation import Kernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
 from tiledmm.problem.operands import describe
 from tiledmm.registry.variants import find_variant
 from tiledmm.report.roofline import roofline
@@ -215,7 +215,7 @@ def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
     return lambda: cupy.asarray(host)
 
 
-def _run_variant(sets: list[Operands], variant_tile: VariantTile, precision: str, i: int) -> None:
+def _run_variant(sets: list[Operands], variant_tile: VariantTile, precision: Precision, i: int) -> None:
     a, b, c = sets[i % len(sets)]
     matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision)
 

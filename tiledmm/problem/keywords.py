@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tiledmm.errors import ConfigError
+
+#: What ``precision=`` takes.
+Precision: TypeAlias = Literal["float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
+
+#: The variants of this package, for editors to complete. A registered template has a name of its own.
+VariantName: TypeAlias = Literal[
+    "auto", "naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized",
+    "warp_tiled", "thin", "dot_products", "axpy", "tiny", "tensor_core", "wgmma", "split_float32",
+    "split_tensor_core", "split_integer", "cublas",
+]  # fmt: skip
 
 
 class UfuncKeywords(NamedTuple):

@@ -65,6 +65,27 @@ def describe(array: Any) -> Array:
     return Array(array.shape, array.strides, array.dtype)
 
 
+def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
+    """The description of a row-major array that is not there.
+
+    Args:
+        shape: Its shape.
+        dtype: Its type; None for float32.
+
+    Raises:
+        ShapeError: If that is no shape.
+        UnsupportedTypeError: If there is no such type.
+    """
+    if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0 for size in shape):
+        raise ShapeError(f"a shape has whole numbers from 0 on, such as (512, 300); got {shape!r}")
+    row = element("float32" if dtype is None else dtype)
+    strides, step = [], row.itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(int(size), 1)
+    return Array(tuple(map(int, shape)), tuple(reversed(strides)), row.dtype)
+
+
 def begin_together(x1: Any, x2: Any) -> bool:
     """Whether the first elements of two CuPy arrays, or of two NumPy arrays, are the same place in memory."""
     first, second = _place(x1), _place(x2)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName
 from tiledmm.problem.operands import Array
 from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.names import Replacement, begin, end
@@ -26,10 +26,10 @@ __all__ = ["Products", "replacing"]
 @contextlib.contextmanager
 def replacing(
     *,
-    variant: str = AUTO,
+    variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
-    precision: str = "float32",
+    precision: Precision = "float32",
 ) -> Iterator[Products]:
     """Computes CuPy's matrix products by a kernel of your choice, in a ``with`` block.
 

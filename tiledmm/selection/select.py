@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
@@ -39,7 +39,7 @@ def with_precision(product: Product, precision: str) -> Product:
     return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
 
 
-def precision_of(compute: Element) -> str:
+def precision_of(compute: Element) -> Literal["float32", "tf32"]:
     """The ``precision=`` for a computation type."""
     return "tf32" if compute == TF32 else "float32"
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords, only_entry
+from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.compiled_kernel import Event
@@ -67,10 +67,10 @@ def matmul(
     /,
     out: Any = None,
     *,
-    variant: str = AUTO,
+    variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
-    precision: str = "float32",
+    precision: Precision = "float32",
     checks: bool | str = True,
     target: str = "sm_90",
     **keywords: Any,
@@ -111,10 +111,10 @@ def run(
     /,
     out: Any = None,
     *,
-    variant: str = AUTO,
+    variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
-    precision: str = "float32",
+    precision: Precision = "float32",
     source: str | PathLike[str] | None = None,
     checks: bool | str = True,
     counts: bool = True,
