@@ -179,6 +179,7 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[KernelRates, 
     monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path))
     chosen = some("double_buffered 16 float32", "warp_tiled 32 float32", "warp_tiled 64 float32")
     monkeypatch.setattr(calibration, "nearest_rates", lambda gpu: replace(TRUE, rows=chosen))
+    monkeypatch.setattr(calibration, "kernels_of", lambda rates: list(rates.rows))
     monkeypatch.setattr(calibration, "_software", lambda: "made up")
     devices = Devices()
     monkeypatch.setattr(calibration, "device_module", lambda name: devices)
