@@ -47,13 +47,6 @@ __device__ __forceinline__ int load_relaxed(const int* global) {
     return value;
 }
 
-// blockIdx.x, as if it were another number: what is computed from it at a kernel's end does not occupy registers from its start on.
-__device__ __forceinline__ unsigned block_index_anew() {
-    unsigned index;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(index));
-    return index;
-}
-
 // Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {

@@ -237,7 +237,6 @@ class HostGpu:
         monkeypatch.setattr(launch, "cupy", stands)
         monkeypatch.setattr(launch, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
-        monkeypatch.setattr(launch, "stream_id", lambda stream: stream)
         for module in (devices, launch):
             monkeypatch.setattr(module, "current_device", lambda: 0)
             monkeypatch.setattr(module, "device_model", self._model)

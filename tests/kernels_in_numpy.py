@@ -146,7 +146,7 @@ class _Kernel:
         """Operand A (0) or B (1), or C (2); where it is said to lie by rows (N) or columns (T), that is believed."""
         element: Element = (self.spec.a, self.spec.b, self.spec.c)[operand]
         row, col = (1 if letter == "T" else strides.row), (1 if letter == "N" else strides.col)
-        address = self.pointers[operand if operand < 2 or len(self.pointers) > 2 else 1] + offset * element.itemsize
+        address = self.pointers[operand if operand < 2 or len(self.pointers) == 3 else 1] + offset * element.itemsize
         return self.memory.view(address, (rows, cols), (row, col), element.dtype)
 
     # ---- what multiplies ----
@@ -174,24 +174,6 @@ class _Kernel:
                     _write_triangle(c, result, config.bm)
                 else:
                     c[...] = result
-        if spec.result:
-            self._fixup(p)
-
-    def _fixup(self, p: Problem) -> None:
-        """Adds the partial sums, where no block of an earlier launch was counted without the last that clears it."""
-        row, col, *batch = p.others
-        strides = Strides(row, col, (batch[0], batch[1], batch[2]))
-        shape = (math.prod(p.batch), p.tiles_m, p.tiles_n)
-        counters = self.memory.view(self.pointers[4], shape, (shape[1] * shape[2], shape[2], 1), np.uint32)
-        assert not counters.any(), "counters are 0 before a launch"
-        assert self.spec.result and p.partitions > 1
-        for at in p.products():
-            partial = [self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + i * p.partition_c) for i in range(p.partitions)]
-            size = strides.offset(at) * self.spec.result.itemsize
-            c = self.memory.view(
-                self.pointers[3] + size, (p.m, p.n), (strides.row, strides.col), self.spec.result.dtype
-            )
-            c[...] = _summed(np.array(partial)).astype(self.spec.result.dtype)
 
     def _in_memory(self, p: Problem, at: tuple[int, ...], begin: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         letter_a, letter_b = self.spec.layout

@@ -33,9 +33,6 @@ _NAMED: tuple[tuple[str, int | None, dict[str, Any], str, str, tuple[int, int, i
     ("tiled", 8, {"split_k": 3}, "float16", "NT", (33, 21, 300)),
     ("tiled", 8, {"split_k": 7}, "complex64", "TN", (33, 21, 41)),
     ("vectorized", 64, {"split_k": 2}, "float32", "NN", (100, 90, 1000)),
-    ("vectorized", 64, {"split_k": 2, "fixup": 1}, "float32", "NN", (100, 90, 1000)),
-    ("warp_tiled", 64, {"pack_elements": 1, "split_k": 2, "fixup": 1}, "bool", "TT", (70, 91, 301)),
-    ("tensor_core", None, {"split_k": 2, "fixup": 1}, "float16", "NN", (130, 70, 640)),
     ("warp_tiled", 32, {"pack_a": 1, "pack_b": 1, "split_k": 2}, "float32", "TN", (70, 90, 301)),
     ("warp_tiled", 64, {"pack_b": 1}, "complex128", "NT", (70, 91, 301)),
     ("warp_tiled", 64, {"pack_elements": 1}, "int8", "NN", (70, 91, 301)),
@@ -162,13 +159,11 @@ def _products() -> Iterator[tuple[str, Specialization, Product]]:
     for letter, gap in (("T", 0), ("T", 3), ("G", 0), ("N", 5)):
         a, b = (matrix((72, 72), "N", 0, np_dtype("float16")) for _ in range(2))
         wanted = resolve(a, b, matrix((72, 72), letter, gap, np_dtype("float32")))
-        with_fixup = {"split_k": 2, "fixup": 1}
-        for variant, config in (("warp_tiled", {"split_k": 2}), ("warp_tiled", with_fixup), ("wgmma", {"split_k": 2})):
+        for variant, config in (("warp_tiled", {"split_k": 2}), ("wgmma", {"split_k": 2})):
             yield named(f"into {letter} +{gap}", wanted, variant, 64, config)
     # A part of a product begins amid all three matrices.
     for variant, dtype, tile, config in (
         ("warp_tiled", "float32", 32, {"pack_a": 1, "pack_b": 1, "split_k": 2}),
-        ("warp_tiled", "float32", 32, {"split_k": 2, "fixup": 1}),
         ("warp_tiled", "int8", 32, {"pack_elements": 1}),
         ("wgmma", "float16", 64, {"split_k": 2}),
         ("wgmma", "float16", 64, {}),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from tiledmm.errors import DeviceError
 from tiledmm.hardware import driver
 
 
@@ -38,17 +36,3 @@ def test_without_a_driver_it_is_looked_for_again(monkeypatch: pytest.MonkeyPatch
     for _ in range(2):
         with pytest.raises(OSError, match="cannot open shared object file"):
             driver.driver()
-
-
-def test_a_stream_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def get(stream: Any, number: Any) -> int:
-        if stream.value == 99:
-            return 400
-        number._obj.value = (1 << 40) + (stream.value or 0)
-        return 0
-
-    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: SimpleNamespace(cuStreamGetId=get))
-    assert driver.stream_id(0) == 1 << 40
-    assert driver.stream_id(7) == (1 << 40) + 7
-    with pytest.raises(DeviceError, match=r"no stream 0x63 here \(cuStreamGetId: error 400\)"):
-        driver.stream_id(99)

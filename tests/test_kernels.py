@@ -17,7 +17,7 @@ from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.registry.tensor_cores import BLOCK_TILE_BYTES
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.auxiliary import decomposing
-from tiledmm.schedule.schedule import not_decomposed, with_fixup
+from tiledmm.schedule.schedule import not_decomposed
 
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
@@ -191,29 +191,6 @@ def test_kernel_elsewhere(variant, tile, dtype, layout, target):
 def test_kernel_of_mixed_types(variant, a_dtype, b_dtype, dtype, out_dtype):
     spec = specialize(variant, dtype=dtype, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype)
     assert compile_for(render(spec), spec.symbol, "sm_90").warnings == ()
-
-
-FIXUPS = [(row.name, tile) for row in kernel_variants() if row.has_fixup for tile in row.tiles]
-
-
-@pytest.mark.parametrize(
-    ("variant", "tile", "target"),
-    [
-        pytest.param(*kernel, target, marks=slow_unless(target == "sm_90" and i % 3 == 0))
-        for i, kernel in enumerate(FIXUPS)
-        for target in TARGETS
-    ],
-)
-def test_kernel_with_a_fixup(variant, tile, target):
-    """Types and layouts are dealt out over kernels and targets."""
-    if variant == "axpy" and TARGETS[target].capability >= (10, 0):
-        pytest.skip("some of these kernels spill a few bytes there, with a fixup and without")
-    row, turn = find_variant(variant), FIXUPS.index((variant, tile)) + 5 * list(TARGETS).index(target)
-    types = [name for name, _ in row.types] or TYPES
-    dtype, layout = types[turn % len(types)], LAYOUTS[turn % len(LAYOUTS)]
-    if runs_on(variant, tile, dtype, target):
-        spec = specialize(row, tile=tile, dtype=dtype, layout=layout, config={"split_k": 2, "fixup": 1})
-        check_kernel(with_fixup(spec), target)
 
 
 WITH_MMA = ("sm_80", "sm_86", "sm_90", "sm_120")

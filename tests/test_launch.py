@@ -117,15 +117,6 @@ def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None
     assert sum(each[0] == "fill" for each in sent) == 3, "but what is found is found each time"
 
 
-def test_a_fixup_can_be_called_by_itself(sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace]) -> None:
-    plan = fixup()
-    arrays = (array(shape, "f4", (i + 1) << 24) for i, shape in enumerate(((500, 600), (600, 510), (500, 510))))
-    (call,) = plan.calls(*arrays)
-    call()
-    assert [each[0] for each in sent] == ["fill", *["warp_tiled"] * 3]
-    assert len({each[3][4] for each in sent[1:]}) == 1
-
-
 @pytest.mark.parametrize(("variant", "scratch"), [("split_tensor_core", True), ("warp_tiled", False)])
 def test_each_launch_can_be_called_by_itself(sent: list[tuple[Any, ...]], variant: str, scratch: bool) -> None:
     x1, x2 = np.empty((512, 600), "f4"), np.empty((600, 512), "f4")
@@ -168,122 +159,6 @@ def test_scratch_memory_is_shared_out(sent: list[tuple[Any, ...]]) -> None:
     assert multiplying[3][2] == adding[3][0] == SCRATCH
     assert adding[3][1] == 3 << 24
     assert plan.scratch_bytes == 3 * 512 * 512 * 4
-
-
-class Memory:
-    """What CuPy's pool returns: addresses that were not seen before."""
-
-    def __init__(self) -> None:
-        self.allocated: list[tuple[int, int]] = []  # address and size, in order
-        self.freed: list[int] = []
-
-    def alloc(self, size: int) -> SimpleNamespace:
-        self.allocated.append(((len(self.allocated) + 1) << 32, size))
-        return SimpleNamespace(ptr=self.allocated[-1][0])
-
-
-@pytest.fixture
-def counting(sent: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> tuple[Memory, SimpleNamespace]:
-    """Memory, and the current stream, whose number is ten times its address."""
-    memory, stream, cuda = Memory(), SimpleNamespace(ptr=7, is_capturing=lambda: False), launch.cupy.cuda
-    cuda.get_current_stream, cuda.alloc = lambda: stream, memory.alloc
-    cuda.runtime.mallocAsync = lambda size, on: memory.alloc(size).ptr
-    cuda.runtime.freeAsync = lambda address, on: memory.freed.append(address)
-    monkeypatch.setattr(launch, "stream_id", lambda pointer: 10 * pointer)
-    return memory, stream
-
-
-def fixup(plan: launch.Plan | None = None) -> launch.Plan:
-    if plan is None:
-        x1, x2 = np.empty((500, 600), "f4"), np.empty((600, 510), "f4")
-        product = resolve(describe(x1), describe(x2))
-        plan = launch.Plan(select("warp_tiled", 64, product, {"split_k": 3, "fixup": 1}))
-    plan.run(*(array(shape, "f4", (i + 1) << 24) for i, shape in enumerate(((500, 600), (600, 510), (500, 510)))))
-    return plan
-
-
-def test_a_fixup_is_one_launch_and_counters_are_cleared_once(
-    sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace]
-) -> None:
-    memory, _ = counting
-    plan = fixup()
-    (sums, size), (counters, count) = memory.allocated
-    assert size == plan.scratch_bytes == 3 * 500 * 512 * 4 and count == plan.counter_bytes == 512
-    cleared, launched = sent
-    assert cleared == ("fill", counters, 0, 512, 7), "before the launch, on its stream"
-    assert launched[0] == "warp_tiled" and launched[3][:5] == (1 << 24, 2 << 24, sums, 3 << 24, counters)
-    assert list(launched[3][5][-5:]) == [510, 1, 0, 0, 0], "the strides of C, behind those of the partial sums"
-    for _ in range(3):
-        fixup(plan)
-    assert [each[0] for each in sent] == ["fill", *["warp_tiled"] * 4]
-    assert all(each[3][4] == counters for each in sent[1:])
-
-
-def test_each_stream_has_counters_of_its_own(
-    sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace]
-) -> None:
-    _, stream = counting
-    plan, used = None, {}
-    for pointer in (7, 0, 1, 2, 7, 0, 2):
-        stream.ptr = pointer
-        plan = fixup(plan)
-        used.setdefault(pointer, set()).add(sent[-1][3][4])
-    assert all(len(each) == 1 for each in used.values()) and len(set.union(*used.values())) == 4
-    assert [each[-1] for each in sent if each[0] == "fill"] == [7, 0, 1, 2]
-
-
-def test_a_new_stream_at_an_old_address_has_new_counters(
-    sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So has the per-thread default stream in another thread: its address is 2 in each."""
-    plan = fixup()
-    monkeypatch.setattr(launch, "stream_id", lambda pointer: 12345)
-    fixup(plan)
-    assert sent[1][3][4] != sent[3][3][4] and [each[0] for each in sent] == ["fill", "warp_tiled"] * 2
-
-
-def test_counters_of_many_streams_are_forgotten(
-    sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace]
-) -> None:
-    _, stream = counting
-    plan = None
-    for stream.ptr in range(200):
-        plan = fixup(plan)
-        assert 0 < len(plan._counters) <= 64
-        assert sent[-2] == ("fill", sent[-1][3][4], 0, 512, stream.ptr)
-
-
-def test_a_captured_fixup_clears_counters_of_its_own(
-    sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace]
-) -> None:
-    memory, stream = counting
-    plan = fixup()
-    of_stream = sent[-1][3][4]
-    sent.clear()
-    stream.is_capturing = lambda: True
-    for _ in range(2):
-        fixup(plan)
-        begin, size = memory.allocated[-1]
-        assert size == plan.scratch_bytes + plan.counter_bytes and memory.freed[-1] == begin
-        cleared, launched = sent[-2:]
-        assert cleared == ("fill", begin + plan.scratch_bytes, 0, 512, 7)
-        assert launched[3][2] == begin and launched[3][4] == begin + plan.scratch_bytes != of_stream
-
-
-def test_no_memory_for_counters_is_no_memory_for_the_workspace(
-    sent: list[tuple[Any, ...]], counting: tuple[Memory, SimpleNamespace]
-) -> None:
-    memory, _ = counting
-
-    def alloc(size: int) -> SimpleNamespace:
-        if size <= 512:
-            raise MemoryError("no more of it")
-        return memory.alloc(size)
-
-    launch.cupy.cuda.alloc = alloc
-    with pytest.raises(MemoryError, match="no more of it: workspace of"):
-        fixup()
-    assert sent == []
 
 
 def test_what_the_copy_engine_cannot_read_is_packed(sent: list[tuple[Any, ...]]) -> None:

@@ -89,12 +89,10 @@ DEPTHS = (0, 1, 2, 5, 16, 33, 64, 130, 260, 300, 520, 1100)
 #: Kernels by name, and what is launched before and after them. Others are the tile sizes of each.
 NAMED: tuple[dict[str, Any], ...] = (
     {"variant": "tiled", "tile": 8, "config": {"split_k": 3}},
-    {"variant": "tiled", "tile": 8, "config": {"split_k": 4, "fixup": 1}},
     {"variant": "vectorized", "tile": 64, "config": {"split_k": 2}},
     {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "split_k": 2}},
     {"variant": "warp_tiled", "tile": 64, "config": {"pack_b": 1}},
     {"variant": "warp_tiled", "tile": 64, "config": {"pack_elements": 1, "split_k": 2}},
-    {"variant": "warp_tiled", "tile": 32, "config": {"pack_b": 1, "split_k": 3, "fixup": 1}},
     {"variant": "tiny", "tile": 4},
     {"variant": "thin", "tile": 16, "config": {"pack_a": 1, "pack_b": 1}},
     {"variant": "dot_products", "tile": 2, "config": {"split_k": 3}},
@@ -462,7 +460,6 @@ def test_a_persistent_kernel_has_a_block_for_every_sm_and_no_more(h100: HostGpu,
     ("dtype", "kernel"),
     [
         ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "pack_b": 1, "split_k": 2}}),
-        ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"split_k": 2, "fixup": 1}}),
         ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_elements": 1}}),
         ("float64", {"variant": "tiled", "tile": 8}),
         ("float32", {"variant": "tiny", "tile": 8}),

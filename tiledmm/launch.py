@@ -4,9 +4,6 @@ Kernels may need workspace: scratch memory for limbs, packed operands or partial
 ``auto`` hands the call to another plan, of the fastest kernels that need at most half as much, and so on down to none.
 Later calls try the fastest again, because memory may be free by then, and after that what worked before: one allocation
 fails per call. That takes milliseconds, in which CuPy also returns its free blocks to the driver.
-
-Tile counters of a fixup are 0 before a launch, and the launch leaves them 0. A plan keeps them for each stream, where
-launches follow one another: to fill memory for each call would take as long as the launch that the fixup saves.
 """
 
 from __future__ import annotations
@@ -21,9 +18,8 @@ import numpy as np
 from tiledmm.compile.compilation import raw_kernels
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
-from tiledmm.hardware.driver import stream_id
 from tiledmm.schedule.launches import Launch
-from tiledmm.schedule.schedule import COUNTERS, SCAN, SCAN_INIT
+from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Within
@@ -31,14 +27,11 @@ from tiledmm.selection.front_end import Within
 # Addresses for which a plan keeps its kernels' arguments.
 _KEPT_ARGUMENTS = 64
 
-# Streams for which a plan keeps tile counters.
-_KEPT_COUNTERS = 64
-
 # The status of a CUDA call that found no memory.
 _MEMORY_ALLOCATION = 2
 
 # Indices of what a launch's pointers may point into.
-_X1, _X2, _OUT, _SCRATCH, _COUNTERS = range(5)
+_X1, _X2, _OUT, _SCRATCH = range(4)
 
 # RawKernel takes a size-1 NumPy array as a struct by value, and wraps it so at every launch (1.6 us on a 7 us launch);
 # pointers it converts one by one. A wrapper made once serves as well; it is not a documented name, so a CuPy without it
@@ -46,8 +39,8 @@ _X1, _X2, _OUT, _SCRATCH, _COUNTERS = range(5)
 _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: array)
 
 
-# Addresses of x1, x2, the result, scratch memory and tile counters.
-_Addresses: TypeAlias = tuple[int, int, int, int, int]
+# Addresses of x1, x2, the result and scratch memory.
+_Addresses: TypeAlias = tuple[int, int, int, int]
 
 
 def _by_value(array: Any) -> Any:
@@ -147,8 +140,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_aligned", "_arguments", "_counters", "_is_empty", "_packing", "_smaller", "_spans", "_within",
-        "alignment", "choice", "counter_bytes", "launches", "product", "scans", "scratch_bytes",
+        "_aligned", "_arguments", "_is_empty", "_packing", "_smaller", "_spans", "_within",
+        "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
     )  # fmt: skip
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
@@ -158,8 +151,7 @@ class Plan:
         self.product = product = choice.product
         self.alignment = max(each.itemsize for each in (product.a, product.b, product.c)) - 1
         self.launches: list[_Prepared] = []  # none if there is nothing to multiply
-        self.scratch_bytes = self.counter_bytes = 0
-        self._counters: dict[int, Any] = {}  # memory of tile counters by stream
+        self.scratch_bytes = 0
         self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory to be filled with SCAN_INIT
         self._is_empty = product.problem.is_empty
         self._spans = [(span.start, span.stop) for span in product.spans]
@@ -170,26 +162,24 @@ class Plan:
             return
         launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
         for part, planned in zip(choice.parts, choice.schedules, strict=True):
-            places = {"A": (_X1, 0), "B": (_X2, 0), "C": (_OUT, 0)}  # the array of each name, and an offset in bytes
+            arrays = {"A": _X1, "B": _X2, "C": _OUT}
             if part.product.is_transposed:
-                places |= {"A": (_X2, 0), "B": (_X1, 0)}
+                arrays |= {"A": _X2, "B": _X1}
+            offsets = {}
             for memory in planned.scratch:
-                if memory.name == COUNTERS:
-                    places[memory.name] = _COUNTERS, self.counter_bytes
-                    self.counter_bytes += memory.aligned_bytes
-                    continue
-                places[memory.name] = _SCRATCH, self.scratch_bytes
-                if memory.name == SCAN:
-                    self.scans.append((self.scratch_bytes, memory.bytes))
+                offsets[memory.name] = self.scratch_bytes
                 self.scratch_bytes += memory.aligned_bytes
-            scan = places[SCAN][1] if SCAN in places else 0
+                if memory.name == SCAN:
+                    self.scans.append((offsets[memory.name], memory.bytes))
             for each in planned.launches:
-                named = zip((places[name] for name in each.operands), each.begins, strict=True)
-                operands = [(array, offset + begin) for (array, offset), begin in named]
-                launches.append((each, operands, scan))
+                operands = [
+                    (_SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
+                    for name, begin in zip(each.operands, each.begins, strict=True)
+                ]
+                launches.append((each, operands, offsets.get(SCAN, 0)))
                 for name in ("A", "B"):
                     if each.maps and name in each.operands:
-                        self._aligned[places[name][0]] = ALIGNMENT - 1
+                        self._aligned[arrays[name]] = ALIGNMENT - 1
         kernels = raw_kernels([launch.specialization for launch, _, _ in launches])
         self.launches = [
             _Prepared(launch, kernel, operands, scan)
@@ -231,7 +221,7 @@ class Plan:
                     if product.is_transposed:
                         a, b = b, a
                     self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize)
-            elif len(self.launches) > 1 or self.scratch_bytes or self.launches[0].maps:
+            elif len(self.launches) > 1 or self.launches[0].maps:
                 self._launch(first, second, third)
             else:
                 left, right = (x2, x1) if product.is_transposed else (x1, x2)
@@ -250,10 +240,9 @@ class Plan:
     def calls(self, x1: Any, x2: Any, out: Any) -> list[Callable[[], None]]:
         """Each launch by itself, for measurements; the last ones have results once the first have run in order."""
         memory = cupy.cuda.alloc(max(self.scratch_bytes, 1))
-        counters = self._counters_on(cupy.cuda.get_current_stream())
-        addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr, counters.ptr if counters else 0)
+        addresses = (x1.data.ptr, x2.data.ptr, out.data.ptr, memory.ptr)
         self._send(addresses)
-        held = x1, x2, out, memory, counters
+        held = x1, x2, out, memory
 
         def call(each: _Prepared, arguments: tuple[Any, ...]) -> Callable[[], None]:
             return lambda: each.function(each.grid, each.block, arguments, each.shared) if held else None
@@ -281,38 +270,16 @@ class Plan:
         that is being captured is launched any time later: there it is the graph's own.
         """
         if not self.scratch_bytes:
-            self._send((x1, x2, out, 0, 0))
+            self._send((x1, x2, out, 0))
             return
         stream = cupy.cuda.get_current_stream()
         if not stream.is_capturing():
             memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # held until all kernels are launched
-            counters = self._counters_on(stream)  # held as long: another thread may forget them
-            self._send((x1, x2, out, memory.ptr, counters.ptr if counters else 0))
+            self._send((x1, x2, out, memory.ptr))
             return
-        size = self.scratch_bytes + self.counter_bytes
-        scratch: int = _allocated(cupy.cuda.runtime.mallocAsync, size, stream.ptr)
-        first_counter = scratch + self.scratch_bytes
-        if self.counter_bytes:
-            cupy.cuda.runtime.memsetAsync(first_counter, 0, self.counter_bytes, stream.ptr)
-        self._send((x1, x2, out, scratch, first_counter))
+        scratch: int = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr)
+        self._send((x1, x2, out, scratch))
         cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
-
-    def _counters_on(self, stream: Any) -> Any:
-        """Memory of tile counters for launches on a stream, where one leaves them 0 for the next; None without any.
-
-        If it is forgotten before kernels on the stream have ended, CuPy's pool gives it to later ones on that stream.
-        """
-        if not self.counter_bytes:
-            return None
-        key = stream_id(stream.ptr)
-        counters = self._counters.get(key)
-        if counters is None:
-            counters = _allocated(cupy.cuda.alloc, self.counter_bytes)
-            cupy.cuda.runtime.memsetAsync(counters.ptr, 0, self.counter_bytes, stream.ptr)
-            if len(self._counters) >= _KEPT_COUNTERS:
-                self._counters.clear()
-            self._counters[key] = counters
-        return counters
 
     def _send(self, addresses: _Addresses) -> None:
         for begin, size in self.scans:

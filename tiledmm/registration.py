@@ -74,7 +74,6 @@ def register(
         template=file.name,
         summary=summary or f"{file.name}, like {like}",
         tiles=model.tiles if tiles is None else _tiles(tiles),
-        has_fixup=model.has_fixup and "fixup" in text,  # a template may be older than that
         text=text,
         folder=str(file.resolve().parent),
     )

@@ -48,8 +48,6 @@ KERNELS: list[tuple[str, dict[str, Any]]] = [
     ("float16", {"variant": "tiled", "tile": 8, "config": {"split_k": 3}}),
     ("float32", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "pack_b": 1, "split_k": 2}}),
     ("int8", {"variant": "warp_tiled", "tile": 32, "config": {"pack_elements": 1}}),
-    ("float16", {"variant": "tiled", "tile": 8, "config": {"split_k": 3, "fixup": 1}}),
-    ("complex64", {"variant": "warp_tiled", "tile": 32, "config": {"pack_a": 1, "split_k": 2, "fixup": 1}}),
     ("float32", DECOMPOSE),
     ("complex64", DECOMPOSE | {"config": {"split_k": 2}}),
 ]
@@ -124,12 +122,11 @@ def test_a_result_beside_its_operand_is_written_in_place(gpu: HostGpu, order: tu
     assert gpu.memory.count == before, "nothing was asked for"
 
 
-@pytest.mark.parametrize("config", [{"split_k": 2}, {"split_k": 2, "fixup": 1}])
-def test_scratch_memory_of_a_captured_graph_is_its_own_and_given_back(gpu: HostGpu, config: dict[str, int]) -> None:
+def test_scratch_memory_of_a_captured_graph_is_its_own_and_given_back(gpu: HostGpu) -> None:
     a, b, c = (matrices(gpu, (40, 40), "float32", "N", seed) for seed in range(3))
     before = gpu.memory.count
     gpu.capturing = True
-    tiledmm.matmul(a, b, out=c, variant="tiled", config=config)
+    tiledmm.matmul(a, b, out=c, variant="tiled", config={"split_k": 2})
     check(gpu, c, a, b)
     assert gpu.memory.count == before
     assert gpu.captured == 1, "and not CuPy's pool's"

@@ -30,8 +30,6 @@ class Specialization:
         layout: A letter each for A and B: N rows contiguous, T columns contiguous (a transposed matrix), G neither.
         condition: The kernel's part in an operand scan: ``"scan"`` if it writes it; ``"if decomposed"`` or
             ``"unless decomposed"`` if the scan decides whether it computes; empty for all other kernels.
-        result: The element type of C in memory if the kernel has a fixup: the last block of each tile adds split-K
-            partial sums, whose type is ``c``. None for all other kernels.
     """
 
     variant: Variant
@@ -42,7 +40,6 @@ class Specialization:
     c: Element
     layout: str
     condition: str = ""
-    result: Element | None = None
 
     @property
     def symbol(self) -> str:
@@ -53,10 +50,9 @@ class Specialization:
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
         suited = "_unsplit" if self.condition == "unless decomposed" else ""
-        fixup = "" if self.result is None else "_fixup" if self.result == self.c else f"_fixup_{self.result.name}"
         scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
-        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}{fixup}"
+        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
 
     def __str__(self) -> str:
         """The kernel's symbol, and what its auxiliary kernels do."""
@@ -64,14 +60,8 @@ class Specialization:
         parts = [self.kernel.symbol]
         parts += [f"{name} packed" for name, packs in (("A", launch.pack_a), ("B", launch.pack_b)) if packs]
         parts += ["elements packed"] * launch.pack_elements
-        parts += [f"split-K {launch.split_k}{' with fixup' * launch.fixup}"] * (launch.split_k > 1)
+        parts += [f"split-K {launch.split_k}"] * (launch.split_k > 1)
         return ", ".join(parts)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the kernel converts nothing: all elements in memory have the accumulator's type."""
-        stored = {self.a, self.b, self.c, self.result or self.c}
-        return stored == {self.compute.stored} and self.compute.is_summed_as_it_is
 
     @property
     def block(self) -> tuple[int, int]:

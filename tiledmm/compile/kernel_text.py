@@ -54,6 +54,6 @@ def _is_kept(specialization: Specialization) -> bool:
 
 def _name(specialization: Specialization, target: str) -> str:
     spec = specialization
-    elements = [each.name for each in (spec.a, spec.b, spec.compute, spec.c, spec.result or spec.c)]
+    elements = [each.name for each in (spec.a, spec.b, spec.compute, spec.c)]
     parts = spec.variant.name, spec.variant.template, spec.config, elements, spec.layout, spec.condition
     return f"{spec.symbol}-{digest(repr((fingerprint(), target, parts)).encode())}"

@@ -21,20 +21,17 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """Parameters of the launches of a product. Which kernels it has depends on them; a kernel's own text does not.
+    """Parameters of the launches of a product, on which no kernel's text depends.
 
     Attributes:
         split_k: Most split-K partitions: each is summed by blocks of its own, and a split-K reduction adds the partial
             sums. The same kernel serves any number.
-        fixup: 1 if no split-K reduction is launched: the block that is the last to arrive at its tile of C adds the
-            partial sums of all partitions; else 0.
         pack_a, pack_b: 1 if an operand is packed first: copied to rows that begin at multiples of 16 bytes; else 0.
         pack_elements: 1 if elements of both operands are packed along K first: four of int8 and uint8, 32 of bool.
         group: Width of the rasterization in columns of tiles: blocks that run at a time share what they read.
     """
 
     split_k: int = 1
-    fixup: int = 0
     pack_a: int = 0
     pack_b: int = 0
     pack_elements: int = 0

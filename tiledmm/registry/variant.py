@@ -18,7 +18,7 @@ from tiledmm.registry.config import (
 )
 
 # Fields that are 0 where a variant does not use them.
-_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "pack_a", "pack_b", "pack_elements", "fixup")
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "pack_a", "pack_b", "pack_elements")
 
 # Whether a rule holds, and the rule.
 Rule = tuple[bool, str]
@@ -46,7 +46,6 @@ class Variant:
             ``"K-major vectors"``.
         down_columns: Whether successive lanes compute successive rows of C.
         packs_elements: Whether ``auto`` may pack narrow elements for it.
-        has_fixup: Whether its template has a fixup: the last block of a tile of C can add split-K partial sums.
         tiles: What ``tile=`` may be; empty if the variant has no tile to choose.
         default_tile: The tile taken when none is given.
         simulated: False if it uses PTX that the simulator has no emulation of.
@@ -79,7 +78,6 @@ class Variant:
     shared_reads: str = "elements"
     down_columns: bool = False
     packs_elements: bool = False
-    has_fixup: bool = False
     tiles: tuple[int, ...] = ()
     default_tile: int = 0
     simulated: bool = True
@@ -250,10 +248,6 @@ class Variant:
                 "pack_elements is for kernels whose lanes do not share k",
             ),
             (not launch.pack_elements or not packed, "pack_elements is instead of pack_a and pack_b"),
-            (
-                launch.fixup <= int(self.has_fixup),
-                "fixup is 0, or 1 for kernels of one tile a block whose shared tiles all threads of the block load",
-            ),
             (config.threads <= MAX_THREADS, f"a block has at most {MAX_THREADS} threads, not {config.threads}"),
             (shared <= limit, f"a block has {limit} bytes of shared memory, not the {shared} that this needs"),
             *(self.rules(config, element) if whole and alone else ()),

@@ -39,8 +39,7 @@ class Launch:
         specialization: The kernel.
         blocks: Blocks of the grid; of a persistent kernel, the tiles or clusters that it has work for.
         kernel_args: Its ``Problem`` (``cuda_src/matrices.cuh.j2``), one int64 a member.
-        operands: The array of each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory. The kernel reads
-            the first, or the first two of more than two, and writes the others.
+        operands: The array of each pointer: ``"A"``, ``"B"``, ``"C"``, or the name of scratch memory.
         begins: Byte offset of each pointer from its array's first element.
         maps: Tensor maps of A and B, which replace their pointers in a kernel that reads by TMA.
         scan: Byte offsets of both operands' scans in the scratch memory of that name; their addresses are the last
@@ -55,11 +54,6 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     scan: tuple[int, ...] = ()
 
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The arrays that the kernel writes."""
-        return self.operands[min(2, len(self.operands) - 1) :]
-
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
@@ -67,9 +61,8 @@ class Scratch:
 
     Attributes:
         name: ``"packed A"``, ``"packed elements of A"``, ``"limbs of A"``, ``"bytes of A"`` and the same of B;
-            ``"operand scan"``, filled with ``SCAN_INIT`` before the first launch; ``"partial sums"``, of split-K
-            partitions: ``(partitions, products, m, n)``; or ``"tile counters"`` of a fixup, ``(products, rows of
-            tiles, columns of tiles)``: 0 before the launches, and after them.
+            ``"operand scan"``, filled with ``SCAN_INIT`` before the first launch; or ``"partial sums"``, of split-K
+            partitions: ``(partitions, products, m, n)``.
         shape: The array's.
         pitch: Leading dimension in elements.
         element: Its type.
@@ -106,7 +99,7 @@ class Schedule:
     @property
     def multiplying(self) -> Launch:
         """The launch that multiplies; the first of them, where there are several."""
-        return next(each for each in self.launches if len(each.operands) > 2)
+        return next(each for each in self.launches if len(each.operands) == 3)
 
 
 def split_k_partitions(split: int, k: int, step: int) -> tuple[int, int]:
@@ -165,7 +158,8 @@ def problem_args(
     ``partitions`` is the number of split-K partitions and k in each; ``partition_c`` the elements of C from one
     partition's partial sums to the next.
     """
-    batch = _kernel_batch(problem)
+    batch: Sequence[BatchDimension]
+    batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
     row_a, col_a, row_b, col_b, row_c, col_c = problem.strides
     partitions, across = partitions or (1, problem.k), tiles(problem.n, config.bn)
     kernel_args = [
@@ -179,13 +173,3 @@ def problem_args(
         row_c, col_c, *(d.c for d in batch),
     ]  # fmt: skip
     return np.array(kernel_args, dtype=np.int64)
-
-
-def strides_of_c(problem: Problem) -> list[int]:
-    """C's strides as ``Problem`` has them: of rows, of columns, and of each batch dimension."""
-    return [*problem.strides[4:], *(dimension.c for dimension in _kernel_batch(problem))]
-
-
-def _kernel_batch(problem: Problem) -> Sequence[BatchDimension]:
-    """The batch, with as many dimensions as kernels have."""
-    return ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]

@@ -2,8 +2,7 @@
 
 Usually one. Before it an operand may be packed (``pack_a``, ``pack_b``): copied to rows that are fast to read; or both
 operands are decomposed into limbs that tensor cores multiply. With split-K (``split_k``) blocks sum one partition of K
-each, and a last launch, the split-K reduction, adds the partial sums, always in the same order; or there is no such
-launch, and the last block of each tile of C adds them (``fixup``).
+each, and a last launch, the split-K reduction, adds the partial sums, always in the same order.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from tiledmm.schedule.launches import (
     problem_args,
     products,
     split_k_partitions,
-    strides_of_c,
     tiles,
     tiles_in_all,
 )  # fmt: skip
@@ -49,9 +47,6 @@ from tiledmm.schedule.tensor_maps import TensorMap, has_coordinates, map_of, map
 
 #: Name of the scratch memory that holds the operand scan, and what its bytes are before.
 SCAN, SCAN_INIT = "operand scan", 0x7F
-
-#: Name of the scratch memory that counts the blocks that arrived at each tile of C.
-COUNTERS = "tile counters"
 
 #: Fewest terms of a sum for which operands are decomposed: shorter float32 sums are as accurate. A complex k is two.
 SHORTEST_DECOMPOSED = 256
@@ -109,18 +104,12 @@ def _schedule(
         pitch = tiles(problem.n, adding.config.tn) * adding.config.tn
         memory = Scratch("partial sums", (partitions, products(problem), problem.m, problem.n), pitch, adding.a)
         sums = problem.m * pitch * products(problem)
+        from_sums = replace(problem, strides=(pitch, 1, *problem.strides[2:]))
+        into_c = 0, problem.begins[2] * adding.c.itemsize
+        blocks, kernel_args = tiles(sums, adding.config.bn), problem_args(config, from_sums, split, sums)
+        after.append(Launch(adding, blocks, kernel_args, (memory.name, "C"), into_c))
         scratch.append(memory)
         names[2] = memory.name
-        if config.launch.fixup:
-            kernel = with_fixup(specialization)
-            down, across = tiles(problem.m, config.bm), tiles(problem.n, config.bn)
-            scratch.append(Scratch(COUNTERS, (products(problem), down, across), across, ELEMENTS["uint32"]))
-            names += ["C", COUNTERS]
-        else:
-            from_sums = replace(problem, strides=(pitch, 1, *problem.strides[2:]))
-            into_c = 0, problem.begins[2] * adding.c.itemsize
-            blocks, kernel_args = tiles(sums, adding.config.bn), problem_args(config, from_sums, split, sums)
-            after.append(Launch(adding, blocks, kernel_args, (memory.name, "C"), into_c))
         into = replace(
             problem,
             strides=(*problem.strides[:4], pitch, 1), batch=_one_after_the_other(problem, pitch),
@@ -130,14 +119,10 @@ def _schedule(
     if specialization.variant.tma and not maps:
         maps = map_of(into, 0, config, kernel.compute), map_of(into, 1, config, kernel.compute)
     multiplying = []
-    parts = (in_launches(config, each, partitions) for each in (into, problem))
-    for part, in_c in zip(*parts, strict=True):
+    for part in in_launches(config, into, partitions):
         begins = tuple(begin * each.itemsize for begin, each in zip(part.begins, types, strict=True))
         blocks = tiles(tiles_in_all(config, part, partitions), config.tiles_per_block)
         kernel_args = problem_args(config, part, split, sums)
-        if kernel.result:
-            begins += in_c.begins[2] * kernel.result.itemsize, 0  # launches come one after the other: counters are 0
-            kernel_args = np.append(kernel_args, strides_of_c(in_c))
         multiplying.append(Launch(kernel, blocks, kernel_args, tuple(names), begins, maps))
     return Schedule((*before, *multiplying, *after), tuple(scratch))
 
@@ -216,19 +201,6 @@ def with_split_k(specialization: Specialization, partitions: int) -> tuple[Speci
     )
 
 
-def with_fixup(specialization: Specialization) -> Specialization:
-    """The kernel of a split-K product whose last block of each tile adds the partial sums."""
-    multiplying, adding = with_split_k(specialization, 2)
-    return replace(multiplying, result=adding.c)
-
-
-def split_k_kernels(specialization: Specialization, partitions: int) -> tuple[Specialization, ...]:
-    """The kernels of a split-K product: the one that multiplies, and, without a fixup, the split-K reduction."""
-    if specialization.config.launch.fixup:
-        return (with_fixup(specialization),)
-    return with_split_k(specialization, partitions)
-
-
 def _packing_both(
     specialization: Specialization, problem: Problem, operands: tuple[str, str] = ("A", "B")
 ) -> tuple[list[Launch], list[Scratch], list[str], Problem]:
@@ -283,10 +255,10 @@ def required_kernels(spec: Specialization, split_k: Iterable[int] = (), by_auto:
         found.update(packing(spec, operand) for operand in (0, 1))
     if by_auto and spec.variant.has_triangle(spec.config):
         half = replace(spec, config=replace(spec.config, triangle=1))
-        found.update((half.kernel, *(split_k_kernels(half, count)[0] for count in split_k)))
+        found.update((half.kernel, *(with_split_k(half, count)[0] for count in split_k)))
     if by_auto and spec.compute.dtype_name in PACKED_ELEMENTS and spec.variant.packs_elements:
         with_packed = replace(spec, config=spec.config.changed({"pack_elements": 1}))
-        found.update((with_packed.kernel, *(each for count in split_k for each in split_k_kernels(with_packed, count))))
+        found.update((with_packed.kernel, *(each for count in split_k for each in with_split_k(with_packed, count))))
         found.update(packing_elements(spec, operand) for operand in (0, 1))
-    found.update(each for count in split_k for each in split_k_kernels(spec, count))
+    found.update(each for count in split_k for each in with_split_k(spec, count))
     return found

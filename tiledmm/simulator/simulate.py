@@ -15,7 +15,7 @@ from tiledmm.problem.operands import begin_together, describe
 from tiledmm.problem.strides import Span
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Scratch
-from tiledmm.schedule.schedule import COUNTERS, SCAN, SCAN_HEAD, SCAN_INIT, schedule
+from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
@@ -115,7 +115,6 @@ class _Run:
         self.product, self.settings = choice.product, settings
         self.kernels: list[SimulatedKernel] = []
         self.scratch: list[Scratch] = []
-        self.counters: list[str] = []
         for number, part in enumerate(choice.parts):
             if not part.specialization.variant.simulated:
                 raise ConfigError(f"variant {part.specialization.variant.name!r} cannot be simulated")
@@ -124,7 +123,6 @@ class _Run:
             names = {"A": "B", "B": "A"} if part.product.is_transposed != self.product.is_transposed else {}
             names |= {each.name: f"{each.name}{number or ''}" for each in planned.scratch}
             self.scratch += [replace(each, name=names[each.name]) for each in planned.scratch]
-            self.counters += [names[each.name] for each in planned.scratch if each.name == COUNTERS]
             for each in planned.launches:
                 multiplying = number == 0 and each is planned.multiplying
                 if multiplying:
@@ -158,17 +156,14 @@ class _Run:
         if product.problem.is_empty:
             return Simulation(result, self._report([], placed))
         for scratch in self.scratch:
-            rows = np.zeros((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
+            rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
         memory = execution.Memory([each.reserved_bytes for each in placed])
         try:
             for region, each in enumerate(placed):
-                counts = each.name in self.counters
-                each.place(memory, region, filled=counts or each.name in ("A", "B"), written=counts or None)
+                each.place(memory, region, filled=each.name in ("A", "B"))
             outcomes = []
             for offsets in product.problem.outer_offsets():
-                for memory_between in placed[3:]:
-                    memory_between.allow_rewriting()  # by these launches, which begin when those before have ended
                 self._reset_scan(placed)
                 outcomes.append([self._launch(kernel, placed, offsets) for kernel in self.kernels])
             report = self._report(outcomes, placed)
@@ -237,11 +232,10 @@ class _Run:
     def _not_written(self, array: Placed, is_result: bool) -> tuple[Finding, ...]:
         """Elements that no launch wrote: of the result, or of what one launch passes to the next."""
         missing = np.argwhere(array.of_elements(array.written) == 0)
-        kernels = [each for each in self.kernels if array.name in each.launch.written]
+        kernels = [each for each in self.kernels if each.launch.operands[-1] == array.name]
         conditional = any(each.spec.condition == "if decomposed" for each in kernels)
         idle = not is_result and conditional and not array.written.any()
-        counts = array.name in self.counters  # of tiles, of which a triangle has few
-        if not len(missing) or not kernels or idle or counts:
+        if not len(missing) or not kernels or idle:
             return ()
         symbol = kernels[0].spec.symbol
         first = tuple(int(i) for i in missing[0])

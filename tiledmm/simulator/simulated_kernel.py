@@ -73,8 +73,7 @@ class SimulatedKernel:
 
     def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None) -> execution.Outcome:
         """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
-        reads = len(operands) - len(self.launch.written)
-        reached = [each.operand(writable=i >= reads) for i, each in enumerate(operands)]
+        reached = [each.operand(writable=each is operands[-1]) for each in operands]
         kernel_args = self.launch.kernel_args
         if scan is not None and self.launch.scan:
             reached.append(scan.operand(writable=self.spec.condition == "scan"))

@@ -96,10 +96,6 @@ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
 
 __forceinline__ int load_relaxed(const int* global) { return *static_cast<const volatile int*>(global); }
 
-// ---- special registers ----
-
-__forceinline__ unsigned block_index_anew() { return tiledmm_block_index().x; }
-
 // ---- vector stores ----
 
 template <class T>
