@@ -104,7 +104,6 @@ def test_tiles_that_no_table_knows_are_timed_too() -> None:
     types = {row.type for row in left_out if row.variant == "tensor_core"}
     assert {name for name in new if name.startswith("tensor_core 64")} == {f"tensor_core 64 {each}" for each in types}
     assert "tensor_core 128 float64" not in new, "one of another type is known: this was left out"
-    assert {f"outer_products {tile} int8" for tile in (32, 64)} <= {*new}, "a variant that tables do not know yet"
     assert "warp_tiled 64 float32" not in new, "tables have those of CUDA cores that are ever the fastest"
     first = next(row for row in left_out if calibration.name_of(row) == "tensor_core 128 float16")
     assert new["tensor_core 64 float16"] == replace(first, tile=64, residents=()), "the search begins there"

@@ -314,8 +314,6 @@ def test_every_variants_own_numbers_keep_its_rules(row: Any) -> None:
         ("axpy", {"bn": 12}, "bn / tn divides 32"),
         ("axpy", {"bk": 2, "lanes": 2}, "threads, bk * bn / tn, are a multiple of 32"),
         ("axpy", {"stages": 2}, "stages, wm, wn and pad are 0"),
-        ("outer_products", {"tn": 8}, "bn is 32 * tn"),
-        ("outer_products", {"stages": 2}, "stages is 1"),
         ("tiny", {"tiles_per_block": 3}, "those of a block are a multiple of 32"),
         ("tiny", {"bm": 64}, "the threads of a tile, bm / tm * (bn / tn), divide 32"),
         ("tiny", {"bk": 12}, "bm, bn and bk are powers of 2, at least 4"),

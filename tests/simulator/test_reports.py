@@ -54,15 +54,6 @@ def test_uncoalesced_and_coalesced():
     assert coalesced.global_store.sectors_per_request == 4
 
 
-@pytest.mark.parametrize(("dtype", "pitch", "most"), [("float32", 256, 16), ("float32", 257, 5), ("float16", 257, 3)])
-def test_outer_products_writes_contiguous_elements_whether_or_not_rows_are_aligned(dtype, pitch, most):
-    out = np.empty((32, pitch), dtype)[:, :256]
-    report = simulator.run(np.ones((32, 3), dtype), np.ones((3, 256), dtype), out, variant="outer_products", tile=32)[1]
-    report.check()
-    assert np.all(out == 3)
-    assert report.source.global_store.sectors_per_request <= most  # of 32 B: those that 32 lanes' elements span
-
-
 def test_padding_removes_the_conflict():
     plain, padded = run("tiled", 32, "NT"), run("tiled_padded", 32, "NT")
     assert plain.source.shared_load.wavefronts == (1 + 32) / 2 * plain.source.shared_load.requests

@@ -13,8 +13,8 @@ Precision: TypeAlias = Literal["float32", "ieee", "tf32", "fp16x3", "bf16x6", "b
 #: The variants of this package, for editors to complete. A registered template has a name of its own.
 VariantName: TypeAlias = Literal[
     "auto", "naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized",
-    "warp_tiled", "thin", "dot_products", "axpy", "outer_products", "tiny", "tensor_core", "wgmma",
-    "split_float32", "split_tensor_core", "split_integer", "cublas",
+    "warp_tiled", "thin", "dot_products", "axpy", "tiny", "tensor_core", "wgmma", "split_float32",
+    "split_tensor_core", "split_integer", "cublas",
 ]  # fmt: skip
 
 

@@ -217,12 +217,6 @@ def shared_axpy(config: Config, element: Element, layout: str) -> int:
     return config.threads // WARP_SIZE * config.bm * config.bn * element.sum_bytes
 
 
-def outer_products(tile: int, element: Element) -> Config:
-    """``tile`` rows for eight warps, and columns of 16 bytes a lane, eight at most."""
-    vector, tn = VECTOR_BYTES // element.sum_bytes, min(VECTOR_BYTES // element.itemsize, 8)
-    return Config(tile, WARP_SIZE * tn, bk=16, tm=tile // 8, tn=tn, pad=vector, stages=1, unroll=4)
-
-
 # BK, TM, TN and blocks an SM, by bytes of a sum and by tile. The fewer threads a tile has, the less a warp spends on
 # addresses; a thread writes 16 contiguous bytes.
 _TINY_TILES = {

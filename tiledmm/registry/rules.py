@@ -75,11 +75,6 @@ def square_vectors(config: Config, element: Element) -> list[Rule]:
     return [*_vector_copies(config, element), *even_copies(1)(config, element)[3:]]
 
 
-def rows_of_warps(config: Config, element: Element) -> list[Rule]:
-    """``outer_products``."""
-    return [(config.bn == WARP_SIZE * config.tn, f"bn is {WARP_SIZE} * tn"), *square_vectors(config, element)]
-
-
 def warp_tiles(config: Config, element: Element) -> list[Rule]:
     """Kernels with warp tiles."""
     fits = config.wm > 0 and config.wn > 0 and config.wm % config.tm == 0 and config.wn % config.tn == 0

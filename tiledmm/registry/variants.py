@@ -143,18 +143,6 @@ VARIANTS = VariantTable(
             default_tile=4,
         ),
         Variant(
-            name="outer_products",
-            template="outer_products.cu.j2",
-            summary="whole rows of a small tile of C for each warp: for a short K, at the speed of writing C",
-            configure=cuda_cores.outer_products,
-            block=cuda_cores.block_of_tiles,
-            shared_bytes=cuda_cores.shared_k_major,
-            rules=rules.rows_of_warps,
-            shared_reads="K-major vectors",
-            tiles=(32, 64),
-            default_tile=32,
-        ),
-        Variant(
             name="tiny",
             template="tiny.cu.j2",
             summary="a warp, or a part of one, for each tile of C: for batches of small products",

@@ -29,9 +29,6 @@ from tiledmm.tuning.bench import Bench, Told
 from tiledmm.tuning.cases import Case, choice_of, type_of
 from tiledmm.tuning.fit import TimedKernel, Timing, fit
 
-# Variants that tables may not know yet, and the variant from whose rates the search for theirs begins.
-_LATER_VARIANTS = {"outer_products": "warp_tiled"}
-
 
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     """Measures the current device, for ``auto`` to choose by from then on.
@@ -74,21 +71,19 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 
 
 def kernels_of(rates: Rates) -> list[KernelRates]:
-    """The kernels of a table, and those that it does not know, which came after it: tensor-core tiles, and variants.
+    """The kernels of a table, and those of tensor-core tiles that it does not know, which came after it.
 
     The latter begin from the rates of the next tile that it knows. A tile that it knows of another type it leaves out.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
     for row in rates.rows:
-        later = [name for name, like in _LATER_VARIANTS.items() if like == row.variant]
-        for name in [row.variant] * find_variant(row.variant).tensor_cores + later:
-            for tile in find_variant(name).tiles:
-                best = nearest.get((name, tile, row.type), row)
-                if (name, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
-                    nearest[name, tile, row.type] = row
-    new = (replace(row, variant=name, tile=tile, residents=()) for (name, tile, _), row in nearest.items())
-    return [*rates.rows, *new]
+        variant = find_variant(row.variant)
+        for tile in variant.tiles if variant.tensor_cores else ():
+            best = nearest.get((row.variant, tile, row.type), row)
+            if (row.variant, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
+                nearest[row.variant, tile, row.type] = row
+    return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items())]
 
 
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:
