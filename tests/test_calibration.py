@@ -96,7 +96,8 @@ def test_every_kernel_has_cases_that_it_takes() -> None:
 
 
 def test_tiles_that_no_table_knows_are_timed_too() -> None:
-    left_out = [row for row in TRUE.rows if row.name not in (("tensor_core", 64), ("warp_tiled", 64))]
+    without = (("tensor_core", 64), ("warp_tiled", 64), ("tensor_core", 16), ("tensor_core", 32))
+    left_out = [row for row in TRUE.rows if row.name not in without]
     left_out = [row for row in left_out if not (row.name == ("tensor_core", 128) and row.type == "float64")]
     kernels = calibration.kernels_of(replace(TRUE, rows=tuple(left_out)))
     assert kernels[: len(left_out)] == left_out
