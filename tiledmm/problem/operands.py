@@ -78,12 +78,7 @@ def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
     """
     if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0 for size in shape):
         raise ShapeError(f"a shape has whole numbers from 0 on, such as (512, 300); got {shape!r}")
-    row = element("float32" if dtype is None else dtype)
-    strides, step = [], row.itemsize
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(int(size), 1)
-    return Array(tuple(map(int, shape)), tuple(reversed(strides)), row.dtype)
+    return Array.allocated(tuple(map(int, shape)), element("float32" if dtype is None else dtype).dtype)
 
 
 def begin_together(x1: Any, x2: Any) -> bool:

@@ -18,7 +18,8 @@ def one_element_a_thread(config: Config, element: Element) -> list[Rule]:
     ]
 
 
-def _is_power_of_2(size: int) -> bool:
+def is_power_of_2(size: int) -> bool:
+    """Whether it is 1, 2, 4 and so on, or 0."""
     return size & (size - 1) == 0
 
 
@@ -104,7 +105,7 @@ def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
     return [
         (config.tm == config.bm, "tm is bm"),
         (config.lanes == config.bk > 1, "lanes is bk, at least 2"),
-        (_is_power_of_2(config.tn), "tn is a power of 2"),
+        (is_power_of_2(config.tn), "tn is a power of 2"),
         (config.bn % config.tn == 0 and WARP_SIZE % (config.bn // config.tn) == 0, f"bn / tn divides {WARP_SIZE}"),
         (config.threads % WARP_SIZE == 0, f"threads, bk * bn / tn, are a multiple of {WARP_SIZE}"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
@@ -118,7 +119,7 @@ def groups_of_threads(config: Config, element: Element) -> list[Rule]:
     return [
         (group > 0 and WARP_SIZE % group == 0, f"the threads of a tile, bm / tm * (bn / tn), divide {WARP_SIZE}"),
         (config.threads % WARP_SIZE == 0, f"those of a block are a multiple of {WARP_SIZE}"),
-        (all(_is_power_of_2(size) and size >= vector for size in sizes),
+        (all(is_power_of_2(size) and size >= vector for size in sizes),
          f"bm, bn and bk are powers of 2, at least {vector}"),
         (config.tn % vector == 0, f"tn is a multiple of {vector}"),
         (config.bk % config.unroll == 0 and config.unroll % vector == 0,

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
 from tiledmm.registry.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.registry.rules import is_power_of_2
 from tiledmm.registry.variant import Rule
 
 
@@ -18,23 +19,20 @@ def _register_bytes(element: Element) -> int:
     return max(4, element.itemsize)
 
 
-_POWERS_OF_2 = [1 << exponent for exponent in range(11)]
-
-
 def double_buffered_fragments(config: Config, element: Element) -> list[Rule]:
     """Rules of ``tensor_core``."""
     chunk = VECTOR_BYTES // element.itemsize
     lengths = [config.bk] if element.itemsize == 1 else [config.bk, config.bm, config.bn]
     rows = [config.threads * chunk / max(length, 1) for length in lengths]
     narrow = element.itemsize <= 4
-    shares = [config.threads / max(size, 1) for size in (config.bm, config.bn, config.bk)]
+    shares = [divmod(config.threads, max(size, 1)) for size in (config.bm, config.bn, config.bk)]
     return [
         *matrix_fragments(config, element, skinny=(16, 32)),
         (not narrow or config.bk * element.itemsize >= 64, "bk is 64 or 128 bytes"),
-        (not narrow or all(size & (size - 1) == 0 for size in (config.wm, config.wn)), "wm and wn are powers of 2"),
+        (not narrow or all(map(is_power_of_2, (config.wm, config.wn))), "wm and wn are powers of 2"),
         (not narrow or all(each % (4 if element.itemsize == 4 else 8) == 0 for each in rows),
          "threads copy 8 rows (tf32: 4) at a time"),
-        (config.bm >= 64 or all(share in _POWERS_OF_2 for share in shares),
+        (config.bm >= 64 or all(share and is_power_of_2(share) and not rest for share, rest in shares),
          "with fewer than 64 rows, threads are bm, bn and bk times powers of 2"),
     ]  # fmt: skip
 
@@ -75,16 +73,19 @@ def shared_swizzled(config: Config, element: Element, layout: str) -> int:
 
 
 # Rows and columns of a block's tile, of a warp's, bytes along K, stages, blocks an SM, columns of tiles in a group: by
-# bytes of a fragment's item and by tile. Accumulators fill the registers, but those of 16 and 32 rows do not: there,
-# many bytes are on their way to an SM.
+# bytes of an element and by tile. Accumulators fill the registers, but those of 16 and 32 rows do not: there, many
+# bytes are on their way to an SM.
+_NARROW_TILES = {
+    16: (16, 64, 16, 16, 128, 5, 4, 8),
+    32: (32, 64, 16, 32, 128, 4, 4, 8),
+    64: (64, 64, 32, 32, 64, 4, 2, 8),
+    128: (128, 128, 64, 64, 64, 3, 2, 8),
+    256: (128, 256, 64, 64, 64, 4, 1, 8),
+}
 _TENSOR_TILES = {
-    4: {
-        16: (16, 64, 16, 16, 128, 5, 4, 8),
-        32: (32, 64, 16, 32, 128, 4, 4, 8),
-        64: (64, 64, 32, 32, 64, 4, 2, 8),
-        128: (128, 128, 64, 64, 64, 3, 2, 8),
-        256: (128, 256, 64, 64, 64, 4, 1, 8),
-    },
+    1: _NARROW_TILES | {32: (32, 64, 16, 32, 128, 4, 3, 8)},  # bytes that go through registers take one each
+    2: _NARROW_TILES,
+    4: _NARROW_TILES,
     8: {
         16: (16, 64, 16, 16, 128, 5, 4, 8),
         32: (32, 64, 16, 32, 128, 4, 4, 8),
@@ -99,17 +100,13 @@ _TENSOR_TILES = {
     },
 }
 
-# Bytes that go through registers take one each.
-_TENSOR_TILES[1] = _TENSOR_TILES[4] | {32: (32, 64, 16, 32, 128, 4, 3, 8)}
-
 
 def tensor_core(tile: int, element: Element) -> Config:
     """Square tiles of ``tile``, but 128 x 256 for 256. Wide types have none of 256: theirs are those of 128.
 
     Those of 16 and 32 rows, for skinny products, have 64 columns.
     """
-    rows = _TENSOR_TILES[element.itemsize if element.itemsize in _TENSOR_TILES else _register_bytes(element)]
-    return _tensor_tile(rows, tile, element)
+    return _tensor_tile(_TENSOR_TILES[element.itemsize], tile, element)
 
 
 def _tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
