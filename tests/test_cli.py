@@ -22,7 +22,7 @@ import benchmarks.help
 from tests.conftest import missing_simulator
 from tiledmm import cli
 from tiledmm._version import __version__
-from tiledmm.bench import kernel_resources, simulated
+from tiledmm.bench import kernel_resources, simulable, simulated
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import Comparison, Machine, Row
 from tiledmm.bench.simulated import Simulated
@@ -179,7 +179,7 @@ def test_without_a_gpu_the_simulated_products_are_those_asked_for_or_it_is_said_
         return [Simulated(each, None, None) for each in variant_tiles]
 
     monkeypatch.setattr(simulated, "simulate_all", simulate_all)
-    monkeypatch.setattr(simulated, "_rates", lambda *_: [((32, 32), 1e-6)])
+    monkeypatch.setattr(simulable, "_rates", lambda *_: [((32, 32), 1e-6)])
     for sizes, simulates, said in (
         (("300",), ["300 x 300 x 300"], ""),
         (("300", "1000000"), ["300 x 300 x 300"], "1000000 x 1000000 x 1000000 is not simulated: that would take 31,6"),
@@ -629,15 +629,15 @@ def test_nt_stands_beside_nn_and_it_is_said_where_padding_pays(no_gpu: None, mon
 
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))
 def test_how_long_a_simulation_takes_is_measured() -> None:
-    small = simulated.simulable([Size(8, 8, 8)], [VariantTile("naive")], "float32", "sm_90")
+    small = simulable.simulable([Size(8, 8, 8)], [VariantTile("naive")], "float32", "sm_90")
     assert (small.sizes, small.asked, str(small)) == ((Size(8, 8, 8),), True, "")
     kernels = [VariantTile("naive"), VariantTile("wgmma", 64)]
-    large = simulated.simulable([Size(10**6, 10**6, 10**6), Size(140, 130, 120)], kernels, "float32", "sm_90")
+    large = simulable.simulable([Size(10**6, 10**6, 10**6), Size(140, 130, 120)], kernels, "float32", "sm_90")
     assert large.sizes == (Size(140, 130, 120),) and large.asked
     ((size, seconds),) = large.too_long
     assert size.m == 10**6 and 1e8 < seconds < 1e15
-    none = simulated.simulable([size], kernels, "float32", "sm_90")
-    assert (none.sizes, none.asked) == (simulated.SIZES, False)
+    none = simulable.simulable([size], kernels, "float32", "sm_90")
+    assert (none.sizes, none.asked) == (simulable.SIZES, False)
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_how_long_a_simulation_takes_is_measured() -> None:
     ],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert simulated.duration(seconds) == text
+    assert simulable.duration(seconds) == text
 
 
 @pytest.mark.skipif(bool(missing_simulator()), reason=str(missing_simulator()))

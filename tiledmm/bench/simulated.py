@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +24,6 @@ from tiledmm.report.cells import NONE, count, error_figure, significant, value_o
 from tiledmm.report.tables import Table
 from tiledmm.selection.select import AUTO, precision_of
 from tiledmm.simulator import ProductReport, run
-
-#: Simulated where no size is asked for, or none that is soon simulated: one that tiles fit, and one that they do not.
-SIZES = (Size(128, 128, 128), Size(61, 83, 47))
-
-#: Seconds that simulating a product by all kernels may take.
-MAX_SECONDS = 60.0
-
-# Multiply-adds of a product that every machine simulates in so short a time that nothing need be estimated.
-_SMALL = 128**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,95 +51,6 @@ class Simulated:
     def ok(self) -> bool:
         """Whether the result is right and the simulator found nothing wrong; or no simulator runs such kernels."""
         return self.left_out or bool(self.report and self.report.ok and self.verdict and self.verdict.ok)
-
-
-@dataclass(frozen=True, slots=True)
-class Simulable:
-    """The products to simulate.
-
-    Attributes:
-        sizes: Those to simulate.
-        asked: Whether they were asked for; if not, they are ``SIZES``.
-        too_long: Those that were asked for and take longer than ``MAX_SECONDS``, with the seconds that they would take.
-    """
-
-    sizes: tuple[Size, ...]
-    asked: bool
-    too_long: tuple[tuple[Size, float], ...] = ()
-
-    @property
-    def reason(self) -> str:
-        """Why products that were asked for are not simulated; empty if all are."""
-        return " ".join(
-            f"{size} is not simulated: that would take {duration(seconds)} here, and the limit is "
-            f"{duration(MAX_SECONDS)}."
-            for size, seconds in self.too_long
-        )
-
-    def __str__(self) -> str:
-        """Which other products are simulated, and why; empty if all that were asked for are, and no others."""
-        if self.asked:
-            return self.reason
-        fits, cut = self.sizes
-        why = f"{self.reason} In its place" if self.reason else "No size is named"
-        return f"{why}: {fits}, which most tiles divide, and {cut}, which none does."
-
-
-def simulable(sizes: Sequence[Size], variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> Simulable:
-    """The sizes that this machine simulates in less than ``MAX_SECONDS``; ``SIZES`` if there are none.
-
-    Args:
-        sizes: The sizes that were asked for; none if none was.
-        variant_tiles: The kernels.
-        dtype: The computation type.
-        target: Target architecture.
-
-    Raises:
-        MissingDependencyError: If there is no C++ compiler.
-    """
-    if all(_work(size) <= _SMALL for size in sizes):
-        return Simulable(tuple(sizes) or SIZES, bool(sizes))
-    rates = _rates(variant_tiles, dtype, target)
-    seconds = {size: sum(_work(size, tile) * rate for tile, rate in rates) for size in sizes}
-    short = tuple(size for size in sizes if seconds[size] <= MAX_SECONDS)
-    too_long = tuple((size, each) for size, each in seconds.items() if each > MAX_SECONDS)
-    return Simulable(short or SIZES, bool(short), too_long)
-
-
-def _work(size: Size, tile: tuple[int, int] = (1, 1)) -> int:
-    """Multiply-adds of a product, those of threads beyond the edges of C included."""
-    return -(-size.m // tile[0]) * -(-size.n // tile[1]) * tile[0] * tile[1] * size.k
-
-
-def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> list[tuple[tuple[int, int], float]]:
-    """Each kernel's tile of C, and its seconds for a multiply-add on this machine: measured on a small product."""
-    compute, pilot = compute_element(dtype), SIZES[0]
-    a, b = operands(pilot, compute, "NN")
-    found = []
-    for variant, tile in multiplying(variant_tiles, dtype):
-        rows_and_columns = (1, 1)
-        if variant != AUTO:
-            if not find_variant(variant).simulated:
-                continue
-            config = specialize(variant, tile=tile, dtype=dtype).kernel.config
-            rows_and_columns = config.bm, config.bn
-        try:
-            _, report = run(
-                a, b, variant=variant, tile=tile, precision=precision_of(compute), target=target, counts=False
-            )
-        except (CompilationError, ConfigError):  # a row of the table says so
-            continue
-        found.append((rows_and_columns, report.seconds / _work(pilot, rows_and_columns)))
-    return found
-
-
-def duration(seconds: float) -> str:
-    """A time in the largest unit of which there are two: ``"60 seconds"``, ``"5 minutes"``, ``"300 years"``."""
-    name, unit = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
-    return f"{seconds / unit:,.0f} {name}"
-
-
-_UNITS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 def simulate_all(

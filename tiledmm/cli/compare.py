@@ -238,13 +238,14 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
 def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
     """Runs every kernel on the simulator. True if all are right, and None if there is nothing to run them with."""
     from tiledmm.bench import simulated
+    from tiledmm.bench.simulable import simulable
     from tiledmm.errors import MissingDependencyError
 
     right: list[bool] = []
     try:
         for kind in asked.kinds:
             tell(f"{kind}: estimating how long it takes", 0, 0)
-            chosen = simulated.simulable(asked.products if asked.named else [], asked.variant_tiles, kind, asked.target)
+            chosen = simulable(asked.products if asked.named else [], asked.variant_tiles, kind, asked.target)
             if str(chosen):
                 out.say(f"{chosen}\n")
             # Where no layout is named, NT beside NN, but of one product: the differences are the same for all.

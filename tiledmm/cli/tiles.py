@@ -51,7 +51,7 @@ def tiles(
         tiledmm tiles tiled_padded --no-gpu --size 128 --csv
     """
     from tiledmm.bench import tile_sizes
-    from tiledmm.bench.simulated import simulable
+    from tiledmm.bench.simulable import simulable
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import find_variant
 

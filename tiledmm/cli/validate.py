@@ -59,7 +59,8 @@ def validate(
         tiledmm validate tiled tiled_padded --tile all --layout NN,NT,TN,TT
         tiledmm validate auto --dtype all --size 1000
     """
-    from tiledmm.bench import simulated, validation
+    from tiledmm.bench import validation
+    from tiledmm.bench.simulable import simulable
     from tiledmm.bench.variant_tiles import expand, left_out
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import kernel_variants
@@ -81,10 +82,10 @@ def validate(
     with progress(len(kinds), out) as tell:
         for kind, chosen in kinds.items():
             if reason:
-                simulable = simulated.simulable(products if sizes else [], chosen, kind, target)
-                if str(simulable):
-                    out.say(f"{simulable}\n")
-            jobs = list(itertools.product(orders, simulable.sizes if reason else products))
+                here = simulable(products if sizes else [], chosen, kind, target)
+                if str(here):
+                    out.say(f"{here}\n")
+            jobs = list(itertools.product(orders, here.sizes if reason else products))
             for i, (layout, size) in enumerate(jobs):
                 step = tell.portion(i, len(jobs))
                 if reason:
