@@ -22,14 +22,17 @@ from benchmarks.first_call import first_call_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
+from benchmarks.sizes import TYPES as CHARTED
 from benchmarks.studies.agreement import agreement_table
 from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.choices import choices_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
+from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, ROOT, origin
+from benchmarks.support.rung_results import file_of, result
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
@@ -86,6 +89,11 @@ def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
 def _variant(name: str) -> Callable[[str], str]:
     """One variant's figures, and what they were made with below."""
     return _with_origin(lambda report: variant_table(report, name))
+
+
+def _result(name: str) -> Callable[[str], str]:
+    """How fast one variant is, in the lines that its page opens with."""
+    return lambda text: result(name, text)
 
 
 def _counts(name: str) -> Callable[[str], str]:
@@ -181,8 +189,13 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
     "bounds": ("ladder", _with_origin(bounds_table)),
+    **{f"result-{row.name}": (file_of(row.name), _result(row.name)) for row in kernel_variants()},
     **{f"rung-{row.name}": ("ladder", _variant(row.name)) for row in general_variants()},
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
+    **{f"throughput-{dtype}": (f"sizes_{dtype}", _with_origin(throughput_table)) for dtype in CHARTED},
+    **{f"roofline-{dtype}": (f"sizes_{dtype}", _with_origin(roofline_table)) for dtype in CHARTED},
+    "speed-up": (f"sizes_{CHARTED[0]}", _with_origin(speed_up_table)),
+    "tiles": (f"sizes_{CHARTED[0]}", _with_origin(tiles_table)),
     "calls": ("ladder", _of_report(calls_table)),
     "selection": ("selection", _with_parts(products=selection_table)),
     "choices-h100": ("choices-nvidia-h100-80gb-hbm3", _choices),

@@ -58,7 +58,7 @@ def with_copies(found: Comparison, seconds: float) -> Row:
 
     import tiledmm
     from tiledmm.bench import timing
-    from tiledmm.bench.charts import WITH_COPIES
+    from tiledmm.bench.chart_lines import WITH_COPIES
 
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape, np.float32) for shape in ((found.m, found.k), (found.k, found.n)))

@@ -37,6 +37,20 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
     }
 }
 
+// Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
+// until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
+// other launches. The second lets the next launch begin once all blocks have called it; otherwise that begins when they have ended.
+__device__ __forceinline__ void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // Reads what other blocks may be updating with atomics: like these a relaxed access, so no data race.
 __device__ __forceinline__ int load_relaxed(const int* global) {
     int value;

@@ -237,6 +237,7 @@ class HostGpu:
         monkeypatch.setattr(launch, "cupy", stands)
         monkeypatch.setattr(launch, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
+        monkeypatch.setattr(launch, "launch_function", lambda: None)
         for module in (devices, launch):
             monkeypatch.setattr(module, "current_device", lambda: 0)
             monkeypatch.setattr(module, "device_model", self._model)
@@ -244,7 +245,7 @@ class HostGpu:
         # The folder of all that is kept has the simulator's compiled kernels, too.
         monkeypatch.setattr(tuned, "path_of", lambda gpu: cache / f"{gpu}.json")
         tuned.table_of.cache_clear()
-        launch._map_argument.cache_clear()
+        launch._encoded.cache_clear()
         self.become(self.gpu.arch.name)
 
     def _malloc_async(self, size: int, stream: int) -> int:

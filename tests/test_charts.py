@@ -13,7 +13,10 @@ pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
 
-from tiledmm.bench import charts
+from benchmarks.sizes import TYPES, file_of
+from benchmarks.support import chart_tables
+from tiledmm.bench import chart_lines, charts
+from tiledmm.bench.report_files import from_json
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import kernel_variants
 
@@ -28,7 +31,7 @@ def comparisons():
             for name, rate in rows.items()
         ]  # fmt: skip
         timed.append(Row("numpy, 2 threads", microseconds=2 * n**3 / 1e5, ok=True, peer=True))
-        timed.append(Row(charts.WITH_COPIES, microseconds=100 + n * n / 1e3, ok=True, peer=True))
+        timed.append(Row(chart_lines.WITH_COPIES, microseconds=100 + n * n / 1e3, ok=True, peer=True))
         found.append(Comparison(n, n, n, "float32", "NN", 1e-5, 1, tuple(timed)))
     return found
 
@@ -52,13 +55,47 @@ def test_a_picture_is_written_for_both_themes_and_the_same_each_time(tmp_path, k
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     light, dark = ((tmp_path / f"{kind}-{theme}.svg").read_text() for theme in ("light", "dark"))
     assert light != dark
-    assert "tiled" in light if kind != "speed-up" else "as naive" in light
+    assert "tiled" in light if kind != "speed-up" else "numpy, with copies" in light
 
 
 def test_every_variant_has_a_name_on_the_picture(tmp_path):
     light, *_ = charts.save(functools.partial(charts.throughput, comparisons()), tmp_path / "x")
     for name in ("naive", "tiled", "auto", BASELINE):
         assert f">{name}<" in light.read_text()
+
+
+def rates_of(**last):
+    comparison = comparisons()[-1]
+    return {name: [(comparison, rate)] for name, rate in last.items()}
+
+
+def test_a_picture_has_few_lines_and_those_that_say_most():
+    few = rates_of(naive=0.5, tiled=8.0, auto=100.0)
+    assert chart_lines.readable(few) == few
+    many = rates_of(naive=0.5, coalesced=6.0, tiled=9.0, warp_tiled=50.0, thin=60.0, tiny=0.1, wgmma=300.0,
+                    tensor_core=200.0, auto=310.0) | {BASELINE: rates_of(x=305.0)["x"]}  # fmt: skip
+    drawn = chart_lines.readable(many)
+    assert list(drawn) == ["naive", "coalesced", "warp_tiled", "wgmma", "auto", BASELINE]
+    assert len(drawn) <= chart_lines.MOST_LINES
+
+
+def test_a_table_has_every_variant_and_those_that_are_drawn_in_bold():
+    for dtype in TYPES:
+        report = from_json(file_of(dtype).read_text(encoding="utf-8"))
+        table = chart_tables.throughput_table(report)
+        names = [row[0] for row in table.rows]
+        bold = [name.strip("*") for name in names if name.startswith("**")]
+        lines = chart_lines.rates(chart_tables._by_size(report))
+        assert [name.strip("*") for name in names] == list(lines)
+        assert bold == list(chart_lines.readable(lines)) and len(bold) <= chart_lines.MOST_LINES
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+@pytest.mark.parametrize("table", ["roofline", "speed_up", "tiles"])
+def test_every_chart_has_a_table(table):
+    report = from_json(file_of(TYPES[0]).read_text(encoding="utf-8"))
+    found = getattr(chart_tables, f"{table}_table")(report)
+    assert found.rows and all(len(row) == len(found.columns) for row in found.rows)
 
 
 def test_variants_have_colours_of_their_own_in_the_registrys_order():
@@ -81,7 +118,7 @@ def test_the_data_sheet_of_a_reports_gpu(capability, name):
 
 
 def test_where_the_gpu_begins_to_win():
-    assert charts.crossover([(16, 0.25), (64, 4.0)]) == pytest.approx(32)
-    assert charts.crossover([(16, 2.0), (64, 4.0)]) is None
-    assert charts.crossover([(16, 0.1), (64, 0.4)]) is None
-    assert charts.crossover([]) is None
+    assert chart_lines.crossover([(16, 0.25), (64, 4.0)]) == pytest.approx(32)
+    assert chart_lines.crossover([(16, 2.0), (64, 4.0)]) is None
+    assert chart_lines.crossover([(16, 0.1), (64, 0.4)]) is None
+    assert chart_lines.crossover([]) is None

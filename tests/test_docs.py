@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.tools import programs, rendered
+from docs.tools import programs
 from tests.conftest import missing_simulator
 from tiledmm.registry.variants import general_variants, kernel_variants
 
@@ -82,18 +82,6 @@ def test_what_is_printed_is_written(tmp_path: Path) -> None:
 def test_every_rung_has_a_page() -> None:
     for row in kernel_variants():
         assert (ROOT / "docs" / "rungs" / f"{row.name}.md").exists(), f"docs/rungs/{row.name}.md"
-
-
-def test_a_rung_is_shown_in_all_its_tiles_and_in_types_of_every_width() -> None:
-    for row in kernel_variants():
-        labels = re.findall(r'^=== "(.*)"$', rendered.tabs(row.name), re.MULTILINE)
-        usual = [f"{row.default_type}, tile {row.default_tile}"] if row.tiles else [row.default_type]
-        assert labels[: len(row.tiles) or 1] == usual + [
-            f"tile {each}" for each in row.tiles if each != row.default_tile
-        ]
-        if not row.types:
-            assert set(labels) >= {"float16", "float64", "complex64", "int8", "int64"}
-    assert "int64" in labels, "split_integer, the last, multiplies the bytes of several widths"
 
 
 # The notebook
@@ -217,20 +205,6 @@ def test_no_system_is_named_that_was_not_tried() -> None:
 
 
 # The site
-
-
-def test_the_site(tmp_path: Path) -> None:
-    """It builds without a warning, asks no other server for anything, and every marker of a page was expanded."""
-    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
-        pytest.importorskip(module)
-    run(sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path))
-    assert (tmp_path / "index.html").exists()
-    elsewhere = re.compile(r'<(?:script|img|iframe|source)[^>]+src="?(?:https?:)?//|<link[^>]+href="?(?:https?:)?//')
-    marker = re.compile(r"<!-- (?:code|row): .*? -->")
-    for page in tmp_path.glob("**/*.html"):
-        text = page.read_text(encoding="utf-8")
-        found = elsewhere.search(text) or (None if page.is_relative_to(tmp_path / "source") else marker.search(text))
-        assert not found, f"{page.relative_to(tmp_path)}: {found and found[0]}"
 
 
 def test_a_marker_that_nothing_is_known_of_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

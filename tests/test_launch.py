@@ -42,6 +42,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return np.array([pointer, *[0] * 15], np.uint64).view("V128")
 
     monkeypatch.setattr(launch, "raw_kernels", raw_kernels)
+    monkeypatch.setattr(launch, "launch_function", lambda: None)
     monkeypatch.setattr(launch, "device_model", lambda decomposes=True: H100)
     monkeypatch.setattr(launch, "current_device", lambda: 0)
     monkeypatch.setattr(
@@ -58,7 +59,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         get_current_stream=lambda: stream, alloc=lambda size: SimpleNamespace(ptr=SCRATCH), runtime=runtime
     )
     monkeypatch.setattr(launch, "cupy", SimpleNamespace(cuda=cuda))
-    launch._map_argument.cache_clear()
+    launch._encoded.cache_clear()
     return seen
 
 
@@ -203,12 +204,12 @@ def test_cupys_own_product_is_found_where_its_name_means_ours(monkeypatch: pytes
 def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_KEPT_ARGUMENTS", 2)
     plan = run("wgmma", "float16")
-    made = [plan._arguments_at((256 * i, 512, 1024, 4096)) for i in (1, 2, 1, 2)]
+    made = [plan._launches_at((256 * i, 512, 1024, 4096)) for i in (1, 2, 1, 2)]
     assert made[0] is made[2] or made[1] is made[3]
     for i in range(10):
-        plan._arguments_at((256 * i, 512, 1024, 4096))
-        assert 0 < len(plan._arguments) <= 2
-        assert plan._arguments_at((256 * i, 512, 1024, 4096)) is plan._arguments_at((256 * i, 512, 1024, 4096))
+        plan._launches_at((256 * i, 512, 1024, 4096))
+        assert 0 < len(plan._sent) <= 2
+        assert plan._launches_at((256 * i, 512, 1024, 4096)) is plan._launches_at((256 * i, 512, 1024, 4096))
 
 
 def test_maps_are_encoded_in_a_context_of_the_device(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

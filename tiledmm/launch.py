@@ -16,6 +16,7 @@ import cupy
 import numpy as np
 
 from tiledmm.compile.compilation import raw_kernels
+from tiledmm.dependent_launch import LEAST_CAPABILITY, DependentLaunch, launch_function
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.schedule.launches import Launch
@@ -47,6 +48,15 @@ def _by_value(array: Any) -> Any:
     return _PreparedArgument(array.view(f"V{array.nbytes}"))
 
 
+def _is_dependent(launch: Launch) -> bool:
+    """Whether a launch may begin before the one before it has ended, on the current device."""
+    return (
+        (launch.specialization.waits == "first" or launch.is_independent)
+        and device_model().gpu.arch.capability >= LEAST_CAPABILITY
+        and launch_function() is not None
+    )
+
+
 class _Prepared:
     """A launch of a plan: kernel, grid, block and arguments.
 
@@ -54,11 +64,16 @@ class _Prepared:
         operands: For each pointer the index of its array, and the offset in bytes.
         maps: Tensor maps of A and B, for a kernel that reads by TMA.
         scan: Offsets in bytes of both operands' scans in scratch memory, for a kernel that reads or writes them.
+        dependent: Whether it may begin before the launch before it has ended.
     """
 
-    __slots__ = ("block", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan", "shared")
+    __slots__ = (
+        "block", "dependent", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan", "shared",
+    )  # fmt: skip
 
-    def __init__(self, launch: Launch, raw: Any, operands: list[tuple[int, int]], scan: int = 0) -> None:
+    def __init__(
+        self, launch: Launch, raw: Any, operands: list[tuple[int, int]], scan: int = 0, first: bool = True
+    ) -> None:
         specialization = launch.specialization
         self.function = raw.kernel
         self.grid: tuple[int, ...] = (launch.blocks,)
@@ -73,24 +88,27 @@ class _Prepared:
         self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
+        # The first of a sequence waits for whatever was launched before.
+        self.dependent = not first and _is_dependent(launch)
 
-    def arguments(self, addresses: _Addresses) -> tuple[Any, ...]:
-        """The kernel's arguments for arrays at these addresses."""
+    def at(self, addresses: _Addresses) -> Callable[[], Any]:
+        """The launch with arrays at these addresses."""
         pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
-        arguments = [_by_value(pointers[i : i + 1]) for i in range(len(pointers))]
+        arguments: list[Any] = [pointers[i : i + 1] for i in range(len(pointers))]
         for i, each in enumerate(self.maps):
-            arguments[i] = _map_argument(each, int(pointers[i]))
-        if not self.scan:
-            return (*arguments, self.problem)
+            arguments[i] = _encoded(each, int(pointers[i]))
         scan = [addresses[_SCRATCH] + begin for begin in self.scan]
-        return (*arguments, _by_value(np.array([*self.kernel_args, *scan], np.int64)))
+        arguments.append(np.array([*self.kernel_args, *scan], np.int64) if scan else self.kernel_args)
+        if self.dependent:
+            return DependentLaunch(self.function, self.grid, self.block, self.shared, arguments)
+        return functools.partial(self.function, self.grid, self.block, tuple(map(_by_value, arguments)), self.shared)
 
 
 @functools.lru_cache(maxsize=1024)
-def _map_argument(described: TensorMap, pointer: int) -> Any:
-    """The tensor map of a matrix at an address, as a kernel argument."""
+def _encoded(described: TensorMap, pointer: int) -> Any:
+    """The tensor map of a matrix at an address."""
     cupy.cuda.runtime.setDevice(current_device())  # the driver encodes in a context only; a new thread has none yet
-    return _by_value(described.encode(pointer))
+    return described.encode(pointer)
 
 
 class _NoWorkspaceError(Exception):
@@ -140,7 +158,7 @@ class Plan:
     """
 
     __slots__ = (
-        "_aligned", "_arguments", "_is_empty", "_packing", "_smaller", "_spans", "_within",
+        "_aligned", "_is_empty", "_packing", "_sent", "_smaller", "_spans", "_within",
         "alignment", "choice", "launches", "product", "scans", "scratch_bytes",
     )  # fmt: skip
 
@@ -157,7 +175,7 @@ class Plan:
         self._spans = [(span.start, span.stop) for span in product.spans]
         self._aligned = [0, 0]  # bits of x1's and x2's address that are 0 where TMA can read them in place
         self._packing: Plan | None = None
-        self._arguments: dict[_Addresses, list[tuple[Any, ...]]] = {}
+        self._sent: dict[_Addresses, list[Callable[[], Any]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
@@ -182,8 +200,8 @@ class Plan:
                         self._aligned[arrays[name]] = ALIGNMENT - 1
         kernels = raw_kernels([launch.specialization for launch, _, _ in launches])
         self.launches = [
-            _Prepared(launch, kernel, operands, scan)
-            for (launch, operands, scan), kernel in zip(launches, kernels, strict=True)
+            _Prepared(launch, kernel, operands, scan, first=not i)
+            for i, ((launch, operands, scan), kernel) in enumerate(zip(launches, kernels, strict=True))
         ]
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
@@ -244,10 +262,10 @@ class Plan:
         self._send(addresses)
         held = x1, x2, out, memory
 
-        def call(each: _Prepared, arguments: tuple[Any, ...]) -> Callable[[], None]:
-            return lambda: each.function(each.grid, each.block, arguments, each.shared) if held else None
+        def call(launch: Callable[[], Any]) -> Callable[[], None]:
+            return lambda: launch() if held else None
 
-        return [call(*pair) for pair in zip(self.launches, self._arguments_at(addresses), strict=True)]
+        return [call(each) for each in self._launches_at(addresses)]
 
     def _with_less_workspace(self) -> Plan | None:
         """The plan of the fastest kernels that need at most half as much: few attempts until none is needed."""
@@ -285,17 +303,17 @@ class Plan:
         for begin, size in self.scans:
             stream = cupy.cuda.get_current_stream()
             cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, SCAN_INIT, size, stream.ptr)
-        for each, arguments in zip(self.launches, self._arguments_at(addresses), strict=True):
-            each.function(each.grid, each.block, arguments, each.shared)
+        for launch in self._launches_at(addresses):
+            launch()
 
-    def _arguments_at(self, addresses: _Addresses) -> list[tuple[Any, ...]]:
-        """The arguments of each kernel, kept: CuPy's pool mostly returns the same addresses."""
-        arguments = self._arguments.get(addresses)
-        if arguments is None:
-            if len(self._arguments) >= _KEPT_ARGUMENTS:
-                self._arguments.clear()
-            arguments = self._arguments[addresses] = [each.arguments(addresses) for each in self.launches]
-        return arguments
+    def _launches_at(self, addresses: _Addresses) -> list[Callable[[], Any]]:
+        """The launches with their arguments, kept: CuPy's pool mostly returns the same addresses."""
+        launches = self._sent.get(addresses)
+        if launches is None:
+            if len(self._sent) >= _KEPT_ARGUMENTS:
+                self._sent.clear()
+            launches = self._sent[addresses] = [each.at(addresses) for each in self.launches]
+        return launches
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
         """Whether ``out`` may share memory with an operand, by the range of addresses that each spans."""

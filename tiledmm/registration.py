@@ -75,6 +75,7 @@ def register(
         summary=summary or f"{file.name}, like {like}",
         tiles=model.tiles if tiles is None else _tiles(tiles),
         text=text,
+        waits="",  # its text need not
         folder=str(file.resolve().parent),
     )
     if row.tiles and row.default_tile not in row.tiles:

@@ -282,6 +282,8 @@ def main() -> int:
     arguments = parser.parse_args()
     suite = read(HELD_OUT if arguments.held_out else BUGS)
     bugs = [bug for bug in suite.bugs if all(word in f"{bug.id} {bug.cause}" for word in arguments.k.split())]
+    if not bugs:
+        parser.error(f"no bug has {arguments.k!r} in its kernel, cause or name")
     console = Console() if sys.stdout.isatty() else Console(width=160)
     with console.status("") as status:
         done = Counter[Verdict]()
@@ -299,7 +301,7 @@ def main() -> int:
         details = {bug.id: asdict(judgements[bug.id]) for bug in bugs}
         arguments.details.write_text(json.dumps(details, indent=1, default=str) + "\n", "utf-8")
     found = done[Verdict.FOUND]
-    print(f"{found} of {len(bugs)} found at their line ({found / max(len(bugs), 1):.1%})")
+    print(f"{found} of {len(bugs)} found at their line ({found / len(bugs):.1%})")
     return 0 if found == len(bugs) else 1
 
 

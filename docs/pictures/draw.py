@@ -4,9 +4,11 @@
                                 thread of that warp read of it; what it meanwhile fetches; which elements of C are whose
     tiny                        the same of a block of many products
     architecture                the folders of the package in layers
+    banks                       rows of a shared tile by bank, with paddings and swizzled
+    pipelines                   when tiles are copied and multiplied, by the number of stages
 
-All of it is followed through the accesses that the simulator recorded: a picture shows what the kernel does. With
-``--check`` nothing is written: exit status 1 if something would change.
+What threads touch is followed through the accesses that the simulator recorded: a picture shows what the kernel does.
+With ``--check`` nothing is written: exit status 1 if something would change.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docs.pictures import architecture, batches, blocks, clusters, fragments
+from docs.pictures import architecture, banks, batches, blocks, clusters, fragments, pipelines
 from docs.pictures.blocks import Scene
 
 FOLDER = Path(__file__).parent
@@ -46,6 +48,8 @@ PICTURES: dict[str, Callable[[], str]] = {
     "mma": partial(fragments.picture, Scene("tensor_core", 64, dtype="float16")),
     **{name: partial(clusters.picture, name) for name in ("wgmma", "split_float32", "split_integer")},
     "architecture": architecture.picture,
+    "banks": banks.picture,
+    "pipelines": pipelines.picture,
 }
 
 

@@ -1,7 +1,7 @@
 """What MkDocs calls while it builds the site: pages that stand outside ``docs/``, links to the repository, markers.
 
 The documents are read on the repository's own page, too. So they link to files as they lie there, and what the site
-adds stands in comments: ``<!-- code: tiled -->`` is the rendered kernel, in tabs.
+adds stands in comments: ``<!-- code: tiled -->`` is the rendered kernel, with selectors for others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # `mkdocs` alone does not look where it was called
 
-from docs.tools import rendered  # noqa: E402
+from docs.tools import instructions, plain, rendered  # noqa: E402
+from tiledmm.registry.variants import kernel_variants  # noqa: E402
 
 #: Documents outside docs/, and the pages that they are.
 PAGES = {
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/results/README.md": "results.md",
@@ -50,6 +50,9 @@ def on_files(files: Files, config: Any) -> Files:
     for path, uri in PAGES.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         files.append(File.generated(config, uri, content=_of_notebook(text) if path.endswith(".ipynb") else text))
+    for row in kernel_variants():
+        uri = f"rungs/{rendered.KERNELS}/{row.name}.js"
+        files.append(File.generated(config, uri, content=rendered.script(row.name)))
     documents = [(_path_of(file), file.content_string) for file in files.documentation_pages()]
     linked = {target for path, text in documents for target in _linked(path, text)}
     for path in sorted(linked):
@@ -78,7 +81,11 @@ def _renamed(named: re.Match[str], here: str) -> str:
 def _expanded(marker: re.Match[str], here: str) -> str:
     match marker["kind"]:
         case "code":
-            return rendered.tabs(marker["what"])
+            return rendered.selectors(marker["what"])
+        case "mainloop":
+            return instructions.sentence(marker["what"])
+        case "diff":
+            return plain.diff(*marker["what"].split())
         case "row":
             return rendered.row(marker["what"])
         case "output":

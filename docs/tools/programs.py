@@ -85,8 +85,8 @@ def blocks(text: str) -> Iterator[Block]:
     for found in _BLOCK.finditer(text):
         place = found.span("shown") if found["open"] else None
         line = text.count("\n", 0, found.start("body")) + 1
-        needs = found["needs"] or ("gpu" if _IMPORTS_CUPY.search(found["body"]) else "")
         body, form = textwrap.dedent(found["body"]), found["form"] or "text"
+        needs = found["needs"] or ("gpu" if _IMPORTS_CUPY.search(body) else "")
         yield Block(line, found["language"], body, needs, place, form)
 
 

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
+import html
 import inspect
+import itertools
+import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from docs.tools import instructions
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization, specialize
@@ -14,27 +24,75 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.registry import variants
 from tiledmm.registry.variants import find_variant
 
-_LAYOUTS = ("NT", "TN", "TT")
-_TYPES = ("float16", "float64", "complex64", "int8", "int64")
+#: Layouts of A and B, the usual one first.
+LAYOUTS = ("NN", "NT", "TN", "TT")
+
+#: Where the site has a variant's rendered kernels, from its page.
+KERNELS = "kernels"
 
 
-def tabs(variant: str) -> str:
-    """A kernel's page in its tiles, and its default tile in other types and layouts, a tab each.
+class Choice(NamedTuple):
+    """A rendered kernel of a variant: its tile (None: the variant has one only), layout and type."""
 
-    Lines that differ from the first tab's are marked, and a tab that repeats it is left out. So are the headers before
-    a page: ``tiledmm source`` has them.
+    tile: int | None
+    layout: str
+    dtype: str
+
+    @property
+    def label(self) -> str:
+        """What names it: ``"32 NN float32"``."""
+        return f"{self.tile or ''} {self.layout} {self.dtype}".strip()
+
+
+def choices(variant: str) -> dict[Choice, Specialization]:
+    """Every kernel that a variant's page can show, the usual one first."""
+    row = find_variant(variant)
+    others = sorted(set(row.tiles) - {row.default_tile})
+    tiles: list[int | None] = [row.default_tile, *others] if row.tiles else [None]
+    types = dict.fromkeys([row.default_type, *_types(variant)])
+    found: dict[Choice, Specialization] = {}
+    symbols: set[str] = set()
+    for choice in itertools.starmap(Choice, itertools.product(tiles, LAYOUTS, types)):
+        spec = specialize(variant, **choice._asdict()).kernel
+        if spec.symbol not in symbols:  # a type without this tile has the kernel of another one
+            symbols.add(spec.symbol)
+            found[choice] = spec
+    return found
+
+
+def selectors(variant: str) -> str:
+    """The usual kernel of a variant, and three selectors for the others, which ``docs/rungs.js`` shows.
+
+    The headers before the kernel's own page are folded, and the machine code of the usual kernel.
     """
-    first, *others = _kernels(variant)
-    usual = page(first[1])
-    lines = set(usual.splitlines())
-    shown = [_tab(first[0], fenced(usual, "cuda"))]
-    for label, spec in others:
-        text = page(spec)
-        if text == usual:
-            continue
-        changed = [number for number, line in enumerate(text.splitlines(), 1) if line not in lines]
-        shown.append(_tab(label, fenced(text, "cuda", changed)))
-    return "\n\n".join(shown) + "\n"
+    found = choices(variant)
+    text = render(next(iter(found.values())))
+    own = page_of(text)
+    headers = text.removesuffix(own)
+    fields = "".join(_selector(name, _values(found, name)) for name in Choice._fields)
+    parts = [f'<div class="kernel" data-kernels="{KERNELS}/{variant}.js" markdown="1">']
+    if fields:
+        parts.append(f'<p class="kernel-choice" hidden>{fields}<span role="status"></span></p>')
+    parts.append(fenced(own, "cuda"))
+    lines = len(headers.splitlines())
+    parts.append(f'<details markdown="1">\n<summary>The {lines} lines before it: types, conversions, copies</summary>')
+    parts += [fenced(headers, "cuda"), "</details>", instructions.folded(variant), "</div>"]
+    return "\n\n".join(parts) + "\n"
+
+
+def script(variant: str) -> str:
+    """Every kernel of ``choices`` for ``docs/rungs.js``: distinct lines, highlighted, and which of them each has."""
+    numbers: dict[str, int] = {}
+    kernels = {}
+    for choice, spec in choices(variant).items():
+        text = render(spec)
+        own = page_of(text)
+        kernels[choice.label] = [
+            list(_runs(numbers.setdefault(line, len(numbers)) for line in _highlighted(part)))
+            for part in (own, text.removesuffix(own))
+        ]
+    data = json.dumps({"lines": list(numbers), "kernels": kernels}, separators=(",", ":"))
+    return f"tiledmmKernels({json.dumps(variant)}, {data});\n"
 
 
 def row(variant: str) -> str:
@@ -50,30 +108,63 @@ def row(variant: str) -> str:
     raise ValueError(f"variants.py has no row {variant!r}")
 
 
-def page(spec: Specialization) -> str:
-    """A rendered kernel without the headers before it."""
-    return page_of(render(spec))
+def fenced(text: str, language: str) -> str:
+    """Text as a block of code."""
+    return f"````{{ .{language} }}\n{text.rstrip()}\n````\n"
 
 
-def fenced(text: str, language: str, marked: list[int] | None = None) -> str:
-    """Text as a block of code, some lines of it marked."""
-    lines = f' hl_lines="{" ".join(map(str, marked))}"' if marked else ""
-    return f"````{{ .{language}{lines} }}\n{text.rstrip()}\n````\n"
-
-
-def _tab(label: str, text: str) -> str:
-    return f'=== "{label}"\n\n{textwrap.indent(text, "    ")}'
-
-
-def _kernels(variant: str) -> Iterator[tuple[str, Specialization]]:
+def _types(variant: str) -> Iterator[str]:
     row = find_variant(variant)
-    usual = row.default_type
-    yield f"{usual}, tile {row.default_tile}" if row.tiles else usual, specialize(variant).kernel
-    for tile in row.tiles:
-        if tile != row.default_tile:
-            yield f"tile {tile}", specialize(variant, tile=tile).kernel
-    for layout in _LAYOUTS:
-        yield layout, specialize(variant, layout=layout).kernel
-    for dtype in _TYPES:
-        if dtype != usual and row.multiplies(ELEMENTS[dtype]):
-            yield dtype, specialize(variant, dtype=dtype).kernel
+    return (name for name, element in ELEMENTS.items() if element.per_packed == 1 and row.multiplies(element))
+
+
+def _values(found: Iterable[Choice], field: str) -> list[str]:
+    return list(dict.fromkeys(str(getattr(choice, field)) for choice in found))
+
+
+def _selector(name: str, values: list[str]) -> str:
+    """One of the three, unless there is nothing to select."""
+    if values == ["None"]:
+        return ""
+    usual, shown = values[0], sorted(values, key=int) if name == "tile" else values
+    options = "".join(
+        f"<option{' selected' if value == usual else ''}>{html.escape(value)}</option>" for value in shown
+    )
+    label = "type" if name == "dtype" else name
+    return f'<label>{label} <select name="{name}">{options}</select></label> '
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[int]:
+    """Numbers as runs of successive ones: where a run begins, and how long it is."""
+    first = count = 0
+    for number in numbers:
+        if count and number == first + count:
+            count += 1
+            continue
+        if count:
+            yield from (first, count)
+        first, count = number, 1
+    if count:
+        yield from (first, count)
+
+
+def _highlighted(text: str) -> Iterator[str]:
+    """Lines of CUDA C in HTML. A line that ends in a backslash goes on in the next."""
+    joined: list[str] = []
+    for line in text.rstrip().splitlines():
+        joined.append(line)
+        if not line.endswith("\\"):
+            yield from _html("\n".join(joined))
+            joined = []
+    yield from _html("\n".join(joined)) if joined else ()
+
+
+@functools.cache
+def _html(text: str) -> list[str]:
+    lines = highlight(text, _CUDA, _HTML).splitlines() if text.strip() else [""]
+    assert len(lines) == text.count("\n") + 1, text
+    return lines
+
+
+_CUDA = get_lexer_by_name("cuda", stripnl=False)
+_HTML = HtmlFormatter(nowrap=True)

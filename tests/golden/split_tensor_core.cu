@@ -31,6 +31,15 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
     }
 }
 
+// Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
+// until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
+// other launches. The second lets the next launch begin once all blocks have called it; otherwise that begins when they have ended.
+__device__ __forceinline__ void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {
@@ -913,6 +922,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     Shared& shared = *reinterpret_cast<Shared*>(memory);
     const BlockTile& block = shared.block;
 
+    griddepcontrol_wait();   // for what the launches before this one write
     if (blockIdx.x >= tiles_to_compute(p)) return;   // all of its threads exit: none waits at a barrier
     if (threadIdx.x == 0) shared.block = locate_block_in_group(p, BM, BN / PARTS);
     __syncthreads();

@@ -5,6 +5,15 @@
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
+// Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
+// until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
+// other launches. The second lets the next launch begin once all blocks have called it; otherwise that begins when they have ended.
+__device__ __forceinline__ void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Starts to copy `count` of N elements, 4, 8 or 16 aligned bytes, to shared memory, and writes zeros for the others.
 template <int N, class T>
 __device__ __forceinline__ void copy_async(T* shared, const T* from, int count) {
@@ -715,6 +724,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     extern __shared__ __align__(128) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
 
+    griddepcontrol_wait();   // for what the launches before this one write
     const BlockTile block = locate_block_in_group(p, BM, BN);
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};

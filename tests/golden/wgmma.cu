@@ -29,6 +29,15 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
     }
 }
 
+// Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
+// until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
+// other launches. The second lets the next launch begin once all blocks have called it; otherwise that begins when they have ended.
+__device__ __forceinline__ void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- conversions and arithmetic that keep subnormals, rounded to nearest even. CuPy compiles with -ftz=true, which flushes them
 // to zero in plain C++, but neither in inline PTX nor in the *_ieee_* intrinsics. cuBLAS keeps them, too. ----
 
@@ -592,6 +601,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
            const __grid_constant__ Problem p) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
+    griddepcontrol_wait();   // for what the launches before this one write
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const int rank = blockIdx.x % CLUSTER;   // of this block in its cluster
     TileScheduler scheduler(p, BN);   // locates the first tile while barriers are initialised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledmm.simulator.translation.unset import filled
+from tiledmm.simulator.translation.unset import VALUES, filled
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,6 @@ from tiledmm.simulator.translation.unset import filled
 )  # fmt: skip
 def test_declarations(line, name, expected):
     text = f"void f() {{\n{line}\n}}\n"
-    wanted = line if expected is None else expected.replace("@", " = tiledmm_detail::Ones()")
-    assert filled(text, [(name, 2), (name, 0), (name, 99), (name, 2)]) == text.replace(line, wanted)
+    for value in VALUES:
+        wanted = line if expected is None else expected.replace("@", f" = tiledmm_detail::{value}()")
+        assert filled(text, [(name, 2), (name, 0), (name, 99), (name, 2)], value) == text.replace(line, wanted)

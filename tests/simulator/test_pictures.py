@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.pictures import clusters, draw, fragments, svg
+from docs.pictures import banks, clusters, draw, fragments, pipelines, svg
 from docs.pictures.blocks import Scene, caption
 from docs.pictures.traced import iteration, together
 from tiledmm.codegen.rendering import render
@@ -46,11 +46,38 @@ def test_every_rung_has_a_picture_and_every_picture_is_shown_and_told():
         found = dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(\.\./pictures/(\w+)\.svg\)", page))
         assert row.name in found, f"docs/rungs/{row.name}.md"
         shown |= found
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    shown |= dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(pictures/(\w+)\.svg\)", page))
+    for name in ("architecture", "padding"):
+        page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        shown |= dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(pictures/(\w+)\.svg\)", page))
     assert shown.keys() == draw.PICTURES.keys()
     for words in shown.values():
         assert len(words.split()) >= 10, "what is seen, for those who do not see it"
+
+
+@pytest.mark.parametrize("way", pipelines.WAYS, ids=lambda way: way.name)
+def test_timelines_have_the_stages_of_their_kernels(way):
+    for variant in way.rungs.split(", "):
+        kernel = specialize(variant).kernel
+        staged = clusters.Cluster(kernel.symbol, render(kernel)).constants if way.by_stage else {}
+        assert staged.get("STAGES", kernel.config.stages or 1) == way.stages
+
+
+def test_timelines_keep_the_rules_of_their_barriers():
+    for way in pipelines.WAYS:
+        copies, products = way.works()
+        for copy, product in zip(copies, products, strict=True):
+            assert copy.end <= product.begin
+            if copy.tile >= way.stages:
+                assert products[copy.tile - way.stages].end <= copy.begin, "its place is free"
+    ends = [way.works()[1][-1].end for way in pipelines.WAYS]
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_wavefronts_by_padding_are_those_of_the_hardware():
+    assert [tile.told() for tile in banks.TILES] == [
+        "wavefronts: 4 bytes 8, 16 bytes 8", "wavefronts: 4 bytes 1, 16 misaligned",
+        "wavefronts: 4 bytes 1, 16 bytes 1", "wavefronts: 4 bytes 1, 16 bytes 1",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("scene", draw.SCENES, ids=lambda scene: scene.variant)

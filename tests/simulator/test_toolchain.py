@@ -40,7 +40,7 @@ def no_runtime(monkeypatch, tmp_path_factory):
     """The runtime is compiled from an empty text, in no time: kernels are linked with it, and not run."""
     empty = tmp_path_factory.mktemp("native") / "runtime.cpp"
     empty.write_text("")
-    monkeypatch.setattr(toolchain, "_RUNTIME", empty)
+    monkeypatch.setattr(toolchain, "_RUNTIME", (empty,))
 
 
 def build(number: int, **options) -> object:

@@ -47,6 +47,13 @@ def test_a_pattern_that_changes_nothing_where_a_nan_would():
     launch(text.replace("float sum;", "float sum = 0;"), checks="full").check()
 
 
+def test_a_maximum_that_neither_the_pattern_nor_a_nan_wins():
+    text = SUM.replace("sum += x[i];", "sum = fmaxf(sum, x[i]);")
+    (found,) = launch(text, checks="full").findings
+    assert (found.kind, found.line, found.other_line) == ("variable read before it is set", 5, 3)
+    launch(text.replace("float sum;", "float sum = -INFINITY;"), checks="full").check()
+
+
 def test_a_member_is_named_by_the_element_that_depends_on_it_even_if_that_is_wrong():
     text = """
     struct Moments { float mean, m2; };
@@ -178,6 +185,18 @@ def test_products(tmp_path):
     assert (
         found.kind == "variable read before it is set" and found.location.startswith("mine.cu:") and "sum" in found.text
     )
+
+
+@pytest.mark.parametrize("term", ["fmaxf(sum, 1.0f)", "sum * 0.0f + 1.0f"])
+def test_products_whose_unset_variable_shows_by_some_values_alone(tmp_path, term):
+    text = tiledmm.source("naive")
+    added = "multiply_add(A.read(block.row0 + row, k), B.read(k, block.col0 + col), sum)"
+    assert text.count(added) == 1
+    path = tmp_path / "mine.cu"
+    path.write_text(text.replace("Sum sum = {};", "Sum sum;").replace(added, term))
+    x = np.ones((8, 8), np.float32)
+    _, report = simulator.run(x, x, variant="naive", source=path, checks="full")
+    assert {each.kind for each in report.findings} == {"variable read before it is set"}
 
 
 def test_checks_are_true_false_or_full():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,20 +12,27 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tiledmm.bench.chart_lines import (
+    CPU,
+    Point,
+    crossover,
+    intensity,
+    is_for_any_matrices,
+    rates,
+    readable,
+    speed_ups,
+)
 from tiledmm.bench.results import BASELINE, Comparison, Machine
 from tiledmm.codegen.specialization import specialize
-from tiledmm.elements import SCHEMES, compute_element
+from tiledmm.elements import SCHEMES
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.selection.cost import pairs_of_bytes, unit_flops
+from tiledmm.selection.select import AUTO
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}
-
-#: One point of a line: where, and how high.
-Point = tuple[float, float]
 
 _SIZE = (9.0, 5.4)
 _DOTS_PER_INCH = 110
@@ -70,26 +76,25 @@ def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
 
 
 def throughput(comparisons: Sequence[Comparison]) -> Figure:
-    """TFLOP/s against the size of square products: a line a variant, cuBLAS dashed."""
+    """TFLOP/s against the size of square products: a line a variant, ``MOST_LINES`` at most, cuBLAS dashed."""
     figure, axes = _axes(
         f"Throughput, {_types(comparisons)}", "size of square matrices", "TFLOP/s (2 n³ a product)", log_y=True
     )
-    lines = _lines(comparisons)
+    lines = readable(rates(comparisons))
     _draw(axes, {name: [(float(c.n), y) for c, y in line] for name, line in lines.items()})
     _sizes(axes, comparisons)
     return figure
 
 
 def roofline(comparisons: Sequence[Comparison], gpu: Gpu) -> Figure:
-    """Every variant's rate by the arithmetic intensity of square products of a type, below the ceilings of a device."""
+    """Rates by the arithmetic intensity of square products of a type, below the ceilings of a device."""
     figure, axes = _axes(
         f"Roofline, {_types(comparisons)}, {gpu.name}", "FLOP for each byte that has to be moved", "TFLOP/s", log_y=True
     )
-    intensity = {c.n: 2 * c.n**3 / (3 * c.n**2 * compute_element(c.dtype).itemsize) for c in comparisons}
-    lines = _lines(comparisons)
-    _draw(axes, {name: [(intensity[c.n], y) for c, y in line] for name, line in lines.items()})
-    left, right = min(intensity.values()), max(intensity.values())
-    ceilings = _ceilings([name for name in lines if name not in ("auto", BASELINE)], comparisons[0].dtype, gpu)
+    lines = readable(rates(comparisons))
+    _draw(axes, {name: [(intensity(c), y) for c, y in line] for name, line in lines.items()})
+    left, right = min(map(intensity, comparisons)), max(map(intensity, comparisons))
+    ceilings = _ceilings([name for name in lines if name not in (AUTO, BASELINE)], comparisons[0].dtype, gpu)
     for flops, what in ceilings.items():
         corner = flops / gpu.bandwidth
         axes.plot([corner, max(corner, right)], [flops / 1e12] * 2, color=_NOT_OURS, lw=1.2)
@@ -147,48 +152,18 @@ def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure
 
 def speed_up(comparisons: Sequence[Comparison]) -> Figure:
     """The speed of ``auto`` over the naive kernel and the CPU, by size, and the size from which it is faster."""
-    title = f"auto, how many times as fast, {_types(comparisons)}"
-    figure, axes = _axes(title, "size of square matrices", "times as fast", log_y=True)
-
-    def over(name: str, mine: str = "auto") -> list[Point]:
-        times = [(each.n, _time(each, mine), _time(each, name)) for each in comparisons]
-        return [(float(n), theirs / ours) for n, ours, theirs in times if ours and theirs]
-
-    cpu = next((row.variant for each in comparisons for row in each.rows if row.variant.startswith("numpy")), "numpy")
-    lines = {
-        "as naive": over("naive"),
-        f"as {cpu}": over("numpy"),
-        f"as {cpu}, with copies": over("numpy", WITH_COPIES),
-        "as a triple loop in Python": over("triple loop"),
-        f"as {BASELINE}": over(BASELINE),
-    }
+    title = f"How many times as fast auto is, {_types(comparisons)}"
+    figure, axes = _axes(title, "size of square matrices", "times as fast as", log_y=True)
+    lines = speed_ups(comparisons)
     colours = dict(zip(lines, ("#8957e5", "#2f81f7", "#54aeff", "#d29922", _NOT_OURS), strict=True))
     _draw(axes, lines, colours)
     axes.axhline(1, color=_NOT_OURS, lw=1)
     for name, line in lines.items():
-        if cpu in name and (found := crossover(line)):
+        if name.startswith(CPU) and (found := crossover(line)):
             axes.plot(found, 1, "o", color=colours[name], ms=8, mfc="none")
             axes.annotate(f"n = {found:.0f}", (found, 1), (6, -14), textcoords="offset points", fontsize=9)
     _sizes(axes, comparisons)
     return figure
-
-
-def _time(comparison: Comparison, name: str) -> float | None:
-    """Microseconds of the first row of a name that begins so."""
-    return next((row.microseconds for row in comparison.rows if row.variant.startswith(name)), None)
-
-
-#: The row of a call whose operands come from the host, and whose result goes back there.
-WITH_COPIES = "auto, copies included"
-
-
-def crossover(line: Sequence[Point]) -> float | None:
-    """The place where a line first crosses 1 from below, on logarithmic scales; None if it does not."""
-    for (x0, y0), (x1, y1) in itertools.pairwise(line):
-        if y0 < 1 <= y1:
-            part = math.log(1 / y0) / math.log(y1 / y0)
-            return float(x0 * (x1 / x0) ** part)
-    return None
 
 
 def gpu_of(machine: Machine) -> Gpu:
@@ -225,19 +200,6 @@ def _types(comparisons: Sequence[Comparison]) -> str:
     return ", ".join(dict.fromkeys(f"{c.dtype} {c.layout}" for c in comparisons))
 
 
-def _lines(comparisons: Iterable[Comparison]) -> dict[str, list[tuple[Comparison, float]]]:
-    """TFLOP/s of each variant and of the baseline, size by size, the best of its tiles."""
-    lines: dict[str, list[tuple[Comparison, float]]] = {}
-    for each in sorted(comparisons, key=lambda c: c.n):
-        best: dict[str, float] = {}
-        for row in each.rows:
-            if row.tflops and not row.peer:
-                best[row.variant] = max(row.tflops, best.get(row.variant, 0.0))
-        for name, found in best.items():
-            lines.setdefault(name, []).append((each, found))
-    return lines
-
-
 def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | None = None) -> None:
     """Lines, each with its name at its right end, apart from one another."""
     ends: list[tuple[Any, ...]] = []
@@ -245,9 +207,9 @@ def _draw(axes: Axes, lines: dict[str, list[Point]], colours: dict[str, str] | N
         if not line:
             continue
         colour = (colours or {}).get(name) or _colour(name)
-        dashed = name in (BASELINE, f"as {BASELINE}")
+        dashed = name == BASELINE
         look: Any = {
-            "lw": 2.2 if dashed or name == "auto" else 1.5,
+            "lw": 2.2 if dashed or name == AUTO else 1.5,
             "ls": "--" if dashed else "-",
             "marker": "o",
             "ms": 3.5,
@@ -282,18 +244,11 @@ def _apart(places: Sequence[float], distance: float = 0.04) -> list[float]:
 def _colour(name: str) -> Any:
     """By the registry's order: CUDA-core variants for any matrices from cold to hot, all others from blue to green."""
     rows = kernel_variants()
-    ladder = [row.name for row in rows if _is_for_any_matrices(row)]
+    ladder = [row.name for row in rows if is_for_any_matrices(row)]
     if name in ladder:
         coldest = 0.1 if mpl.rcParams["text.color"] == THEMES["light"][0] else 0.3  # or it would not show on dark
         return mpl.colormaps["plasma"](coldest + (0.85 - coldest) * ladder.index(name) / (len(ladder) - 1))
     others = [row.name for row in rows if row.name not in ladder]
     if name in others:
         return mpl.colormaps["viridis"](0.4 + 0.45 * others.index(name) / (len(others) - 1))
-    return _AUTO if name == "auto" else _NOT_OURS
-
-
-def _is_for_any_matrices(row: Variant) -> bool:
-    """Whether it is a CUDA-core variant of the package without a special case in mind."""
-    if row.text is not None or row.tensor_cores or row.small_products:
-        return False
-    return not row.skinny(row.config(None, compute_element(row.default_type)))
+    return _AUTO if name == AUTO else _NOT_OURS

@@ -49,6 +49,7 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             order_b=ORDERS[spec.layout[1]],
             plain=spec.a == spec.b == spec.c == spec.compute.stored and spec.compute.is_summed_as_it_is,
             condition=spec.condition,
+            waits=spec.waits,
             threads=spec.config.threads,
             limbs=spec.limbs,
             products=spec.products,

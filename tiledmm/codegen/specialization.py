@@ -64,6 +64,11 @@ class Specialization:
         return ", ".join(parts)
 
     @property
+    def waits(self) -> str:
+        """When its blocks wait for the launches before: ``Variant.waits``."""
+        return "first" if self.condition == "unless decomposed" else self.variant.waits
+
+    @property
     def block(self) -> tuple[int, int]:
         """Threads of a block along x and y."""
         return self.variant.block(self.config)

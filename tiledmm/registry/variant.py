@@ -61,6 +61,9 @@ class Variant:
         schemes: Names of decompositions of operands into limbs, each with its largest tile; the first is the default.
         undecomposed: Name of the variant for operands whose values cannot be decomposed.
         decomposes_to_bytes: Whether operands, integers, are decomposed into bytes.
+        waits: When each of its blocks executes ``griddepcontrol.wait``, with which it may be a programmatic dependent
+            launch: ``"first"``, before it accesses memory; ``"last"``, afterwards, which is right if what it reads was
+            there before the launches of the product; empty for never.
         text: The template's text when it was registered, of a user's variant; ``template`` is then the file's name.
         folder: The folder of a user's template, and of the files that it includes.
     """
@@ -91,6 +94,7 @@ class Variant:
     schemes: tuple[tuple[str, int], ...] = ()
     undecomposed: str = ""
     decomposes_to_bytes: bool = False
+    waits: str = ""
     text: str | None = None
     folder: str = ""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element
 from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
@@ -196,6 +198,7 @@ def _written(
     launches = []
     for part in in_launches(spec.config, copied):
         kernel_args = problem_args(spec.config, part, None, math.prod(once) * height * pitch)
+        kernel_args = np.append(kernel_args, 0)  # Problem.overlaps
         begin = problem.begins[operand] + part.begins[0] + part.begins[1]
         begins = begin * spec.a.itemsize, part.begins[2] * spec.c.itemsize
         names = "AB"[operand], memory.name

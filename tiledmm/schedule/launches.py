@@ -54,6 +54,11 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     scan: tuple[int, ...] = ()
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether it reads nothing that other launches of its product write, though those that follow read its own."""
+        return self.specialization.waits == "last" and self.operands[0] in ("A", "B")
+
 
 @dataclass(frozen=True, slots=True)
 class Scratch:

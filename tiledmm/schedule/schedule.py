@@ -8,7 +8,7 @@ each, and a last launch, the split-K reduction, adds the partial sums, always in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -66,10 +66,21 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
         ShapeError: If there are too many tiles: 1.4e14, or 2^31 for a kernel that decomposes operands or uses TMA.
     """
     if specialization.variant.decomposes_to_bytes:
-        return _decomposed_to_bytes(specialization, problem)
-    if specialization.variant.decomposes:
-        return _decomposed(specialization, problem)
-    return _schedule(specialization, problem)
+        planned = _decomposed_to_bytes(specialization, problem)
+    elif specialization.variant.decomposes:
+        planned = _decomposed(specialization, problem)
+    else:
+        planned = _schedule(specialization, problem)
+    return replace(planned, launches=tuple(_overlapping(planned.launches)))
+
+
+def _overlapping(launches: Sequence[Launch]) -> Iterator[Launch]:
+    """The launches, with ``Problem.overlaps`` of those before one that reads nothing of theirs."""
+    for each, following in itertools.zip_longest(launches, launches[1:]):
+        if each.specialization.waits == "last" and following is not None and following.is_independent:
+            yield replace(each, kernel_args=np.append(each.kernel_args[:-1], 1))
+        else:
+            yield each
 
 
 def _schedule(

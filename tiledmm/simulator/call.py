@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from tiledmm.simulator.findings import ENDLESS, UNSET, UNSET_ELEMENT, WILD, WRON
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
+from tiledmm.simulator.translation.unset import VALUES
 
 #: Relative tolerances of ``expected=`` by the bytes of a floating-point number, unless the caller names one.
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-10}
@@ -191,11 +193,13 @@ class Call:
             if outside := [each for each in guarded if each.kind not in (UNSET_ELEMENT, *known)]:
                 return outside
         one = self._again(self.kernel.rebuilt("checked"), "checked", settings, state, before)
-        for build in (lambda: self.kernel.rebuilt("zeroed"), self.kernel.with_ones):
-            if kernel := build():
-                other = self._again(kernel, "zeroed", settings, state, before)
-                if said := self._difference(one, other):
-                    return self.kernel.unset_variables() + elements or [said]
+        filled = (self.kernel.filled(value) for value in VALUES)
+        for kernel in itertools.chain([self.kernel.rebuilt("zeroed")], filled):
+            if kernel is None:
+                continue
+            other = self._again(kernel, "zeroed", settings, state, before)
+            if said := self._difference(one, other):
+                return self.kernel.unset_variables() + elements or [said]
         return []
 
     def _difference(self, one: _Shown, other: _Shown) -> Finding | None:

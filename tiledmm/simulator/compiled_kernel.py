@@ -258,9 +258,13 @@ class CompiledKernel:
     def _may_be_unset(self) -> list[toolchain.UnsetVariable]:
         return toolchain.unset_variables(self.text, self.name, arch=self._arch)
 
-    def with_ones(self) -> CompiledKernel | None:
-        """The same kernel, with ones in the variables that may be read before they are set; None if there are none."""
-        text = unset.filled(self.text, [(each.name, each.declared) for each in self._may_be_unset])
+    def filled(self, value: str) -> CompiledKernel | None:
+        """The same kernel, with a value in the variables that may be read before they are set; None if there are none.
+
+        Args:
+            value: One of ``unset.VALUES``.
+        """
+        text = unset.filled(self.text, [(each.name, each.declared) for each in self._may_be_unset], value)
         if text == self.text:
             return None
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from tiledmm.simulator.report import ProductReport
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.simulated_kernel import SimulatedKernel, Source
 from tiledmm.simulator.traffic import Traffic, total
+from tiledmm.simulator.translation.unset import VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,21 @@ def _closer(choice: Choice, source: Source | None, settings: Settings, x1: Any, 
     done = {build: run.on(x1, x2, None) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
     outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
-    both = zip(done["checked"].written, done["zeroed"].written, strict=True)
-    if outside or all(np.array_equal(one, other) for one, other in both):
+    if outside:
         return outside
-    kernels = runs["checked"].kernels
+    checked = runs["checked"]
+    filled = (run.on(x1, x2, None) for value in VALUES if (run := checked.filled(value)))
+    if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
+        return []
+    kernels = checked.kernels
     found = [each for kernel in kernels for each in kernel.compiled.unset_variables()]
     found += [each for each in guarded if each.kind == UNSET_ELEMENT]
-    return found or [kernels[runs["checked"].main].compiled.unset_result("the product")]
+    return found or [kernels[checked.main].compiled.unset_result("the product")]
+
+
+def _differ(one: Simulation, other: Simulation) -> bool:
+    """Whether two runs wrote something else."""
+    return not all(map(np.array_equal, one.written, other.written))
 
 
 @functools.lru_cache
@@ -136,6 +147,15 @@ class _Run:
                 f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "
                 "write what tiledmm.source gives for these to a file, and edit that"
             )
+
+    def filled(self, value: str) -> _Run | None:
+        """The same, with a value in the variables that may be read before they are set; None if there are none."""
+        kernels = [each.filled(value) for each in self.kernels]
+        if not any(kernels):
+            return None
+        same = copy.copy(self)
+        same.kernels = [new or old for new, old in zip(kernels, self.kernels, strict=True)]
+        return same
 
     def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
         product = self.product

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,15 @@ class SimulatedKernel:
         self.compiled = CompiledKernel(text, places, self.spec.symbol, target, build=settings.built)
         if self._given:
             self._check_parameters(self._given.name)
+
+    def filled(self, value: str) -> SimulatedKernel | None:
+        """The same, with a value in the variables that may be read before they are set; None if there are none."""
+        compiled = self.compiled.filled(value)
+        if compiled is None:
+            return None
+        same = copy.copy(self)
+        same.compiled = compiled
+        return same
 
     @property
     def grid(self) -> tuple[int, int, int]:

@@ -27,7 +27,8 @@ from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.tuning.bench import Bench, Told
 from tiledmm.tuning.cases import Case, choice_of, type_of
-from tiledmm.tuning.fit import TimedKernel, Timing, fit
+from tiledmm.tuning.fit import fit
+from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 
 
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:

@@ -19,7 +19,7 @@ from tiledmm.selection.choice import Choice, specialization_of, transposed_if_pr
 from tiledmm.selection.cost import reads_in_place
 from tiledmm.selection.model import packings
 from tiledmm.selection.rates import KernelRates
-from tiledmm.tuning.fit import KNOTS
+from tiledmm.tuning.fit_kernel import KNOTS
 
 # Random products, and their seed.
 _RANDOM_PRODUCTS, _SEED = 12, 31

@@ -6,51 +6,19 @@
 #include "ordering.h"
 #include "state.h"
 
-// ---- sites ----
-
-unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind) {
-    const auto pc = reinterpret_cast<uint64_t>(place);
-    unsigned at = ((pc * 0x9e3779b97f4a7c15ull) >> (64 - 14)) % (SITES - 1);
-    for (unsigned tries = 0; tries < SITES - 1; ++tries, at = (at + 1) % (SITES - 1)) {
-        Site& site = run.sites[at];
-        uint64_t occupant = site.pc.load(std::memory_order_acquire);
-        if (occupant == 0 && site.pc.compare_exchange_strong(occupant, pc)) {
-            site.bytes = bytes;
-            site.kind = kind;
-            site.group = 0;
-            site.width[0] = site.width[1] = bytes;
-            if (run.launch.describe) {
-                uint64_t answer[3] = {};
-                run.launch.describe(pc, kind, answer);
-                site.group = static_cast<uint32_t>(answer[0]);
-                for (int space = 0; space < 2; ++space)
-                    if (answer[1 + space]) site.width[space] = static_cast<uint32_t>(answer[1 + space]);
-            }
-            site.ready.store(1, std::memory_order_release);
-            return at;
-        }
-        if (occupant == pc) {
-            while (!site.ready.load(std::memory_order_acquire)) {
-            }
-            return at;
-        }
-    }
-    return SITES - 1;   // more than any kernel has: the rest share one
-}
-
 // ---- findings ----
 
-Index index_of(const Run& run, uint64_t number) {
+inline Index index_of(const Run& run, uint64_t number) {
     const uint64_t xy = static_cast<uint64_t>(run.grid.x) * run.grid.y;
     return {static_cast<unsigned>(number % run.grid.x), static_cast<unsigned>(number / run.grid.x % run.grid.y),
             static_cast<unsigned>(number / xy)};
 }
 
-Index thread_index(const Run& run, unsigned thread) {
+inline Index thread_index(const Run& run, unsigned thread) {
     return {thread % run.block.x, thread / run.block.x % run.block.y, thread / (run.block.x * run.block.y)};
 }
 
-void set(uint32_t (&to)[3], Index from) {
+inline void set(uint32_t (&to)[3], Index from) {
     to[0] = from.x;
     to[1] = from.y;
     to[2] = from.z;
@@ -63,309 +31,39 @@ struct Other {   // the other party of a race, or of a barrier
     bool writes = false;
 };
 
-uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
+inline uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
 
 ALWAYS_INLINE bool in_code(const Run& run, uint64_t pc) { return pc - run.launch.code < run.launch.code_end - run.launch.code; }
 
-// Return addresses in the kernel's code, from a frame of the current thread on outwards; of many, the first and the last.
-unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALLS]) {
-    const auto stack = reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
-    unsigned count = 0;
-    while (frame >= stack && frame < stack + STACK_BYTES - 16 && frame % 8 == 0) {
-        const auto* words = reinterpret_cast<const uintptr_t*>(frame);
-        if (in_code(*w.run, words[1])) {
-            if (count == MAX_CALLS) std::copy(calls + MAX_CALLS / 2 + 1, calls + MAX_CALLS, calls + MAX_CALLS / 2);
-            count = std::min(count + 1, MAX_CALLS);
-            calls[count - 1] = words[1];
-        }
-        if (words[0] <= frame) break;
-        frame = words[0];
-    }
-    return count;
-}
+inline uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
 
-Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes,
-                     Other other, uintptr_t frame = 0) {
-    const Run& run = *w.run;
-    Finding finding = {};
-    finding.kind = kind;
-    finding.count = 1;
-    finding.pc = pc;
-    finding.other_pc = other.pc;
-    finding.writes = writes;
-    finding.other_writes = other.writes;
-    finding.bytes = bytes;
-    finding.address = address;
-    if (address - w.shared_base < w.shared_span) {
-        finding.space = SHARED;
-        finding.address -= w.shared_base;
-    } else {
-        finding.space = GLOBAL;
-    }
-    if (w.current) {
-        if (!frame) frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-        uint64_t calls[MAX_CALLS] = {};
-        const unsigned count = find_calls(w, frame, calls);
-        unsigned from = 0;   // those of the function of pc itself are not its callers
-        for (unsigned i = 0; i < count; ++i)
-            if (calls[i] == pc) from = i + 1;
-        for (unsigned i = from; i < count; ++i) finding.calls[i - from] = calls[i];
-    }
-    set(finding.block, w.block);
-    set(finding.thread, w.current ? w.current->index : Index{});
-    set(finding.other_block, index_of(run, other.block));
-    set(finding.other_thread, thread_index(run, other.thread));
-    return finding;
-}
+// The number of the instruction before a place in the code (its return address), among the sites of the run.
+unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind);
+
+// Return addresses in the kernel's code, from a frame of the current thread on outwards; of many, the first and the last.
+unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALLS]);
 
 // Keeps a finding, or counts it if it is known. The run is locked.
-void keep(Run& run, const Finding& finding) {
-    const uint64_t key = (finding.pc * 0x9e3779b97f4a7c15ull ^ finding.other_pc) * 0x9e3779b97f4a7c15ull + finding.kind;
-    const auto known = run.finding_index.find(key);
-    if (known != run.finding_index.end()) {
-        run.findings[known->second].count += finding.count;
-        return;
-    }
-    if (run.findings.size() >= MAX_FINDINGS) return;
-    run.finding_index.emplace(key, run.findings.size());
-    run.findings.push_back(finding);
-}
+void keep(Run& run, const Finding& finding);
 
+// Keeps a finding of the current thread, whose calls are those of `frame` or of the caller of this.
 void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},
-            uintptr_t frame = 0) {
-    const Finding finding = make_finding(w, kind, pc, writes, address, bytes, other, frame);
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    keep(*w.run, finding);
-}
+            uintptr_t frame = 0);
+[[noreturn]] void report_and_abort(Worker& w, FindingKind kind, const void* place, bool writes, uintptr_t address, unsigned bytes);
 
-uint64_t pc_of(const Run& run, unsigned site) { return run.sites[site].pc; }
-
-// ---- shared memory ----
+// ---- accesses ----
 
 // How an access is made.
 constexpr unsigned READS = 0, WRITES = 1, IS_ATOMIC = 2, IS_VOLATILE = 4, IS_COPY = 8, COMPARES = 16;
 
-// An atomic or volatile access takes what was released at its place, and if it writes, releases what the thread fenced.
-ALWAYS_INLINE void synchronize(Worker& w, uintptr_t address, unsigned how) {
-    Fiber& fiber = *w.current;
-    if (fiber.reads_from) acquire(w, fiber);
-    if (!(how & (IS_ATOMIC | IS_VOLATILE))) return;
-    if (how & WRITES) release(w, place_of(w, address));
-    if (how != (IS_VOLATILE | WRITES)) fiber.reads_from = place_of(w, address);
-}
+// Checks and counts an access of the current thread, before it happens. Plain accesses of 1 to 16 bytes have copies of their own.
+void on_other_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment);
 
-// One cell for each byte instead of one for 4 bytes.
-void refine(Worker& w) {
-    for (auto* cells : {&w.reads, &w.more_reads, &w.writes}) {
-        std::vector<Cell> fine(cells->size() * 4);
-        for (size_t i = 0; i < fine.size(); ++i) fine[i] = (*cells)[i / 4];
-        cells->swap(fine);
-    }
-    w.granule_shift = 0;
-}
-
-// Whether an earlier access by another thread, in the same epoch, is ordered before now.
-bool is_ordered(const Worker& w, Cell earlier) {
-    const unsigned thread = thread_of(earlier), clock = clock_of(earlier) + w.warps[thread / WARP].base;
-    if (knows(w, thread, clock)) return true;
-    return w.acquires && is_acquired(w, {w.block_number << 32 | static_cast<uint64_t>(thread) << 22,
-                                         static_cast<uint64_t>(block_epoch(w)) << 24 | clock});
-}
-
-// Whether an earlier access by another thread has nothing between it and now that orders them.
-ALWAYS_INLINE bool conflicts(const Worker& w, Cell earlier, unsigned thread) {
-    return epoch_of(earlier) == w.epoch && thread_of(earlier) != thread && !is_ordered(w, earlier);
-}
-
-// Two readers are kept, so that a later writer conflicts with one of them if it conflicts with any reader: two of
-// different warps, if there are any; of one warp, the two that read last.
-ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
-    Cell &one = w.reads[at], &two = w.more_reads[at];
-    if (epoch_of(one) != w.epoch) {
-        one = mine;
-        two = 0;
-    } else if (thread_of(one) == thread_of(mine)) {
-        one = mine;
-    } else if (epoch_of(two) != w.epoch || thread_of(two) == thread_of(mine)) {
-        two = mine;
-    } else if (thread_of(one) / WARP == thread_of(two) / WARP) {
-        (clock_of(one) < clock_of(two) ? one : two) = mine;
-    }
-}
-
-// Checks an access to shared memory that is inside an array.
-ALWAYS_INLINE void check_shared(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site) {
-    Run& run = *w.run;
-    if ((bytes | offset) & 3 && w.granule_shift) refine(w);
-    const unsigned thread = w.current->thread;
-    const bool writes = how & WRITES;
-    const Cell mine = make_cell(w.epoch, cell_clock(w, *w.current), thread, site);
-    const size_t first = offset >> w.granule_shift, count = bytes >> w.granule_shift;
-    size_t unset = 0;
-    for (size_t i = first; i < first + count; ++i) {
-        const Cell written = w.writes[i];
-        if (written & IN_FLIGHT && epoch_of(written) >= w.first_epoch) {
-            const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
-            report(w, ASYNC_NOT_WAITED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
-            if (writes) w.writes[i] = mine;
-            continue;
-        }
-        const bool both_atomic = how & IS_ATOMIC && written & BY_ATOMIC;
-        if (!both_atomic && conflicts(w, written, thread)) {
-            const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
-            report(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
-        } else if (how != WRITES && !(how & IS_COPY) && epoch_of(written) < w.first_epoch) {
-            ++unset;
-        }
-        if (writes) {
-            for (const Cell read : {w.reads[i], w.more_reads[i]}) {
-                if (!conflicts(w, read, thread)) continue;
-                const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false};
-                report(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
-                break;
-            }
-            // A plain write stays beside atomics: it is what others race with.
-            const bool after_plain = epoch_of(written) == w.epoch && !(written & (BY_ATOMIC | IN_FLIGHT));
-            if (!(how & IS_ATOMIC)) w.writes[i] = how & IS_COPY ? mine | IN_FLIGHT : mine;
-            else if (!after_plain) w.writes[i] = mine | BY_ATOMIC;
-        } else {
-            keep_reader(w, i, mine);
-        }
-    }
-    // A vector may span padding: it is an error if nobody has written any of it.
-    if (unset == count && unset) report(w, UNINITIALISED_SHARED, pc_of(run, site), false, w.shared_base + offset, bytes);
-}
-
-// ---- global memory ----
-
-enum class Reach { INSIDE, READ_ONLY, OUTSIDE };
-
-Reach reach(const Run& run, uintptr_t address, unsigned bytes, bool writes, const Operand** operand) {
-    Reach best = Reach::OUTSIDE;
-    for (unsigned i = 0; i < run.launch.operand_count; ++i) {
-        const Operand& o = run.launch.operands[i];
-        const uintptr_t offset = address - o.begin;
-        if (offset >= o.bytes || offset + bytes > o.bytes) continue;
-        if (o.valid) {
-            bool inside = true;
-            for (uintptr_t at = offset / o.granule; at <= (offset + bytes - 1) / o.granule; ++at)
-                inside = inside && o.valid[at];
-            if (!inside) continue;
-        }
-        *operand = &o;
-        if (!writes || o.writes) return Reach::INSIDE;
-        best = Reach::READ_ONLY;
-    }
-    return best;
-}
-
-ALWAYS_INLINE bool conflicts(const Worker& w, const Stamp& earlier, const Stamp& mine) {
-    if (!earlier.who || !(earlier.bytes() & mine.bytes())) return false;
-    if (earlier.is_strong() && mine.is_strong()) return false;
-    if (earlier.block() == mine.block()) {
-        if (earlier.thread() == mine.thread() || earlier.epoch() < mine.epoch()) return false;
-        if (knows(w, earlier.thread(), earlier.clock())) return false;
-    }
-    return !is_acquired(w, earlier);
-}
-
-ALWAYS_INLINE Stamp load_stamp(const uint64_t* words) {
-    return {__atomic_load_n(words, __ATOMIC_RELAXED), __atomic_load_n(words + 1, __ATOMIC_RELAXED)};
-}
-
-// The exchange is a full barrier: of a reader and a writer in two workers, one sees the stamp of the other.
-ALWAYS_INLINE Stamp exchange_stamp(uint64_t* words, Stamp mine) {
-    const Stamp old = load_stamp(words);
-    __atomic_store_n(words + 1, mine.when, __ATOMIC_RELAXED);
-    return {__atomic_exchange_n(words, mine.who, __ATOMIC_SEQ_CST), old.when};
-}
-
-// Two readers: of different blocks if there are any; in one block, of different warps; in a warp, the last two.
-ALWAYS_INLINE void keep_reader(uint64_t* two, const Stamp& mine) {
-    const Stamp one = load_stamp(two), other = load_stamp(two + 2);
-    unsigned slot = 0;
-    if (one.who && (one.block() != mine.block() || one.thread() != mine.thread())) {
-        slot = 1;
-        const bool same_thread = other.block() == mine.block() && other.thread() == mine.thread();
-        if (other.who && !same_thread) {
-            if (one.block() != other.block()) {
-                if (one.block() == mine.block()) slot = 0;
-                else if (other.block() != mine.block()) return;
-            } else if (one.block() == mine.block() && one.thread() / WARP != other.thread() / WARP) {
-                if (one.epoch() == mine.epoch() && other.epoch() == mine.epoch()) return;
-                slot = one.epoch() == mine.epoch();
-            } else if (one.block() == mine.block()) {
-                slot = one.when < other.when ? 0 : 1;
-            }
-        }
-    }
-    exchange_stamp(two + 2 * slot, mine);
-}
-
-Other as_other(const Run& run, const Stamp& stamp, bool writes) {
-    return {pc_of(run, stamp.site()), stamp.block(), stamp.thread(), writes};
-}
-
-// A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
-// around atomicCAS begins with one. Such races wait until the launch ends.
-void report_unless_swapped(Worker& w, const Stamp& reader, const uint64_t* cell, bool reads, uint64_t pc, uintptr_t address,
-                           unsigned bytes, Other other) {
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    w.run->deferred[{reader.who >> 22, reinterpret_cast<uintptr_t>(cell)}].push_back(
-        make_finding(w, RACE_GLOBAL, pc, !reads, address, bytes, other));
-    w.run->defers = true;
-}
-
-void forgive_swapped(Worker& w, const Stamp& mine, const uint64_t* cell, uint64_t* read) {
-    for (unsigned slot = 0; slot < 2; ++slot) {
-        const Stamp reader = load_stamp(read + 2 * slot);
-        if (reader.who >> 22 == mine.who >> 22) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_RELAXED);
-    }
-    if (!w.run->defers.load(std::memory_order_relaxed)) return;
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    w.run->deferred.erase({mine.who >> 22, reinterpret_cast<uintptr_t>(cell)});
-}
-
-void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, unsigned how, unsigned site) {
-    Run& run = *w.run;
-    const Fiber& fiber = *w.current;
-    const uint64_t flags = how & IS_ATOMIC ? VALID | ATOMIC_STAMP : how & IS_VOLATILE ? VALID | VOLATILE_STAMP : VALID;
-    const uint64_t who = w.block_number << 32 | static_cast<uint64_t>(fiber.thread) << 22 | site << 8 | flags;
-    const uint64_t when = static_cast<uint64_t>(block_epoch(w)) << 24 | (fiber.clock & 0xffffff);
-    const uintptr_t begin = address - o.begin, end = begin + bytes;
-    const bool writes = how & WRITES;
-    for (uintptr_t at = begin / o.granule; at * o.granule < end; ++at) {
-        if (o.valid && !o.valid[at]) continue;
-        const uintptr_t from = std::max(begin, at * o.granule) - at * o.granule;
-        const uintptr_t to = std::min(end - at * o.granule, o.granule);
-        const Stamp mine = {who, when | ((1ull << to) - (1ull << from)) << 48};
-        uint64_t *const written = o.writes + 2 * at, *const read = o.reads + 4 * at;
-        if (!writes) keep_reader(read, mine);
-        const Stamp known = load_stamp(written);
-        // A plain write of this epoch stays beside atomics: it is what others race with.
-        const bool after_plain = how & IS_ATOMIC && known.who && !known.is_strong() && known.block() == mine.block() &&
-                                 known.epoch() == mine.epoch();
-        const Stamp old = writes && !after_plain ? exchange_stamp(written, mine) : known;
-        if (!old.who && (how & IS_ATOMIC || !writes) && !o.defined)
-            report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
-        if (conflicts(w, old, mine)) {
-            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, true, pc_of(run, site), address, bytes, as_other(run, old, true));
-            else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(run, old, true));
-        } else if (writes) {
-            for (const Stamp& reader : {load_stamp(read), load_stamp(read + 2)}) {
-                if (!conflicts(w, reader, mine)) continue;
-                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, false, pc_of(run, site), address, bytes, as_other(run, reader, false));
-                else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(run, reader, false));
-                break;
-            }
-        }
-        if (how & COMPARES) forgive_swapped(w, mine, written, read);
-    }
-}
-
-// Whether an address is in the kernel's constants without names.
-ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
-    return address - run.launch.constants < run.launch.constants_end - run.launch.constants;
+ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space space) {
+    const unsigned lane = w.current->thread % WARP;
+    w.log[static_cast<size_t>(lane) * (LOG_ENTRIES + 72) + w.logged[lane]] =
+        static_cast<uint64_t>(address) << 16 | site << 1 | space;
+    if (++w.logged[lane] == LOG_ENTRIES) leave(w, State::PAUSED);
 }
 
 ALWAYS_INLINE bool in_stacks(const Worker& w, uintptr_t address) {

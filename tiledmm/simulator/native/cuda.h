@@ -92,16 +92,19 @@ __forceinline__ void* memmove(void* to, const void* from, size_t bytes) {
     return to;
 }
 
-// All bits set, of any type: what a variable gets that may not be set (unset.py).
+// What variables get that may not be set (unset.py), of any type: every byte the same.
 namespace tiledmm_detail {
-struct Ones {
+template <int BYTE>
+struct Filled {
     template <class T>
     __forceinline__ operator T() const {
         T value;
-        __builtin_memset(&value, 0xff, sizeof value);
+        __builtin_memset(&value, BYTE, sizeof value);
         return value;
     }
 };
+using Ones = Filled<0xff>;
+using Great = Filled<0x7b>;   // 61,000 in half precision, 1e36 in single
 }   // namespace tiledmm_detail
 
 // ---- text ----

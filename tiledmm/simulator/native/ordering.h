@@ -10,13 +10,13 @@ ALWAYS_INLINE unsigned block_epoch(const Worker& w) { return static_cast<unsigne
 // ---- release and acquire ----
 
 // The name of a place in memory among Run::syncs: blocks have shared memory at the same addresses.
-uint64_t place_of(const Worker& w, uintptr_t address) {
+inline uint64_t place_of(const Worker& w, uintptr_t address) {
     const uintptr_t offset = address - w.shared_base;
     return offset < w.shared_span ? 1ull << 63 | w.block_number << 24 | offset : address;
 }
 
 // What the current thread did before its last fence, and what it knew, can be known to who reads a place from now on.
-void release(Worker& w, uint64_t place) {
+inline void release(Worker& w, uint64_t place) {
     Fiber& fiber = *w.current;
     if (!fiber.fences[0].done) return;
     Run& run = *w.run;
@@ -48,7 +48,7 @@ void release(Worker& w, uint64_t place) {
     }
 }
 
-void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
+inline void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
     for (Acquired& each : list)
         if (each.from == mine.from) {
             each.version = std::max(each.version, mine.version);
@@ -59,7 +59,7 @@ void keep_acquired(std::vector<Acquired>& list, Acquired mine) {
 
 // Takes what was released where a thread has read. The runtime is called before an access: only at the thread's next access is it
 // sure that all is there that was released before the value was written.
-void acquire(Worker& w, Fiber& fiber) {
+inline void acquire(Worker& w, Fiber& fiber) {
     const uint64_t place = fiber.reads_from;
     fiber.reads_from = 0;
     Run& run = *w.run;
@@ -72,7 +72,7 @@ void acquire(Worker& w, Fiber& fiber) {
 }
 
 // Whether what a thread of a block did at a time was released at a place, or known to who released there, for a block to know.
-bool is_released(const Acquired& known, const Stamp& earlier, unsigned block, std::vector<const Sync*>& visited) {
+inline bool is_released(const Acquired& known, const Stamp& earlier, unsigned block, std::vector<const Sync*>& visited) {
     const Sync& sync = *known.from;
     for (const Sync* each : visited)
         if (each == &sync) return false;
@@ -95,7 +95,7 @@ bool is_released(const Acquired& known, const Stamp& earlier, unsigned block, st
     return false;
 }
 
-bool is_acquired(const Worker& w, const Stamp& earlier) {
+inline bool is_acquired(const Worker& w, const Stamp& earlier) {
     if (!w.acquires) return false;
     std::lock_guard<std::mutex> guard(w.run->lock);
     std::vector<const Sync*> visited;
@@ -106,7 +106,7 @@ bool is_acquired(const Worker& w, const Stamp& earlier) {
 }
 
 // At a barrier of the block, what its threads acquired is known to all of them.
-void share_acquired(Worker& w) {
+inline void share_acquired(Worker& w) {
     for (Fiber& fiber : w.fibers)
         if (fiber.reads_from) acquire(w, fiber);
     if (!w.acquires) return;
@@ -116,7 +116,7 @@ void share_acquired(Worker& w) {
     }
 }
 
-void fence(Worker& w, bool for_all) {
+inline void fence(Worker& w, bool for_all) {
     Fiber& fiber = *w.current;
     const Fence now = {true, block_epoch(w), ++fiber.clock};
     fiber.fences[0] = now;
@@ -135,7 +135,7 @@ ALWAYS_INLINE bool knows(const Worker& w, unsigned thread, unsigned clock) {
 }
 
 // Joins what the lanes of a mask know, which is their order from now on.
-void join_lanes(Worker& w, unsigned warp, unsigned mask, unsigned lanes) {
+inline void join_lanes(Worker& w, unsigned warp, unsigned mask, unsigned lanes) {
     Warp& all = w.warps[warp];
     Fiber* const fibers = &w.fibers[warp * WARP];
     all.synced = true;
@@ -162,7 +162,7 @@ void join_lanes(Worker& w, unsigned warp, unsigned mask, unsigned lanes) {
 }
 
 // Cells have 12 bits of a clock: before those are used up, older accesses of the warp get clock 0 of a later base.
-void rebase(Worker& w, unsigned warp) {
+inline void rebase(Worker& w, unsigned warp) {
     unsigned latest = 0;
     for (unsigned lane = 0; lane < WARP && warp * WARP + lane < w.run->threads; ++lane)
         latest = std::max(latest, w.fibers[warp * WARP + lane].clock);

@@ -92,6 +92,11 @@ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
     return sum;
 }
 
+// ---- programmatic dependent launch: launches are simulated one after the other ----
+
+__forceinline__ void griddepcontrol_wait() {}
+__forceinline__ void griddepcontrol_launch_dependents() {}
+
 // ---- loads beside atomics ----
 
 __forceinline__ int load_relaxed(const int* global) { return *static_cast<const volatile int*>(global); }

@@ -1,11 +1,10 @@
-// Runs the blocks of a launch, with threads as fibers, and checks and counts each access of instrumented code.
+// Runs the blocks of a launch, with threads as fibers: what Python calls, and what kernels call but for accesses.
 //
 // Each worker (a thread of the operating system) runs one block after the other. The block's threads are fibers that
 // run until they reach a barrier or end, warp by warp, so that the accesses of a warp's lanes between two barriers can be
-// combined. Kernels are compiled with -fsanitize=thread, whose callbacks are at the end of this file: they get each
-// access before it happens, with its address and the place in the code.
+// combined. Each access of instrumented code is checked and counted (checks.cpp) before it happens.
 //
-// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, state.h, warp_barriers.h
+// Depends on: checks.h, counting.h, faults.h, fibers.h, guards.h, ordering.h, stacks.h, state.h, warp_barriers.h
 #include <cstdarg>
 #include <ctime>
 #include <sys/mman.h>
@@ -16,117 +15,11 @@
 #include "fibers.h"
 #include "guards.h"
 #include "ordering.h"
+#include "stacks.h"
 #include "state.h"
 #include "warp_barriers.h"
 
-// ---- accesses ----
-
-ALWAYS_INLINE void record(Worker& w, uintptr_t address, unsigned site, Space space) {
-    const unsigned lane = w.current->thread % WARP;
-    w.log[static_cast<size_t>(lane) * (LOG_ENTRIES + 72) + w.logged[lane]] =
-        static_cast<uint64_t>(address) << 16 | site << 1 | space;
-    if (++w.logged[lane] == LOG_ENTRIES) leave(w, State::PAUSED);
-}
-
-[[gnu::noinline]] void report_and_abort(Worker& w, FindingKind kind, const void* place, bool writes, uintptr_t address, unsigned bytes) {
-    report(w, kind, reinterpret_cast<uint64_t>(place), writes, address, bytes);
-    abort_launch(w);
-}
-
-// Ends a thread at an access because the launch is to end; the first one says so where the time is up.
-[[gnu::noinline]] void stop_thread(Worker& w, const void* place, bool writes, uintptr_t address, unsigned bytes) {
-    if (w.run->timed_out.exchange(false)) report_and_abort(w, TIMED_OUT, place, writes, address, bytes);
-    abort_launch(w);
-}
-
-// A thread that has made many accesses: whether it makes too many, or spins.
-[[gnu::noinline]] void look_at_steps(Worker& w, const void* place, bool writes, uintptr_t address, unsigned bytes) {
-    Fiber& fiber = *w.current;
-    const uint64_t most = w.run->launch.max_steps;
-    if (most && fiber.steps > most) report_and_abort(w, RUNAWAY, place, writes, address, bytes);
-    if (fiber.samples == 0) {
-        fiber.spin_count = 0;
-        fiber.samples = SPIN_SAMPLE;
-    }
-    bool known = false;
-    for (unsigned i = 0; i < fiber.spin_count; ++i) known = known || fiber.spin_at[i] == address;
-    if (!known && fiber.spin_count < SPIN_ADDRESSES) {
-        fiber.spin_at[fiber.spin_count++] = address;
-        known = true;
-    }
-    if (!known) {   // it goes on
-        fiber.samples = 0;
-        fiber.limit = fiber.steps + SPIN_SLICE;
-        w.spin_rounds = 0;
-    } else if (--fiber.samples == 0) {
-        fiber.limit = fiber.steps + 1;
-        const uint64_t finished = w.run->finished.load(std::memory_order_relaxed);
-        const bool alone = finished >= w.block_number;   // all blocks before this one have ended
-        w.spin_rounds = finished == w.seen_finished && alone ? w.spin_rounds + 1 : 0;
-        w.seen_finished = finished;
-        if (w.spin_rounds > SPIN_ROUNDS) report_and_abort(w, WAITS_FOR_EVER, place, writes, address, bytes);
-        leave(w, State::SPINS);
-    } else {
-        fiber.limit = fiber.steps + 1;
-    }
-    if (most && fiber.limit > most + 1) fiber.limit = most + 1;
-}
-
-// An access that is aligned because the array is, by more than its declaration says. Once for each array.
-[[gnu::noinline]] void report_luck(Worker& w, Slot& slot, const void* place, bool writes, uintptr_t address, unsigned alignment) {
-    if (w.run->launch.checks) report(w, BY_LUCK, reinterpret_cast<uint64_t>(place), writes, address, alignment);
-    slot.alignment = MOST_ALIGNMENT;
-}
-
-ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
-    Worker* const current = worker;
-    if (!current || !current->current) return;
-    Worker& w = *current;
-    Run& run = *w.run;
-    const bool writes = how & WRITES;
-    const uintptr_t offset = address - w.shared_base;
-    const bool shared = offset < w.shared_span;
-    if (!shared && in_stacks(w, address)) {
-        const uintptr_t at = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread));
-        if (at >= STACK_BYTES) report_and_abort(w, OUTSIDE_LOCAL, place, writes, address, bytes);
-        if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
-        return;
-    }
-    if (++w.current->steps >= w.current->limit) look_at_steps(w, place, writes, address, bytes);
-    if (run.stop.load(std::memory_order_relaxed)) stop_thread(w, place, writes, address, bytes);
-    if (shared) {
-        Slot& slot = w.slots[offset >> SLOT_BITS];
-        if ((offset & 0xffff) + bytes > slot.bytes)
-            report_and_abort(w, OUTSIDE_SHARED, place, writes, address, bytes);
-        if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
-        if (alignment > slot.alignment) report_luck(w, slot, place, writes, address, alignment);
-        const unsigned site = find_site(run, place, bytes, kind);
-        if (run.launch.checks) {
-            synchronize(w, address, how);
-            check_shared(w, offset, bytes, how, site);
-        }
-        if (run.launch.counts) record(w, address, site, SHARED);
-        return;
-    }
-    const Operand* operand = nullptr;
-    const Reach found = reach(run, address, bytes, writes, &operand);
-    if (found != Reach::INSIDE) {
-        if (found == Reach::OUTSIDE && !writes && is_constant(run, address)) return;
-        report_and_abort(w, found == Reach::OUTSIDE ? OUTSIDE_GLOBAL : WRITES_OPERAND, place, writes, address, bytes);
-    }
-    if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
-    const unsigned site = find_site(run, place, bytes, kind);
-    if (run.launch.checks && operand->writes) {
-        synchronize(w, address, how);
-        check_global(w, *operand, address, bytes, how, site);
-    }
-    if (run.launch.counts) record(w, address, site, GLOBAL);
-}
-
-// The same once, for what kernels do less often than plain accesses: each copy takes the compiler 40 ms.
-[[gnu::noinline]] void on_other_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
-    on_access(address, bytes, how, kind, place, alignment);
-}
+__thread Worker* worker = nullptr;
 
 // ---- blocks ----
 
@@ -774,109 +667,6 @@ void* tiledmm_reserve(uint64_t count, const uint64_t* bytes, uint64_t guard, uin
 }
 
 void tiledmm_release(void* memory, uint64_t reserved) { munmap(memory, reserved); }
-
-// ---- callbacks of -fsanitize=thread ----
-
-#define CALLBACK(name, check, bytes, how, kind, alignment) \
-    void name(void* at) { check(reinterpret_cast<uintptr_t>(at), bytes, how, kind, CALLER, alignment); }
-#define ACCESS(bytes)                                                                                      \
-    CALLBACK(__tsan_read##bytes, on_access, bytes, READS, LOAD, bytes)                                     \
-    CALLBACK(__tsan_write##bytes, on_access, bytes, WRITES, STORE, bytes)                                  \
-    CALLBACK(__tsan_volatile_read##bytes, on_other_access, bytes, IS_VOLATILE, LOAD, bytes)                \
-    CALLBACK(__tsan_volatile_write##bytes, on_other_access, bytes, WRITES | IS_VOLATILE, STORE, bytes)     \
-    CALLBACK(__tsan_unaligned_read##bytes, on_other_access, bytes, READS, LOAD, 1)                         \
-    CALLBACK(__tsan_unaligned_write##bytes, on_other_access, bytes, WRITES, STORE, 1)
-ACCESS(1)
-ACCESS(2)
-ACCESS(4)
-ACCESS(8)
-ACCESS(16)
-
-static void on_range(void* at, uint64_t bytes, bool writes, const void* place) {
-    auto address = reinterpret_cast<uintptr_t>(at);
-    while (bytes > 0) {   // in accesses as a GPU would make them
-        unsigned size = 16;
-        while (size > bytes || address % size) size /= 2;
-        on_other_access(address, size, writes ? WRITES : READS, writes ? STORE : LOAD, place, 1);
-        address += size;
-        bytes -= size;
-    }
-}
-
-void __tsan_read_range(void* at, uint64_t bytes) { on_range(at, bytes, false, CALLER); }
-void __tsan_write_range(void* at, uint64_t bytes) { on_range(at, bytes, true, CALLER); }
-void* __tsan_memcpy(void* to, const void* from, uint64_t bytes) {
-    on_range(const_cast<void*>(from), bytes, false, CALLER);
-    on_range(to, bytes, true, CALLER);
-    return std::memcpy(to, from, bytes);
-}
-void* __tsan_memmove(void* to, const void* from, uint64_t bytes) {
-    on_range(const_cast<void*>(from), bytes, false, CALLER);
-    on_range(to, bytes, true, CALLER);
-    return std::memmove(to, from, bytes);
-}
-void* __tsan_memset(void* to, int value, uint64_t bytes) {
-    on_range(to, bytes, true, CALLER);
-    return std::memset(to, value, bytes);
-}
-// ---- callbacks of -fsanitize=bounds, =integer-divide-by-zero and =float-cast-overflow ----
-
-struct Type {
-    uint16_t kind, info;   // of an integer: twice the logarithm of its bits, and 1 if it has a sign; of others: bits
-    char name[1];          // such as 'float [16][17]'
-};
-
-struct Subscript {
-    const char* file;
-    uint32_t line, column;
-    const Type* array;
-    const Type* index;
-};
-
-struct Conversion {
-    const char* file;
-    uint32_t line, column;
-    const Type* from;
-    const Type* to;
-};
-
-[[noreturn]] void __ubsan_handle_out_of_bounds_abort(const Subscript* subscript, uint64_t index) {
-    const char* extent = std::strchr(subscript->array->name, '[');
-    const auto elements = static_cast<unsigned>(extent ? std::strtoul(extent + 1, nullptr, 10) : 0);
-    if (!worker || !worker->current) std::abort();
-    report(*worker, OUTSIDE_ARRAY, reinterpret_cast<uint64_t>(CALLER), false, index, elements);
-    abort_launch(*worker);
-}
-
-[[noreturn]] void __ubsan_handle_divrem_overflow_abort(const void*, uint64_t, uint64_t) {
-    if (!worker || !worker->current) std::abort();
-    report(*worker, DIVISION, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
-    abort_launch(*worker);
-}
-
-// Of a conversion that is not written: casts saturate (casts.h).
-[[noreturn]] void __ubsan_handle_float_cast_overflow_abort(const Conversion* conversion, uint64_t bits) {
-    if (!worker || !worker->current) std::abort();
-    double value = 0;
-    if (conversion->from->info == 32) {
-        float narrow;
-        std::memcpy(&narrow, &bits, sizeof narrow);
-        value = narrow;
-    } else {
-        std::memcpy(&value, &bits, sizeof value);
-    }
-    std::memcpy(&bits, &value, sizeof bits);
-    report(*worker, CONVERSION, reinterpret_cast<uint64_t>(CALLER), false, bits, conversion->to->info);
-    abort_launch(*worker);
-}
-
-// ---- other symbols of instrumented code ----
-
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit() {}
-void __tsan_init() {}
-void __tsan_vptr_update(void**, void*) {}
-void __tsan_vptr_read(void**) {}
 
 }   // extern "C"
 #pragma GCC visibility pop

@@ -1,6 +1,7 @@
 // Data of a launch, a worker and a thread.
 //
-// Everything is in one translation unit, runtime.cpp, so that the compiler inlines the path of an access.
+// There are two translation units, which are compiled at the same time: checks.cpp has the path of an access, so that the
+// compiler inlines it, and runtime.cpp all else.
 //
 // Depends on: interface.h
 #pragma once
@@ -281,5 +282,6 @@ ALWAYS_INLINE bool is_traced(const Worker& w, Traced detail) {
     return w.run->launch.trace >= detail && w.block_number == w.run->launch.traced_block;
 }
 
-// Small enough for the static storage that a dynamically loaded library may have.
-__attribute__((tls_model("initial-exec"))) thread_local Worker* worker = nullptr;
+// Small enough for the static storage that a dynamically loaded library may have. Without C++'s thread_local, each access of
+// which from another translation unit would call a function.
+extern __attribute__((tls_model("initial-exec"))) __thread Worker* worker;

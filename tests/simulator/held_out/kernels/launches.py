@@ -14,32 +14,32 @@ _FOLDER = Path(__file__).resolve().parent
 HELD_OUT_KERNELS: dict[str, Kernel] = {}
 
 
-def _kernel(launch: Callable[[np.random.Generator], Launch]) -> Callable[[np.random.Generator], Launch]:
+def held_out(launch: Callable[[np.random.Generator], Launch]) -> Callable[[np.random.Generator], Launch]:
     """Enters a function whose name is a file's."""
     HELD_OUT_KERNELS[launch.__name__] = Kernel(launch.__name__, launch, _FOLDER)
     return launch
 
 
-@_kernel
+@held_out
 def row_norms(rng: np.random.Generator) -> Launch:
     x = small(rng, 10, 48)
     norms = np.sqrt((x[:, :45] ** 2).sum(1))
     return Launch(3, (32, 4), [x, unset(10), 10, 45, 48], {"norms": norms}, rtol=1e-6)
 
 
-@_kernel
+@held_out
 def scan_chunks(rng: np.random.Generator) -> Launch:
     x = small(rng, 700, dtype=np.int32)
     return Launch(1, 256, [x, unset(700, dtype=np.int32), 700], {"out": np.cumsum(x, dtype=np.int32) - x})
 
 
-@_kernel
+@held_out
 def matmul_bt(rng: np.random.Generator) -> Launch:
     a, b = small(rng, 20, 41), small(rng, 37, 41)
     return Launch((3, 2), (16, 16), [a, b, unset(20, 37), 20, 37, 41], {"C": a @ b.T})
 
 
-@_kernel
+@held_out
 def heat_block(rng: np.random.Generator) -> Launch:
     plate = small(rng, 16, 16)
     now = np.pad(plate, 1)
@@ -49,34 +49,34 @@ def heat_block(rng: np.random.Generator) -> Launch:
     return Launch(1, (16, 16), [plate, 3, 0.125], {"plate": now[1:-1, 1:-1].copy()})
 
 
-@_kernel
+@held_out
 def histogram_warps(rng: np.random.Generator) -> Launch:
     data = rng.integers(0, 256, 1003).astype(np.uint8)
     bins = np.bincount(data % 40, minlength=40).astype(np.uint32)
     return Launch(2, 96, [data, zeros(40, dtype=np.uint32), 1003, 40], {"bins": bins}, shared_bytes=3 * 40 * 4)
 
 
-@_kernel
+@held_out
 def transpose_half(rng: np.random.Generator) -> Launch:
     x = small(rng, 40, 70, dtype=np.float16)
     return Launch((3, 2), (32, 8), [x, unset(70, 40, dtype=np.float16), 40, 70], {"out": x.T.copy()})
 
 
-@_kernel
+@held_out
 def warp_bitonic(rng: np.random.Generator) -> Launch:
     data = rng.permutation(100).astype(np.int32)
     expected = np.concatenate([np.sort(part) for part in np.split(data, (32, 64, 96))])
     return Launch(2, 64, [data, 100], {"data": expected})
 
 
-@_kernel
+@held_out
 def merge_ranks(rng: np.random.Generator) -> Launch:
     a, b = (np.sort(rng.integers(0, 60, size)).astype(np.int32) for size in (70, 50))
     merged = np.sort(np.concatenate([a, b]))
     return Launch(4, 32, [a, 70, b, 50, unset(120, dtype=np.int32)], {"out": merged})
 
 
-@_kernel
+@held_out
 def ticket_prefix(rng: np.random.Generator) -> Launch:
     x = small(rng, 300, dtype=np.int32)
     flags, ticket = zeros(5, dtype=np.int32), zeros(1, dtype=np.int32)
@@ -84,19 +84,19 @@ def ticket_prefix(rng: np.random.Generator) -> Launch:
     return Launch(5, 64, arguments, {"out": np.cumsum(x, dtype=np.int32)})
 
 
-@_kernel
+@held_out
 def column_pipeline(rng: np.random.Generator) -> Launch:
     x = small(rng, 7, 256)
     return Launch(1, 64, [x, unset(256), 7], {"sums": x.sum(0)})
 
 
-@_kernel
+@held_out
 def dot_async(rng: np.random.Generator) -> Launch:
     x, y = small(rng, 2, 5 * 256)
     return Launch(1, 64, [x.copy(), y.copy(), zeros(1), 5], {"result": np.array([x @ y])})
 
 
-@_kernel
+@held_out
 def wmma_bias(rng: np.random.Generator) -> Launch:
     a, b = small(rng, 32, 32, dtype=np.float16), small(rng, 32, 48, dtype=np.float16)
     bias = small(rng, 48)
@@ -104,7 +104,7 @@ def wmma_bias(rng: np.random.Generator) -> Launch:
     return Launch((1, 2), 128, [a, b, bias, unset(32, 48), 32, 48, 32], {"C": expected})
 
 
-@_kernel
+@held_out
 def segment_means(rng: np.random.Generator) -> Launch:
     begin = np.concatenate([[0], np.cumsum(rng.integers(1, 25, 19))]).astype(np.int32)
     x = small(rng, int(begin[-1]))
@@ -113,7 +113,7 @@ def segment_means(rng: np.random.Generator) -> Launch:
     return Launch(1, 64, [x, begin, unset(19), unset(1), 19], {"means": means, "largest": sums[[sums.argmax()]]})
 
 
-@_kernel
+@held_out
 def weighted_mean(rng: np.random.Generator) -> Launch:
     x = small(rng, 1000, dtype=np.float64)
     w = rng.integers(1, 9, 1000).astype(np.float64)
@@ -121,7 +121,7 @@ def weighted_mean(rng: np.random.Generator) -> Launch:
     return Launch(3, 128, arguments, {"mean": np.array([x @ w / w.sum()])})
 
 
-@_kernel
+@held_out
 def softmax_half(rng: np.random.Generator) -> Launch:
     x = uniform(rng, 3, 300, low=-4, high=4).astype(np.float16)
     powers = np.exp(x.astype(np.float32) - x.max(1, keepdims=True))
@@ -129,7 +129,7 @@ def softmax_half(rng: np.random.Generator) -> Launch:
     return Launch(3, 128, [x, unset(3, 300, dtype=np.float16), 300], {"y": expected}, rtol=1e-2)
 
 
-@_kernel
+@held_out
 def welford_rows(rng: np.random.Generator) -> Launch:
     x = uniform(rng, 4, 50)
     wide = x.astype(np.float64)
@@ -137,7 +137,7 @@ def welford_rows(rng: np.random.Generator) -> Launch:
     return Launch(4, 64, [x, unset(4, 50), 50, 1e-5], {"y": expected.astype(np.float32)}, rtol=1e-4)
 
 
-@_kernel
+@held_out
 def csr_half_warp(rng: np.random.Generator) -> Launch:
     dense = small(rng, 21, 60) * (rng.random((21, 60)) < 0.4)
     begin = np.concatenate([[0], np.cumsum((dense != 0).sum(1))]).astype(np.int32)
@@ -146,7 +146,7 @@ def csr_half_warp(rng: np.random.Generator) -> Launch:
     return Launch(6, 64, [begin, columns, dense[dense != 0].copy(), x, unset(21), 21], {"y": dense @ x})
 
 
-@_kernel
+@held_out
 def conv_channels(rng: np.random.Generator) -> Launch:
     image, weights = small(rng, 5, 12, 21), small(rng, 2, 5, 3, 3)
     views = np.lib.stride_tricks.sliding_window_view(image, (3, 3), (1, 2))
@@ -155,14 +155,14 @@ def conv_channels(rng: np.random.Generator) -> Launch:
     return Launch((2, 3, 2), (16, 4), arguments, {"out": expected}, shared_bytes=180)
 
 
-@_kernel
+@held_out
 def functor_reduce(rng: np.random.Generator) -> Launch:
     x = rng.integers(-1000, -1, 600).astype(np.int32)
     groups = np.pad(x, (0, 768 - 600), constant_values=np.iinfo(np.int32).min).reshape(3, 2, 128).max((0, 2))
     return Launch(2, 128, [x, unset(2, dtype=np.int32), 600], {"out": groups}, name="functor_reduce<Max, 128>")
 
 
-@_kernel
+@held_out
 def nearest_points(rng: np.random.Generator) -> Launch:
     points, queries = rng.integers(-99, 99, (150, 2)).astype(np.float32), small(rng, 90, 2, bound=99)
     distances = ((points[None] - queries[:, None]) ** 2).sum(2).astype(np.float32)
@@ -172,7 +172,7 @@ def nearest_points(rng: np.random.Generator) -> Launch:
     return Launch(3, 64, [points, queries, best, 150, 90], {"best": bits << np.uint64(32) | index.astype(np.uint64)})
 
 
-@_kernel
+@held_out
 def quantize_rows(rng: np.random.Generator) -> Launch:
     x = rng.integers(-100, 101, (3, 400)).astype(np.float32)
     x[:, 333] = -127 * np.array([1, 2, 4])
@@ -181,7 +181,7 @@ def quantize_rows(rng: np.random.Generator) -> Launch:
     return Launch(3, 64, [x, unset(3, 400, dtype=np.int8), unset(3), 100], {"q": q, "scales": scales})
 
 
-@_kernel
+@held_out
 def run_lengths(rng: np.random.Generator) -> Launch:
     x = np.repeat(np.arange(40) % 7, rng.integers(1, 5, 40))[:100].astype(np.int32)
     starts = np.flatnonzero(np.r_[True, x[1:] != x[:-1], True]).astype(np.int32)
@@ -190,7 +190,7 @@ def run_lengths(rng: np.random.Generator) -> Launch:
     return Launch(1, 128, arguments, {"values": x[starts[:-1]], "starts": starts, "runs": np.array([runs], np.int32)})
 
 
-@_kernel
+@held_out
 def frontier(rng: np.random.Generator) -> Launch:
     begin = np.concatenate([[0], np.cumsum(rng.integers(2, 7, 300))]).astype(np.int32)
     edges = rng.integers(0, 300, begin[-1]).astype(np.int32)
@@ -207,20 +207,20 @@ def frontier(rng: np.random.Generator) -> Launch:
     return Launch(2, 64, arguments, {"depth": after, "next_size": count}, {5: reached})
 
 
-@_kernel
+@held_out
 def cholesky(rng: np.random.Generator) -> Launch:
     x = rng.standard_normal((20, 20))
     a = x @ x.T + 20 * np.eye(20)
     return Launch(1, (8, 8), [a, 20], {"a": np.linalg.cholesky(a)}, rtol=1e-9)
 
 
-@_kernel
+@held_out
 def fft128(rng: np.random.Generator) -> Launch:
     x = (uniform(rng, 2, 128) + 1j * uniform(rng, 2, 128)).astype(np.complex64)
     return Launch(2, 64, [x, unset(2, 128, dtype=np.complex64)], {"out": np.fft.fft(x).astype(np.complex64)}, rtol=1e-4)
 
 
-@_kernel
+@held_out
 def hash_count(rng: np.random.Generator) -> Launch:
     distinct = rng.permutation(1000)[:60].astype(np.uint32)
     keys = np.concatenate([distinct, rng.choice(distinct, 240)])
@@ -230,7 +230,7 @@ def hash_count(rng: np.random.Generator) -> Launch:
     return Launch(2, 64, [keys, table, counts, 300, np.uint32(67)], {}, {1: filled, 2: numbers})
 
 
-@_kernel
+@held_out
 def partition_even(rng: np.random.Generator) -> Launch:
     x = rng.integers(0, 1000, 100).astype(np.int32)
     even = x % 2 == 0
@@ -239,7 +239,7 @@ def partition_even(rng: np.random.Generator) -> Launch:
     return Launch(1, 128, arguments, {"out": np.r_[x[even], x[~even]], "evens": evens})
 
 
-@_kernel
+@held_out
 def stride_shuffle(rng: np.random.Generator) -> Launch:
     x = small(rng, 5000, dtype=np.int32)
     picked = x[np.arange(5000, dtype=np.int64) * 1000003 % 5000]
@@ -248,7 +248,7 @@ def stride_shuffle(rng: np.random.Generator) -> Launch:
     return Launch(40, 128, arguments, {"out": picked, "sums": sums})
 
 
-@_kernel
+@held_out
 def find_pattern(rng: np.random.Generator) -> Launch:
     text = rng.integers(97, 99, 500).astype(np.int8)
     pattern = text[490:495].copy()
@@ -258,13 +258,13 @@ def find_pattern(rng: np.random.Generator) -> Launch:
     return Launch(8, 64, arguments, {"count": count}, {4: places})
 
 
-@_kernel
+@held_out
 def hand_over(rng: np.random.Generator) -> Launch:
     x = small(rng, 9, 32, dtype=np.int32)
     return Launch(1, 64, [x, unset(32, dtype=np.int32), 9], {"out": x.sum(0, dtype=np.int32)[::-1].copy()})
 
 
-@_kernel
+@held_out
 def bounding_boxes(rng: np.random.Generator) -> Launch:
     begin = np.concatenate([[0], np.cumsum(rng.integers(1, 60, 7))]).astype(np.int32)
     points = uniform(rng, int(begin[-1]), 3)
@@ -272,7 +272,7 @@ def bounding_boxes(rng: np.random.Generator) -> Launch:
     return Launch(2, 128, [points, begin, unset(7, 6), 7], {"boxes": np.hstack([low, high])})
 
 
-@_kernel
+@held_out
 def median_filter(rng: np.random.Generator) -> Launch:
     x = small(rng, 100, dtype=np.int16, bound=999)
     windows = [np.sort(x[max(i - 2, 0) : i + 3].astype(int)) for i in range(100)]
@@ -281,7 +281,7 @@ def median_filter(rng: np.random.Generator) -> Launch:
     return Launch(4, 32, [x, unset(100, dtype=np.int16), 100], {"out": medians})
 
 
-@_kernel
+@held_out
 def append_blocks(rng: np.random.Generator) -> Launch:
     x = small(rng, 300, dtype=np.int32)
     sums = np.add.reduceat(x, np.arange(0, 300, 64)).astype(np.int32)
@@ -290,13 +290,13 @@ def append_blocks(rng: np.random.Generator) -> Launch:
     return Launch(5, 64, [x, unset(5, dtype=np.int32), length, lock, 300], expected, {1: sums})
 
 
-@_kernel
+@held_out
 def scale_half8(rng: np.random.Generator) -> Launch:
     x = small(rng, 1003, dtype=np.float16)
     return Launch(2, 64, [x, unset(1003, dtype=np.float16), 3.0, 1003], {"y": 3 * x})
 
 
-@_kernel
+@held_out
 def group_totals(rng: np.random.Generator) -> Launch:
     x, group = small(rng, 500, dtype=np.float64), rng.integers(0, 13, 500).astype(np.int32)
     totals, sizes = np.bincount(group, x, 13), np.bincount(group, minlength=13).astype(np.int32)
@@ -304,21 +304,21 @@ def group_totals(rng: np.random.Generator) -> Launch:
     return Launch(2, 64, arguments, {"totals": totals, "sizes": sizes}, shared_bytes=13 * 12)
 
 
-@_kernel
+@held_out
 def suffix_max(rng: np.random.Generator) -> Launch:
     x = small(rng, 50, 12, dtype=np.int32, bound=99)
     expected = np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1].copy()
     return Launch(2, 32, [x, unset(50, 12, dtype=np.int32), 50, 12], {"out": expected})
 
 
-@_kernel
+@held_out
 def count_by_key(rng: np.random.Generator) -> Launch:
     keys = rng.integers(0, 11, 150).astype(np.int32)
     counts = np.bincount(keys, minlength=11).astype(np.int32)
     return Launch(3, 64, [keys, zeros(11, dtype=np.int32), 150], {"counts": counts})
 
 
-@_kernel
+@held_out
 def laplace_march(rng: np.random.Generator) -> Launch:
     x = small(rng, 5, 13, 27)
     now = np.pad(x, 1)
@@ -327,13 +327,13 @@ def laplace_march(rng: np.random.Generator) -> Launch:
     return Launch((2, 2), (16, 8), [x, unset(5, 13, 27), 27, 13, 5], {"out": expected})
 
 
-@_kernel
+@held_out
 def mirror_async(rng: np.random.Generator) -> Launch:
     x = small(rng, 5, 128)
     return Launch(2, 128, [x, unset(5, 128), 5], {"out": x + x[:, ::-1]})
 
 
-@_kernel
+@held_out
 def spread_labels(rng: np.random.Generator) -> Launch:
     wall = (rng.random(100) < 0.15).astype(np.uint8)
     label = np.full(100, -1, np.int32)

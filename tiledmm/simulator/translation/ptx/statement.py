@@ -33,7 +33,7 @@ _REFUSED = (
     (
         (
             "wgmma", "mbarrier", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "mapa", "getctarank", "setmaxnreg",
-            "barrier.cluster", "fence.mbarrier_init", "fence.proxy", "griddepcontrol", "elect", "red.async", "st.async",
+            "barrier.cluster", "fence.mbarrier_init", "fence.proxy", "elect", "red.async", "st.async",
             "multimem", "clusterlaunchcontrol", "st.bulk", "tensormap", "stmatrix",
         ),
         f"{_HOPPER}: use cp.async, ldmatrix, mma.sync and barriers of the block",

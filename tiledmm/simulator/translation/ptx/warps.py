@@ -92,7 +92,7 @@ def _redux(it: Instruction) -> str:
     return f"{{ {' '.join(code)} }}"
 
 
-@instruction("nanosleep", "pmevent")
+@instruction("nanosleep", "pmevent", "griddepcontrol")
 def _nothing(it: Instruction) -> str:
     return ";"
 

@@ -1,0 +1,43 @@
+"""The plain CUDA of the rungs' pages: each page's own text, and what changes from one to another."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+
+RUNGS = Path(__file__).resolve().parents[1] / "rungs"
+
+_SECTION = re.compile(r"^## In plain CUDA\n\n```cuda\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+#: Unchanged lines around those that change.
+_AROUND = 1
+
+#: Lines of a difference that is not folded.
+_UNFOLDED = 24
+
+
+def text(rung: str) -> str:
+    """The plain CUDA of a rung's page.
+
+    Raises:
+        ValueError: If the page has none.
+    """
+    found = _SECTION.search((RUNGS / f"{rung}.md").read_text(encoding="utf-8"))
+    if not found:
+        raise ValueError(f"docs/rungs/{rung}.md has no section 'In plain CUDA' that begins with a block of cuda")
+    return found["text"]
+
+
+def diff(old: str, new: str) -> str:
+    """What changes from a rung's plain CUDA to another's, as a block of Markdown, folded if it is long.
+
+    The kernel's name does not count.
+    """
+    before = re.sub(rf"\b{old}\b", new, text(old)).splitlines()
+    lines = list(difflib.unified_diff(before, text(new).splitlines(), n=_AROUND, lineterm=""))[2:]
+    shown = ["" if line.startswith("@@") else line for line in lines]
+    block = "\n".join(["````{ .diff }", *shown[1:], "````", ""])
+    if len(lines) <= _UNFOLDED:
+        return block
+    return f'<details markdown="1">\n<summary>{len(shown) - 1} lines</summary>\n\n{block}\n</details>\n'

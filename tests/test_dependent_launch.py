@@ -1,0 +1,163 @@
+"""Programmatic dependent launches: what the driver is told, by a stand-in, and that kernels wait before they read."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+
+from cupy.cuda import nvrtc
+
+from tiledmm import dependent_launch, launch
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization
+from tiledmm.codegen.template_files import template_folder
+from tiledmm.compile import cubins
+from tiledmm.compile.options import COMPILE_OPTIONS, CUPYS_OPTIONS
+from tiledmm.dependent_launch import DependentLaunch
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.problem.operands import describe, resolve
+from tiledmm.registry import auxiliary_kernels
+from tiledmm.registry.variant import Variant
+from tiledmm.registry.variants import VARIANTS
+from tiledmm.selection.model import Model
+from tiledmm.selection.select import select
+
+pytestmark = pytest.mark.cupy
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The current stream, whose ``ptr`` a test may change."""
+    current = SimpleNamespace(ptr=7)
+    cuda = SimpleNamespace(get_current_stream=lambda: current, driver=SimpleNamespace(CUDADriverError=OSError))
+    monkeypatch.setattr(dependent_launch, "cupy", SimpleNamespace(cuda=cuda))
+    return current
+
+
+def read(address: Any, kind: Any) -> Any:
+    return ctypes.cast(address, ctypes.POINTER(kind)).contents
+
+
+def test_what_the_driver_is_told(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    def launched(config: Any, function: Any, pointers: Any, extra: Any) -> int:
+        words = ctypes.string_at(ctypes.addressof(config._obj), 56)
+        numbers = np.frombuffer(words[:28], np.uint32)
+        on, attributes = np.frombuffer(words[32:48], np.uint64)
+        count = int(np.frombuffer(words[48:52], np.uint32)[0])
+        attribute = np.frombuffer(ctypes.string_at(int(attributes), 72), np.uint32)
+        values = [read(each, ctypes.c_uint64).value for each in pointers._obj]
+        told.append((numbers.tolist(), int(on), count, attribute[[0, 2]].tolist(), function.value, values, extra))
+        return 0
+
+    monkeypatch.setattr(dependent_launch, "launch_function", lambda: launched)
+    arguments = [np.array([n], np.uint64).view("V8") for n in (1000, 2000, 3000)]
+    call = DependentLaunch(SimpleNamespace(ptr=123), (5,), (32, 4), 1024, arguments)
+    call()
+    stream.ptr = 9
+    call()
+    stream.ptr = 7
+    call()
+    expected = ([5, 1, 1, 32, 4, 1, 1024], 7, 1, [6, 1], 123, [1000, 2000, 3000], None)
+    assert told == [expected, (expected[0], 9, *expected[2:]), expected]
+    for stream.ptr in range(100):
+        call()
+    assert len(call._on_stream) <= dependent_launch._MOST_STREAMS
+
+
+def test_what_the_driver_refuses_is_an_error(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dependent_launch, "launch_function", lambda: lambda *told: 1)
+    with pytest.raises(OSError, match="1"):
+        DependentLaunch(SimpleNamespace(ptr=1), (1,), (32,), 0, [np.zeros(1)])()
+
+
+@pytest.mark.parametrize("gives", [OSError("no driver"), SimpleNamespace()])
+def test_without_such_a_driver_there_is_no_function(gives: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def driver() -> Any:
+        if isinstance(gives, Exception):
+            raise gives
+        return gives
+
+    monkeypatch.setattr(dependent_launch, "driver", driver)
+    assert dependent_launch.launch_function.__wrapped__() is None
+
+
+@pytest.mark.parametrize(
+    ("target", "has_function", "dependent"),
+    [("sm_90", True, True), ("sm_90", False, False), ("sm_80", True, False)],
+)
+def test_all_but_the_first_launch_depend_where_the_device_can(
+    target: str, has_function: bool, dependent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = lambda specializations: [SimpleNamespace(kernel=None) for _ in specializations]  # noqa: E731
+    monkeypatch.setattr(launch, "raw_kernels", kernels)
+    monkeypatch.setattr(launch, "device_model", lambda: Model(REFERENCE_GPUS[target]))
+    monkeypatch.setattr(launch, "launch_function", lambda: (lambda: None) if has_function else None)
+
+    def depend(variant: str, dtype: str = "f4", **config: int) -> list[bool]:
+        x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
+        plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2)), config or None))
+        return [each.dependent for each in plan.launches]
+
+    assert depend("split_tensor_core") == [False, dependent, dependent, dependent]
+    assert depend("tiled", split_k=4) == [False, dependent], "the split-K reduction waits, 'tiled' does not"
+    assert depend("vectorized", pack_a=1, pack_b=1) == [False, dependent, False]
+    assert depend("tensor_core", "f8", pack_a=1) == [False, dependent]
+
+
+def test_a_launch_lets_the_next_begin_that_reads_another_operand() -> None:
+    def overlaps(variant: str, dtype: str, **config: int) -> list[int]:
+        x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
+        (planned,) = select(variant, None, resolve(describe(x1), describe(x2)), config or None).schedules
+        return [int(each.kernel_args[-1]) for each in planned.launches if each.specialization.waits == "last"]
+
+    assert overlaps("split_float32", "f4") == overlaps("split_integer", "i4") == [1, 0]
+    assert overlaps("wgmma", "f2", pack_a=1) == [0], "what multiplies reads what is packed"
+    assert overlaps("wgmma", "f2", pack_a=1, pack_b=1) == [1, 0]
+
+
+def test_without_waiting_none_depends() -> None:
+    """A text with the wait is of a variant that says so, and the other way round."""
+    rows = [*VARIANTS.values(), *(each for each in vars(auxiliary_kernels).values() if isinstance(each, Variant))]
+    for row in rows:
+        if row.template not in (None, "warp_tiled.cu.j2"):  # which waits where it stands for operands not decomposed
+            text = (template_folder() / row.template).read_text(encoding="utf-8")
+            assert bool(row.waits) == ("griddepcontrol_wait()" in text), row.name
+
+
+def dependent_kernels() -> list[Specialization]:
+    """What follows another launch in some products: each such kernel once or twice."""
+    found: dict[str, Specialization] = {}
+    for variant, dtype, config in (
+        ("split_float32", "f4", {}), ("split_float32", "c8", {}), ("split_tensor_core", "f4", {}),
+        ("split_integer", "i4", {}), ("tensor_core", "f2", {"split_k": 3}), ("wgmma", "i1", {"pack_a": 1}),
+        ("warp_tiled", "i1", {"pack_elements": 1}), ("thin", "c16", {"split_k": 40}),
+    ):  # fmt: skip
+        x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
+        choice = select(variant, None, resolve(describe(x1), describe(x2)), config or None)
+        for each in choice.schedules[0].launches:
+            if each.specialization.waits:
+                found.setdefault(each.specialization.symbol, each.specialization)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("specialization", dependent_kernels(), ids=lambda each: each.symbol)
+def test_the_wait_comes_before_or_after_all_accesses(specialization: Specialization) -> None:
+    options = (*COMPILE_OPTIONS, f"-arch={(specialization.variant.arch or 'sm_90').replace('sm', 'compute')}")
+    ptx = cubins._compiled(render(specialization), specialization.symbol, (*options, *CUPYS_OPTIONS), nvrtc.getPTX)
+    entry = ptx.decode()[ptx.decode().index(".entry") :]
+    accesses = [
+        each.start() for each in re.finditer(r"\b(ld\.global|st\.global|red\.|atom|cp\.async|ld\.relaxed)", entry)
+    ]
+    wait = entry.index("griddepcontrol.wait;")
+    assert accesses and entry.count("griddepcontrol.wait;") == 1
+    assert wait < accesses[0] if specialization.waits == "first" else accesses[-1] < wait
+    assert not re.search(r"\b(ret|exit);", entry[:wait]), "every thread gets there"

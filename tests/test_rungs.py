@@ -1,0 +1,347 @@
+"""The pages of the rungs: the result comes first, plain CUDA is right, selectors have every kernel, no page is long."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import readme
+from benchmarks.support import rung_results
+from docs.tools import instructions, plain, programs
+from tests.browser import DESKTOP, PHONE, Browser, find_browser
+from tests.conftest import missing_simulator
+from tiledmm.bench.report_files import from_json
+from tiledmm.codegen.specialization import specialize
+from tiledmm.elements import ELEMENTS
+from tiledmm.registry.variants import find_variant, kernel_variants
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNGS = [row.name for row in kernel_variants()]
+needs_simulator = pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason))
+
+
+def page_of(rung: str) -> str:
+    return (ROOT / "docs" / "rungs" / f"{rung}.md").read_text(encoding="utf-8")
+
+
+# How a page begins
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_page_opens_with_the_result_and_plain_cuda(rung: str) -> None:
+    text = page_of(rung)
+    opening, section, *_ = text.split("\n## ")
+    assert opening.rstrip().endswith("<!-- /table -->") and f"<!-- table:result-{rung} -->" in opening
+    assert section.startswith("In plain CUDA\n")
+    assert "NVIDIA" in opening and re.search(r"\d{4}-\d\d-\d\d", opening), "it says on which GPU, and when"
+
+
+def test_the_result_is_that_of_the_file() -> None:
+    report = from_json((ROOT / "benchmarks" / "results" / "ladder.json").read_text(encoding="utf-8"))
+    main = report.comparisons[0]
+    row, rival = main.row("vectorized", 128), main.row("register_tiled", 128)
+    shown = readme.table("result-vectorized")
+    assert f"**{row.to_cupy:.3g} times as fast as cuBLAS" in shown
+    assert f"**{row.speed_over(rival):.3g} times as fast as [`register_tiled`](register_tiled.md)**" in shown
+    assert str(report.machine.gpu) in shown
+
+
+def test_cublas_is_not_named_where_it_does_not_multiply() -> None:
+    assert "as fast as `cupy.matmul`**" in readme.table("result-split_integer")
+
+
+def test_the_rung_before_serves_any_shape() -> None:
+    main = from_json((ROOT / "benchmarks" / "results" / "ladder.json").read_text(encoding="utf-8")).comparisons[0]
+    assert rung_results.before("naive", main) is None
+    assert rung_results.before("warp_tiled", main) == "vectorized"
+    assert rung_results.before("split_float32", main) == "warp_tiled", "not axpy, thin or tiny"
+
+
+# Plain CUDA
+
+#: Grid, block, layout, M, N and K of the kernels that take A, B, C, M, N and K.
+LAUNCHES = {
+    "naive": ((5, 9), (32, 16), "NN", 130, 131, 37),
+    "coalesced": ((5, 9), (32, 16), "NN", 130, 131, 37),
+    "tiled": ((3, 2), (32, 32), "NN", 64, 96, 128),
+    "tiled_padded": ((3, 2), (32, 32), "NT", 64, 96, 128),
+    "double_buffered": ((3, 2), (32, 32), "NN", 64, 96, 128),
+    "register_tiled": ((2, 1), (16, 16), "NN", 128, 256, 40),
+    "vectorized": ((2, 1), (16, 16), "NN", 128, 256, 40),
+    "warp_tiled": ((2, 1), 256, "TN", 128, 256, 40),
+    "thin": (2, 32, "NN", 8, 256, 80),
+    "dot_products": ((5, 3), (32, 4), "NT", 3, 20, 260),
+    "axpy": ((2, 3), (32, 8), "NN", 3, 64, 100),
+    "tensor_core": ((4, 2), 32, "NT", 32, 32, 48),
+    "split_float32": ((2, 1), (16, 16), "NN", 16, 32, 40),
+    "split_integer": ((2, 1), (16, 16), "NN", 16, 32, 40),
+}
+
+
+def text_of(rung: str) -> str:
+    text = plain.text(rung)
+    return f"#include <cuda_fp16.h>\n{text}" if "__half" in text else text
+
+
+def integers(dtype: type, *shape: int, most: int = 8) -> np.ndarray:
+    return np.random.default_rng(0).integers(-most, most + 1, shape).astype(dtype)
+
+
+def run(rung: str, text: str):
+    from tiledmm.simulator import launch
+
+    grid, block, layout, m, n, k = LAUNCHES[rung]
+    dtype = {"tensor_core": np.float16, "split_integer": np.int32}.get(rung, np.float32)
+    most = 2**30 if dtype is np.int32 else 8
+    a, b = integers(dtype, m, k, most=most), integers(dtype, k, n, most=most)
+    c = np.full((m, n), -1, np.int32 if dtype is np.int32 else np.float32)
+    with np.errstate(over="ignore"):
+        right = a.astype(c.dtype) @ b.astype(c.dtype)
+    operands = [
+        np.ascontiguousarray(each.T if order == "T" else each) for each, order in zip((a, b), layout, strict=True)
+    ]
+    return launch(text, grid, block, (*operands, c, m, n, k), name=rung, expected={2: right}, rtol=0, atol=0)
+
+
+@needs_simulator
+@pytest.mark.parametrize("rung", LAUNCHES)
+def test_plain_cuda_is_correct(rung: str) -> None:
+    report = run(rung, text_of(rung))
+    report.check()
+    if find_variant(rung).shared_reads != "elements" or rung == "tiled_padded":
+        assert not report.source.shared_load.bank_conflicts
+
+
+@needs_simulator
+def test_plain_cuda_of_tiny_is_correct() -> None:
+    from tiledmm.simulator import launch
+
+    a, b = integers(np.float32, 2, 37, 8, 8)
+    launch(plain.text("tiny"), 3, 128, (a, b, np.zeros_like(a), 37), expected={2: a @ b}, rtol=0, atol=0).check()
+
+
+@needs_simulator
+def test_plain_cuda_of_split_tensor_core_is_as_accurate_as_float32() -> None:
+    from tiledmm.simulator import launch
+
+    a, b = np.random.default_rng(0).standard_normal((2, 16, 64), dtype=np.float32)
+    high = [each.astype(np.float16) for each in (a, b)]
+    low = [((each - part) * 2048).astype(np.float16) for each, part in zip((a, b), high, strict=True)]
+    c = np.zeros((16, 16), np.float32)
+    arguments = (high[0], low[0], high[1], low[1], c, 16, 16, 64)
+    launch(text_of("split_tensor_core"), (2, 1), 32, arguments, name="split_tensor_core").check()
+    right = a.astype(float) @ b.astype(float).T
+    assert np.linalg.norm(c - right) < 3e-7 * np.linalg.norm(right)
+
+
+@needs_simulator
+def test_the_padding_is_what_removes_the_conflicts() -> None:
+    text = plain.text("tiled_padded")
+    assert "[32 + 1]" in text
+    assert run("tiled_padded", text.replace("[32 + 1]", "[32]")).source.shared_load.bank_conflicts
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_plain_cuda_is_short(rung: str) -> None:
+    lines = plain.text(rung).splitlines()
+    assert len(lines) <= (30 if rung == "warp_tiled" else 23)
+    assert max(map(len, lines)) <= 118, "comments are not cut off"
+    assert "template" not in plain.text(rung)
+
+
+def test_a_difference_has_the_lines_that_change() -> None:
+    shown = plain.diff("naive", "coalesced").splitlines()
+    assert shown[0] == "````{ .diff }"
+    assert [line[:8] for line in shown if line[:1] in "+-"] == ["-    int", "-    int", "+    int", "+    int"]
+    assert not any("naive" in line for line in shown)
+    assert plain.diff("vectorized", "warp_tiled").startswith("<details"), "a long one is folded"
+
+
+def test_a_page_without_plain_cuda_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tiled.md").write_text("# tiled\n\n## The idea\n", encoding="utf-8")
+    monkeypatch.setattr(plain, "RUNGS", tmp_path)
+    with pytest.raises(ValueError, match="has no section 'In plain CUDA'"):
+        plain.text("tiled")
+
+
+# Selectors
+
+
+def test_a_rung_can_be_shown_in_all_its_tiles_layouts_and_types() -> None:
+    rendered = pytest.importorskip("docs.tools.rendered")
+    for row in kernel_variants():
+        found = rendered.choices(row.name)
+        usual = next(iter(found))
+        assert usual == (row.default_tile or None, "NN", row.default_type)
+        assert {choice.tile for choice in found} == (set(row.tiles) or {None})
+        if row.name != "split_integer":  # decompose_bytes writes K-major bytes of any layout
+            assert {choice.layout for choice in found} == set(rendered.LAYOUTS)
+        assert {choice.dtype for choice in found} >= {
+            name for name, each in ELEMENTS.items() if each.per_packed == 1 and row.multiplies(each)
+        }
+
+
+def test_a_script_has_the_text_of_each_kernel() -> None:
+    rendered = pytest.importorskip("docs.tools.rendered")
+    from tiledmm.codegen.rendering import render
+
+    text = rendered.script("tiled")
+    data = json.loads(text.removeprefix('tiledmmKernels("tiled", ').removesuffix(");\n"))
+    for choice, spec in rendered.choices("tiled").items():
+        own, headers = (
+            [data["lines"][first + i] for first, count in zip(runs[::2], runs[1::2], strict=True) for i in range(count)]
+            for runs in data["kernels"][choice.label]
+        )
+        markup = re.compile(r"<[^>]*>")
+        shown = [html.unescape(markup.sub("", line)) for line in [*headers, *own]]
+        assert [line for line in shown if line] == [line for line in render(spec).splitlines() if line.strip()]
+
+
+# Machine code
+
+LISTING = """
+.text.kernel:
+.L_x_0:
+        /*0000*/                   FFMA R0, R1, R2, R0 ;
+.L_x_1:
+        /*0010*/                   LDS.128 R4, [R8] ;
+        /*0020*/                   FFMA R0, R4, R5.reuse, R0 ;
+        /*0030*/                   FFMA R1, R4, R5, R1 ;
+        /*0040*/              @!P0 BRA `(.L_x_1) ;
+        /*0050*/               @P1 BRA `(.L_x_0) ;
+.L_x_2:
+        /*0060*/                   IADD3 R0, R0, 0x1, RZ ;
+        /*0070*/                   BRA `(.L_x_2);
+"""
+
+
+def test_the_mainloop_is_the_innermost_that_multiplies() -> None:
+    assert [opcode for opcode, _ in instructions.mainloop(LISTING)] == ["LDS", "FFMA", "FFMA", "BRA"]
+    assert instructions.mainloop(LISTING)[0][1] == "LDS.128 R4, [R8]"
+    with pytest.raises(ValueError, match="no loop"):
+        instructions.mainloop(LISTING.replace("FFMA", "FADD"))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_page_has_machine_code_of_its_usual_kernel(rung: str) -> None:
+    assert f"// {specialize(rung).kernel.symbol}, sm_90" in instructions.folded(rung)
+
+
+@pytest.mark.parametrize("rung", sorted(LAUNCHES.keys() - {"split_integer"}))
+def test_a_page_ends_with_its_bottleneck(rung: str) -> None:
+    *_, last = page_of(rung).split("\n## ")
+    assert f"<!-- mainloop: {rung} -->" in last and "instructions in the mainloop" in instructions.sentence(rung)
+
+
+@pytest.mark.skipif(not programs._can_inspect(), reason="needs the compiler of the extra inspect that made the files")
+@pytest.mark.slow
+def test_machine_code_is_what_the_compiler_makes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert instructions.main(["--check"]) == 0, f"python -m docs.tools.instructions\n{capsys.readouterr().out}"
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(module)
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "--site-dir", str(folder)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    command = find_browser()
+    if command is None:
+        pytest.skip("there is no Chromium on PATH")
+    tab = Browser(command)
+    yield tab
+    tab.close()
+
+
+#: CSS pixels of a page before anything is unfolded.
+HIGHEST = 6000
+
+#: Bytes of a page.
+HEAVIEST = 500_000
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_no_page_is_long_or_wider_than_the_window(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+    browser.resize(*size)
+    for rung in [*RUNGS, "../ladder", "../charts"]:
+        path = site / "rungs" / f"{rung}.html"
+        assert path.stat().st_size < HEAVIEST, rung
+        browser.open(path)
+        extent = "[document.documentElement.scrollHeight, document.documentElement.scrollWidth]"
+        height, width = browser.evaluate(extent)
+        assert height <= HIGHEST, f"{rung}: {height}"
+        assert width <= size[0], f"{rung}: {width}"
+        cut = (
+            "[...document.querySelectorAll('pre > code')].filter((code) => code.scrollWidth > code.clientWidth).length"
+        )
+        assert browser.evaluate(cut) == 0, f"{rung}: lines of a listing are cut off"
+    assert not browser.errors
+
+
+SELECT = """(() => {
+  const select = document.querySelector("select[name=%s]");
+  select.value = "%s";
+  select.dispatchEvent(new Event("change", { bubbles: true }));
+})()"""
+SYMBOL = "document.querySelector('.kernel code').textContent.split('\\n')[0].split(' ').at(-1)"
+
+
+def test_selectors_show_another_kernel(site: Path, browser: Browser) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / "rungs" / "tensor_core.html")
+    assert browser.evaluate(SYMBOL) == "tiledmm_tensor_core_f16_128x128x32_nn"
+    browser.evaluate(SELECT % ("layout", "TN"))
+    browser.wait_for(f"{SYMBOL} === 'tiledmm_tensor_core_f16_128x128x32_tn'")
+    browser.evaluate(SELECT % ("tile", "256"))
+    assert browser.evaluate(SYMBOL) == "tiledmm_tensor_core_f16_128x256x32_tn"
+    browser.evaluate(SELECT % ("dtype", "float64"))
+    assert browser.evaluate("document.querySelector('[role=status]').textContent").startswith("No such kernel: 256 TN")
+    assert browser.evaluate("document.querySelector('select[name=dtype]').value") == "float16"
+    assert not browser.errors
+
+
+DRAWN = "[...document.querySelector('.chart.choose').querySelectorAll('svg .name')].map((name) => name.textContent)"
+BOXES = "[...document.querySelector('.chart.choose').querySelectorAll('input')]"
+OUTSIDE = """[...document.querySelectorAll(".chart svg text")].filter((text) => {
+  const { left, right } = text.getBoundingClientRect();
+  const box = text.ownerSVGElement.getBoundingClientRect();
+  return left < box.left - 1 || right > box.right + 1;
+}).map((text) => text.textContent)"""
+
+
+def test_a_chart_draws_the_rows_that_are_checked_and_six_at_most(site: Path, browser: Browser) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / "charts.html")
+    first = set(browser.evaluate(DRAWN))
+    assert len(first) == 6 and {"auto", "cupy.matmul"} <= first
+    assert browser.evaluate(f"{BOXES}.filter((box) => !box.checked).every((box) => box.disabled)")
+    browser.evaluate(f"{BOXES}.find((box) => box.checked).click()")
+    browser.evaluate(f"{BOXES}.find((box) => box.parentElement.textContent.includes('tiled_padded')).click()")
+    assert set(browser.evaluate(DRAWN)) == first - {"naive"} | {"tiled_padded"}
+    assert not browser.errors
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_text_of_a_chart_is_inside_it(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+    browser.resize(*size)
+    browser.open(site / "charts.html")
+    assert browser.evaluate(OUTSIDE) == []

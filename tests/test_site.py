@@ -1,0 +1,133 @@
+"""The documentation as a site, built once: its pages as files, and as a headless browser shows them from disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.browser import DESKTOP, PHONE, Browser, find_browser
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: Pages that are looked at: each kind of page once.
+SHOWN = (
+    "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
+    "padding.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html", "glossary.html",
+    "command_line.html", "notebook.html",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site's folder; a warning of the build fails the tests."""
+    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(module)
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and the places in it that others link to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.loaded: set[str] = set()
+        self.places: set[str] = {""}
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        self.places |= {attributes[name] for name in ("id", "name") if name in attributes}
+        if tag == "a" and "href" in attributes:
+            self.links.add(attributes["href"])
+        if tag == "link" and attributes.get("rel") != "canonical":
+            self.loaded.add(attributes["href"])
+        self.loaded |= {attributes[name] for name in ("src", "srcset") if name in attributes}
+
+
+# ---- files ----
+
+
+def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    pages = {path: Page(path) for path in site.glob("**/*.html")}
+    wrong = []
+    for path, page in pages.items():
+        if path.name == "404.html":  # for servers: its links begin at their root
+            continue
+        for link in page.links | page.loaded:
+            parts = urlsplit(link)
+            if parts.scheme in ("http", "https", "mailto", "data") or parts.netloc:
+                if link in page.loaded and parts.scheme != "data":
+                    wrong.append(f"{path.relative_to(site)} loads {link}")
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            if not target.exists():
+                wrong.append(f"{path.relative_to(site)}: no file {link}")
+            elif target in pages and parts.fragment and unquote(parts.fragment) not in pages[target].places:
+                wrong.append(f"{path.relative_to(site)}: no place {link}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_marker_is_expanded(site: Path) -> None:
+    marker = re.compile(r"<!-- (?:code|row|diff|mainloop): .*? -->")
+    for path in site.glob("**/*.html"):
+        if not path.is_relative_to(site / "source"):
+            found = marker.search(path.read_text(encoding="utf-8"))
+            assert not found, f"{path.relative_to(site)}: {found and found[0]}"
+
+
+# ---- in a browser ----
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    command = find_browser()
+    if command is None:
+        pytest.skip("no Chromium on PATH")
+    opened = Browser(command)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("page", [SHOWN[0], *(pytest.param(page, marks=pytest.mark.slow) for page in SHOWN[1:])])
+def test_no_page_scrolls_sideways_or_complains(site: Path, browser: Browser, page: str) -> None:
+    for width, height in (PHONE, DESKTOP):
+        browser.resize(width, height)
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            browser.open(site / page)
+            wide = browser.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{page} takes {wide} px of {width}"
+            background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+            is_dark = sum(map(int, re.findall(r"\d+", background)[:3])) < 3 * 128
+            assert is_dark == (scheme == "dark"), f"{page} is {background}"
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize("page", ["index.html", pytest.param("rungs/tiled.html", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("words", "found"), [("bank conflict", "padding.html"), ("wavefront", "glossary.html#wavefront")]
+)
+def test_search_works_from_disk(site: Path, browser: Browser, page: str, words: str, found: str) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / page)
+    field = "document.querySelector('[data-md-component=search-query]')"
+    browser.evaluate(f"{field}.focus(); {field}.value = {json.dumps(words)}; {field}.dispatchEvent(new Event('keyup'))")
+    results = "[...document.querySelectorAll('.md-search-result__item a')].map((link) => link.href)"
+    browser.wait_for(f"{results}.length > 0")
+    assert any(link.partition("?")[0].endswith(found) or f"{found}?" in link for link in browser.evaluate(results))
+    assert browser.errors == []

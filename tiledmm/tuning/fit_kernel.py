@@ -1,0 +1,145 @@
+"""From timings of one kernel to its rates: those by which the cost model would have expected them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tiledmm.problem.operands import Product
+from tiledmm.registry.config import Config
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.rates import DeviceRates, KernelRates
+from tiledmm.tuning.search import distances, least, rounded
+
+#: Numbers of resident blocks whose rates are fitted; those between are interpolated.
+KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+# The parameters of a kernel in the order of the search, and their limits; those of reading follow from the memory's.
+_LIMITS = {
+    "tflops": (1e-3, 1e5),
+    "overhead_k": (1.0, 5000.0),
+    "mn_major": (0.02, 1.0),
+    "k_major": (0.02, 1.0),
+    "transposed_b": (0.3, 1.3),
+    "words": (0.02, 1.0),
+    "elements": (0.02, 1.0),
+    "writing": (0.3, 2.0),
+}
+
+# Where the search begins that does not begin with what was known.
+_GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0}
+
+
+@dataclass(slots=True)
+class Timing:
+    """A product that a kernel was timed with.
+
+    Attributes:
+        config, packs, split: Its config, the fields of ``LaunchConfig`` that pack operands, and split-K partitions.
+        product: The product as the kernel computes it.
+        microseconds: What it took.
+        weight: How much that counts.
+    """
+
+    config: Config
+    product: Product
+    packs: tuple[str, ...]
+    split: int
+    microseconds: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    """A kernel, the most blocks of it that are resident on an SM, and its timings."""
+
+    row: KernelRates
+    residents: int
+    timings: tuple[Timing, ...]
+
+
+def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
+    """The rates of a kernel that explain its timings best."""
+    knots = [knot for knot in KNOTS if knot < kernel.residents]
+    expect = _Expected(start.variant, kernel, knots, cost, device)
+    weights = np.array([each.weight for each in kernel.timings])
+    measured = np.log([each.microseconds for each in kernel.timings])
+
+    def loss(values: np.ndarray, counted: np.ndarray) -> float:
+        return float((weights * counted) @ distances(np.log(expect(values)) - measured))
+
+    fastest = 1.1 * device.memory
+    limits = {**_LIMITS, "mn_major": (0.02, fastest), "k_major": (0.02, fastest)}
+    bounds = [*limits.values(), *[(0.02, 1.0)] * len(knots)]
+    known = {name: float(getattr(start, name)) or 0.5 for name in _LIMITS}  # 0: no timing has told it
+    guess = {**known, **_GUESS, "mn_major": device.memory, "k_major": device.memory}
+    begins = [[*guess.values(), *(0.3 + 0.7 * knot / kernel.residents for knot in knots)]]
+    if len(start.residents) == kernel.residents - 1:
+        begins.append([*known.values(), *(start.residents[knot - 1] for knot in knots)])
+    # What it costs to read unaligned operands is found last: that must not change what is expected of aligned ones.
+    unaligned = expect.words | expect.elements
+    of_aligned = functools.partial(loss, counted=~unaligned)
+    # To change one parameter at a time leads to one of several ends, so it begins twice, once where it ended before.
+    values = min((least(of_aligned, np.clip(begin, *np.transpose(bounds)), bounds) for begin in begins), key=of_aligned)
+    if unaligned.any():
+        free = [name in ("words", "elements") for name in _LIMITS] + [False] * len(knots)
+        bounds = [limit if each else (value, value) for limit, each, value in zip(bounds, free, values, strict=True)]
+        values = least(functools.partial(loss, counted=unaligned), values, bounds)
+    found = dict(zip(_LIMITS, map(rounded, values), strict=False))
+    found["words"] *= float(expect.words.any())
+    found["elements"] *= float(expect.elements.any())
+    fractions = _between(values[len(_LIMITS) :], knots, kernel.residents)
+    changed = {**found, "overhead_k": round(found["overhead_k"]), "residents": tuple(map(rounded, fractions))}
+    return replace(start, **changed)  # type: ignore[arg-type]
+
+
+class _Expected:
+    """The cost model of one kernel, for all its timings at a time; ``Cost.microseconds`` says the same of one."""
+
+    def __init__(
+        self, variant: str, kernel: TimedKernel, knots: Sequence[int], cost: Cost, device: DeviceRates
+    ) -> None:
+        found = [cost.terms(variant, each.config, each.product, each.packs, each.split) for each in kernel.timings]
+        self.knots, self.residents = knots, kernel.residents
+        blocks = np.array([terms.blocks for terms in found])
+        self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
+        self.flops = np.array([terms.flops for terms in found])
+        self.steps = np.array([terms.steps for terms in found], float)
+        tensor_cores = find_variant(variant).tensor_cores
+        self.words = np.array([terms.access == "words" for terms in found])
+        by_element = np.array([terms.access == "elements" for terms in found])
+        self.elements = by_element & tensor_cores
+        self.single = np.where(by_element & (not tensor_cores), device.single_elements, 1.0)
+        self.k_major_b = np.array([terms.layout[1] == "N" for terms in found])
+        sizes = np.array([terms.sizes for terms in found])
+        letters = np.array([list(terms.layout) for terms in found])
+        # Bytes of operands by layout, in units that terabytes a second make microseconds of.
+        self.by_layout = {letter: (sizes * (letters == letter)).sum(axis=1) / 1e6 for letter in "NTG"}
+        self.writing = np.array([terms.writing for terms in found])
+        self.cache = np.array([terms.cache for terms in found])
+        self.before = np.array([terms.before for terms in found])
+        self.after = np.array([terms.after for terms in found])
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        tflops, overhead, mn_major, k_major, transposed, words, elements, writing = values[: len(_LIMITS)]
+        fractions = np.array([1.0, *_between(values[len(_LIMITS) :], self.knots, self.residents)])
+        rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
+        rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
+        part = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
+        multiplying = rounds * self.flops * (self.steps / part + overhead) / rate
+        reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
+        reading = reading + self.by_layout["G"] / min(k_major, mn_major)
+        longest = np.maximum(np.maximum(multiplying, reading + self.writing / writing), self.cache)
+        return np.asarray(self.before + longest + self.after)
+
+
+def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:
+    """Rates with 1, 2, ... resident blocks, one fewer than the most: fractions, none less than with fewer blocks."""
+    if residents == 1:
+        return []
+    rising = np.minimum(np.maximum.accumulate(fractions), 1.0)
+    return list(np.interp(np.arange(1, residents), [*knots, residents], [*rising, 1.0]))
