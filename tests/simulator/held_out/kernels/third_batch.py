@@ -45,14 +45,14 @@ def top_k(rng: np.random.Generator) -> Launch:
 
 
 @held_out
-def radix_pass(rng: np.random.Generator) -> Launch:
+def digit_pass(rng: np.random.Generator) -> Launch:
     x = rng.integers(0, 2**16, 1003).astype(np.uint32)
     order = np.argsort(x >> np.uint32(4) & np.uint32(3), kind="stable")
     return Launch(1, 128, [x, unset(1003, dtype=np.uint32), 1003, 4], {"out": x[order]})
 
 
 @held_out
-def compact_ballot(rng: np.random.Generator) -> Launch:
+def ballot_compaction(rng: np.random.Generator) -> Launch:
     x = rng.integers(-50, 51, 400).astype(np.int32)
     x[-1] = 50
     kept = np.sort(x[x > 10])
@@ -284,7 +284,7 @@ def bit_planes(rng: np.random.Generator) -> Launch:
 
 
 @held_out
-def odd_even_sort(rng: np.random.Generator) -> Launch:
+def brick_sort(rng: np.random.Generator) -> Launch:
     x = rng.permutation(200)[:75].astype(np.int32)
     now, rounds, swapped = x.copy(), 0, True
     while swapped:

@@ -1,5 +1,5 @@
 // Sorts up to 128 numbers in one block: neighbors swap, even pairs, then odd ones, until no thread has swapped.
-__global__ void odd_even_sort(int* x, int* rounds, int n) {
+__global__ void brick_sort(int* x, int* rounds, int n) {
     __shared__ int s[128];
     int t = threadIdx.x;
     for (int i = t; i < n; i += blockDim.x) s[i] = x[i];

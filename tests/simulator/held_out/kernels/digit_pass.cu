@@ -2,7 +2,7 @@
 #define THREADS 128
 #define EACH 8
 
-__global__ void radix_pass(const unsigned* in, unsigned* out, int n, int shift) {
+__global__ void digit_pass(const unsigned* in, unsigned* out, int n, int shift) {
     __shared__ int counts[4][THREADS];
     __shared__ int totals[4];
     int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;

@@ -1,5 +1,5 @@
 // Keeps what is above a limit: votes in a warp, a sum in a block, one atomic for each block.
-__global__ void compact_ballot(const int* x, int* kept, int* count, int n, int limit) {
+__global__ void ballot_compaction(const int* x, int* kept, int* count, int n, int limit) {
     __shared__ int warps[3];
     __shared__ int base;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
