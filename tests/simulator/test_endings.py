@@ -82,6 +82,7 @@ import signal, sys, threading, time
 import numpy as np
 from tiledmm import simulator
 text = '''%s'''
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has background jobs ignore it
 threading.Timer(%r, lambda: signal.raise_signal(signal.SIGINT)).start()
 x = np.zeros(64, np.int32)
 begun = time.monotonic()
