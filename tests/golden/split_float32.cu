@@ -269,6 +269,11 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // Its `width` columns from `col` on, as many as are inside.
+    __device__ __forceinline__ ResultTile columns(int col, int width) const {
+        return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
+    }
+
     // Whether rows are contiguous, and each begins at a multiple of `bytes`.
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&

@@ -178,6 +178,11 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // Its `width` columns from `col` on, as many as are inside.
+    __device__ __forceinline__ ResultTile columns(int col, int width) const {
+        return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
+    }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }

@@ -214,6 +214,11 @@ struct ResultTile {
     int rows, cols;
     long long row_stride, col_stride;
 
+    // Its `width` columns from `col` on, as many as are inside.
+    __device__ __forceinline__ ResultTile columns(int col, int width) const {
+        return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
+    }
+
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
@@ -596,6 +601,34 @@ struct PendingStore {
     }
 };
 
+// Elements of C in BYTES bytes, at least one.
+template <int BYTES>
+constexpr int ELEMENTS_IN = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1;
+
+// Whether rows of C are whole numbers of BYTES bytes, and begin at multiples of them.
+template <int BYTES>
+__device__ __forceinline__ bool may_write(const ResultTile<T, TC>& c_tile) {
+    return c_tile.has_aligned_rows(BYTES) && c_tile.cols * sizeof(TC) % BYTES == 0;
+}
+
+// Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider.
+template <int BYTES>
+__device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const Row* rows, int warp, int lane) {
+    constexpr int N = ELEMENTS_IN<BYTES>, CHUNKS = SUBTILE_N / N;   // of a row
+    constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;   // that share a row: a power of two
+#pragma unroll
+    for (int first = 0; first < CHUNKS; first += LANES) {
+        const int col = (first + lane % LANES) * N;
+#pragma unroll BYTES < 16 ? 4 : sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
+        for (int r = lane / LANES; r < 16; r += 32 / LANES) {
+            const int i = row_of(warp, r);
+            if (i < part.rows && col < part.cols)
+                *reinterpret_cast<Vector<TC, N>*>(part.data + i * part.row_stride + col) =
+                    *reinterpret_cast<const Vector<TC, N>*>(reinterpret_cast<const TC*>(&rows[r]) + col);
+        }
+    }
+}
+
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,
            const __grid_constant__ Problem p) {
@@ -654,7 +687,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             // epilogue: a warp collects its 16 rows of C in shared memory; they are stored while the next tile is multiplied
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
             row.issue();
-            if (c_tile.has_aligned_rows(16) && c_tile.cols * sizeof(TC) % 16 == 0) {
+            if (c_tile.col_stride == 1) {
+                const bool vectors = may_write<16>(c_tile), words = may_write<4>(c_tile);
                 Row* const rows = tiles.c[warp];
 #pragma unroll
                 for (int subtile = 0; subtile < SUBTILES; ++subtile) {
@@ -670,26 +704,16 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                         }
                     fence_proxy_async();
                     __syncwarp();   // the rows are complete before anyone reads them
-                    const int width = c_tile.cols - subtile * SUBTILE_N < SUBTILE_N ? c_tile.cols - subtile * SUBTILE_N : SUBTILE_N;
-                    TC* const to = c_tile.data + subtile * SUBTILE_N;
-                    if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
-                        constexpr int CHUNK = 16 / sizeof(TC), CHUNKS = SUBTILE_N / CHUNK;   // of a row
-                        constexpr int LANES = CHUNKS & -CHUNKS;   // that share a row: the largest power of two
-#pragma unroll
-                        for (int first = 0; first < CHUNKS; first += LANES) {
-                            const int col = (first + lane % LANES) * CHUNK;
-#pragma unroll sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
-                            for (int r = lane / LANES; r < 16; r += 32 / LANES) {
-                                const int i = row_of(warp, r);
-                                if (i < c_tile.rows && col < width)
-                                    *reinterpret_cast<Vector<TC, CHUNK>*>(to + i * c_tile.row_stride + col) =
-                                        *reinterpret_cast<const Vector<TC, CHUNK>*>(reinterpret_cast<const TC*>(&rows[r]) + col);
-                            }
-                        }
+                    const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
+                    if (!vectors) {   // rows that bulk stores cannot write
+                        if (sizeof(TC) < 4 && words) write_rows<4>(part, rows, warp, lane);
+                        else write_rows<sizeof(TC)>(part, rows, warp, lane);
+                    } else if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
+                        write_rows<16>(part, rows, warp, lane);
                     } else {
                         const int i = row_of(warp, lane);
-                        if (lane < 16 && i < c_tile.rows && width > 0)
-                            row = {to + i * c_tile.row_stride, &rows[lane], width * static_cast<int>(sizeof(TC))};
+                        if (lane < 16 && i < part.rows && part.cols > 0)
+                            row = {part.data + i * part.row_stride, &rows[lane], part.cols * static_cast<int>(sizeof(TC))};
                         if (subtile + 1 < SUBTILES) row.issue();
                     }
                 }
