@@ -11,6 +11,11 @@ struct alignas(64) TensorMap {
     unsigned long long opaque[16];
 };
 
+// Starts to read a tensor map: the first TMA load would wait for it.
+__device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
@@ -122,6 +127,10 @@ __device__ __forceinline__ void setmaxnreg_inc() {   // to COUNT registers per t
 
 // ---- wgmma ----
 
+// The index of this thread's warpgroup. A shuffle tells the compiler that all lanes have the same: what is computed from it, such as
+// matrix descriptors, stays in uniform registers, from which wgmma reads them.
+__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARPGROUP, 0); }
+
 // Orders the warpgroup's accesses to registers and shared memory before those of subsequent wgmma. Lanes may come from divergent
 // code, such as loops that wait for a barrier; .sync.aligned requires a converged warp.
 __device__ __forceinline__ void wgmma_fence() {
@@ -156,11 +165,21 @@ __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     }
 }
 
-// The matrix descriptor of a tile in shared memory: rows of 128 bytes, swizzled. LEADING: the leading-dimension byte offset, from
-// a slab of an MN-major tile to the next; the stride-dimension byte offset is that of 8 rows.
+// A tile in shared memory that wgmma reads: rows of 128 bytes, swizzled. LEADING: the leading-dimension byte offset, from a slab of
+// an MN-major tile to the next; the stride-dimension byte offset is that of 8 rows.
 template <int LEADING>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void* shared) {
-    constexpr unsigned long long STRIDE = 8 * SWIZZLE_BYTES, MODE = 1;   // 128-byte swizzling
-    return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 |
-           (STRIDE >> 4) << 32 | MODE << 62;
-}
+struct SharedMatrix {
+    unsigned low;   // half of its matrix descriptor: its address and LEADING, in units of 16 bytes
+
+    __device__ __forceinline__ explicit SharedMatrix(unsigned low) : low(low) {}
+    __device__ __forceinline__ explicit SharedMatrix(const void* shared)
+        : low((shared_address(shared) & 0x3ffff) >> 4 | LEADING >> 4 << 16) {}
+
+    // What lies so many bytes further on, a multiple of 16.
+    __device__ __forceinline__ SharedMatrix at(unsigned bytes) const { return SharedMatrix(low + bytes / 16); }
+
+    __device__ __forceinline__ unsigned long long descriptor() const {
+        constexpr unsigned long long STRIDE = 8 * SWIZZLE_BYTES, MODE = 1;   // 128-byte swizzling
+        return low | STRIDE >> 4 << 32 | MODE << 62;
+    }
+};

@@ -17,6 +17,16 @@ __device__ __forceinline__ Wide as_register(Wide x) {
 }
 __device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
+// An element in shared memory. Both parts of a complex one, loaded together, would lie in consecutive registers, where mma needs the
+// same part of several elements.
+template <class Element>
+__device__ __forceinline__ Element load_element(const Element* shared) {
+    return *shared;
+}
+__device__ __forceinline__ complex128 load_element(const complex128* shared) {
+    return {load_float64(&shared->re), load_float64(&shared->im)};
+}
+
 constexpr int DEPTH = 8 * sizeof(Register) / sizeof(T);   // steps of k of an mma: 8 registers
 
 // A (WIDTH, BK) tile of a matrix: rows of LENGTH contiguous elements, in chunks of 16 bytes. It has its matrix's order, except that
@@ -58,7 +68,7 @@ struct alignas(128) SwizzledTile {
     }
 
     // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
-    // mma, 8 columns of B each.
+    // mma, 8 columns of B each, and read_one_b that of one, where ldmatrix does not read two at once.
     template <class W>
     __device__ __forceinline__ void read_a(W (&registers)[4], unsigned begin, int down, int k) const {
         if constexpr (BY_MATRICES) {
@@ -80,10 +90,13 @@ struct alignas(128) SwizzledTile {
             }
         } else {
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n)
-#pragma unroll
-                for (int w = 0; w < 2; ++w) registers[n][w] = read<W>(begin, n * 8, k + w * 4);
+            for (int n = 0; n < COUNT; ++n) read_one_b(registers[n], begin, n * 8, k);
         }
+    }
+    template <class W>
+    __device__ __forceinline__ void read_one_b(W (&registers)[2], unsigned begin, int down, int k) const {
+#pragma unroll
+        for (int w = 0; w < 2; ++w) registers[w] = read<W>(begin, down, k + w * 4);
     }
 
 private:
@@ -120,7 +133,7 @@ private:
 
     template <class W>
     __device__ __forceinline__ W read(unsigned begin, int down, int k) const {
-        return as_register(*reinterpret_cast<const T*>(at(begin, down, k)));
+        return as_register(load_element(reinterpret_cast<const T*>(at(begin, down, k))));
     }
 };
 
@@ -155,17 +168,22 @@ struct SwizzledCopies {
 
     __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
-    // Starts to copy the next tile, of which every element is inside. A thread's chunks are in rows that are permuted alike.
+    // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
+    __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
+        static_assert((STEP & (STEP - 1)) == 0, "a thread's rows differ in bits that are 0 in its first");
+        const int chunk = (index ^ Tile::swizzle(row)) ^ Tile::swizzle(load * STEP);
+        return &tile.element[row * Tile::LENGTH + chunk * CHUNK] + load * STEP * Tile::LENGTH;
+    }
+
+    // Starts to copy the next tile, of which every element is inside.
     __device__ __forceinline__ void fetch_whole(Tile& tile) {
         if constexpr (SAME_ORDER) {
-            static_assert(Tile::swizzle(STEP) == 0, "all threads copy a whole permutation of rows at a time");
             const long long step = STEP * (Tile::K_MAJOR ? view.row_stride : view.col_stride);
             const Stored* from = view.data;
-            T* const to = tile.chunk(row, index);
 #pragma unroll
             for (int load = 0; load < LOADS; ++load, from += step) {
                 if constexpr (TILEDMM_CP_ASYNC)
-                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                    copy_chunk_async(chunk(tile, load), from);
                 else
                     next[load] = *reinterpret_cast<const uint4*>(from);
             }
@@ -175,23 +193,19 @@ struct SwizzledCopies {
 
     // Stores the chunks that fetch_whole loaded, where there is no cp.async.
     __device__ __forceinline__ void store_whole(Tile& tile) {
-        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
-            T* const to = tile.chunk(row, index);
+        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC)
 #pragma unroll
-            for (int load = 0; load < LOADS; ++load)
-                *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
-        }
+            for (int load = 0; load < LOADS; ++load) *reinterpret_cast<uint4*>(chunk(tile, load)) = next[load];
     }
 
     // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
-            part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-            copy(tile, part);
-        } else if (TILEDMM_CP_ASYNC && wide) {
-            copy(tile, part);
+        if (TILEDMM_CP_ASYNC && wide) {
+            copy<CHUNK>(tile, part);
+        } else if (TILEDMM_CP_ASYNC && !NARROW && words) {
+            copy<WORD>(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
@@ -228,15 +242,20 @@ private:
             *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
     }
 
-    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
+    // Copies N elements at a time, with zeros outside.
+    template <int N>
+    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) const {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(row + load * STEP, index);
-                if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
-                    part.transposed().template copy_or_zero<CHUNK>(to, 0, load * STEP);
-                else
-                    part.template copy_or_zero<CHUNK>(to, 0, load * STEP);
+                T* const to = chunk(tile, load);
+#pragma unroll
+                for (int e = 0; e < CHUNK; e += N) {
+                    if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
+                        part.transposed().template copy_or_zero<N>(to + e, e, load * STEP);
+                    else
+                        part.template copy_or_zero<N>(to + e, e, load * STEP);
+                }
             }
         }
     }

@@ -103,6 +103,13 @@ __device__ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 
 
 #endif
 
+// Loads an element from shared memory by an instruction of its own.
+__device__ __forceinline__ double load_float64(const double* shared) {
+    double value;
+    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))) : "memory");
+    return value;
+}
+
 // Reads four (8, 8) matrices of 16-bit elements from shared memory. Lane 8 i + r points to row r of matrix i, 16 aligned bytes.
 // registers[i] becomes word quad of row `row` of matrix i, or of its transpose.
 template <bool TRANSPOSED>

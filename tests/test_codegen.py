@@ -30,7 +30,7 @@ MOST_LINES = {
     ("double_buffered", None): 360,
     ("register_tiled", None): 320,
     ("vectorized", None): 400,
-    ("warp_tiled", None): 520,
+    ("warp_tiled", None): 530,
 }
 
 
@@ -56,7 +56,7 @@ def test_a_kernel_fits_a_page(variant, tile):
 
 def test_a_kernel_of_tensor_cores_fits_a_page():
     text = tiledmm.source("wgmma", dtype="float16")
-    assert text.count("\n") <= 720 and page_of(text).count("\n") <= 320
+    assert text.count("\n") <= 770 and page_of(text).count("\n") <= 330
 
 
 @pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)
@@ -102,12 +102,12 @@ def test_registers_of_pending_products_are_fenced():
     text = render(specialize("wgmma", dtype="tf32", layout="TN").kernel)
     loop = text[text.index("// mainloop") : text.index("// epilogue")]
     order = [
-        r"load_fragment_a\(a",
-        r"fence_registers\(a\)",
+        r"load_fragment_a\(frag",
+        r"fence_registers\(frag\)",
         r"wgmma_fence",
         r"mma\(",
         r"wgmma_wait<0>",
-        r"fence_registers\(a\)",
+        r"fence_registers\(frag\)",
     ]
     assert re.search(".*".join(order), loop, re.DOTALL)
 

@@ -254,6 +254,9 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
+// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
+__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
+
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -305,10 +308,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
 // group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = linear / tiles, index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
+    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
+    const unsigned row = quotient(in_group, width);
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -496,6 +499,13 @@ __device__ __forceinline__ Wide as_register(Wide x) {
 }
 __device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
+// An element in shared memory. Both parts of a complex one, loaded together, would lie in consecutive registers, where mma needs the
+// same part of several elements.
+template <class Element>
+__device__ __forceinline__ Element load_element(const Element* shared) {
+    return *shared;
+}
+
 constexpr int DEPTH = 8 * sizeof(Register) / sizeof(T);   // steps of k of an mma: 8 registers
 
 // A (WIDTH, BK) tile of a matrix: rows of LENGTH contiguous elements, in chunks of 16 bytes. It has its matrix's order, except that
@@ -537,7 +547,7 @@ struct alignas(128) SwizzledTile {
     }
 
     // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
-    // mma, 8 columns of B each.
+    // mma, 8 columns of B each, and read_one_b that of one, where ldmatrix does not read two at once.
     template <class W>
     __device__ __forceinline__ void read_a(W (&registers)[4], unsigned begin, int down, int k) const {
         if constexpr (BY_MATRICES) {
@@ -559,10 +569,13 @@ struct alignas(128) SwizzledTile {
             }
         } else {
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n)
-#pragma unroll
-                for (int w = 0; w < 2; ++w) registers[n][w] = read<W>(begin, n * 8, k + w * 4);
+            for (int n = 0; n < COUNT; ++n) read_one_b(registers[n], begin, n * 8, k);
         }
+    }
+    template <class W>
+    __device__ __forceinline__ void read_one_b(W (&registers)[2], unsigned begin, int down, int k) const {
+#pragma unroll
+        for (int w = 0; w < 2; ++w) registers[w] = read<W>(begin, down, k + w * 4);
     }
 
     private:
@@ -599,7 +612,7 @@ struct alignas(128) SwizzledTile {
 
     template <class W>
     __device__ __forceinline__ W read(unsigned begin, int down, int k) const {
-        return as_register(*reinterpret_cast<const T*>(at(begin, down, k)));
+        return as_register(load_element(reinterpret_cast<const T*>(at(begin, down, k))));
     }
 };
 
@@ -634,17 +647,22 @@ struct SwizzledCopies {
 
     __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
-    // Starts to copy the next tile, of which every element is inside. A thread's chunks are in rows that are permuted alike.
+    // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
+    __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
+        static_assert((STEP & (STEP - 1)) == 0, "a thread's rows differ in bits that are 0 in its first");
+        const int chunk = (index ^ Tile::swizzle(row)) ^ Tile::swizzle(load * STEP);
+        return &tile.element[row * Tile::LENGTH + chunk * CHUNK] + load * STEP * Tile::LENGTH;
+    }
+
+    // Starts to copy the next tile, of which every element is inside.
     __device__ __forceinline__ void fetch_whole(Tile& tile) {
         if constexpr (SAME_ORDER) {
-            static_assert(Tile::swizzle(STEP) == 0, "all threads copy a whole permutation of rows at a time");
             const long long step = STEP * (Tile::K_MAJOR ? view.row_stride : view.col_stride);
             const Stored* from = view.data;
-            T* const to = tile.chunk(row, index);
 #pragma unroll
             for (int load = 0; load < LOADS; ++load, from += step) {
                 if constexpr (TILEDMM_CP_ASYNC)
-                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                    copy_chunk_async(chunk(tile, load), from);
                 else
                     next[load] = *reinterpret_cast<const uint4*>(from);
             }
@@ -656,11 +674,10 @@ struct SwizzledCopies {
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
-            part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-            copy(tile, part);
-        } else if (TILEDMM_CP_ASYNC && wide) {
-            copy(tile, part);
+        if (TILEDMM_CP_ASYNC && wide) {
+            copy<CHUNK>(tile, part);
+        } else if (TILEDMM_CP_ASYNC && !NARROW && words) {
+            copy<WORD>(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
@@ -697,15 +714,20 @@ struct SwizzledCopies {
             *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
     }
 
-    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
+    // Copies N elements at a time, with zeros outside.
+    template <int N>
+    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) const {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(row + load * STEP, index);
-                if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
-                    part.transposed().template copy_or_zero<CHUNK>(to, 0, load * STEP);
-                else
-                    part.template copy_or_zero<CHUNK>(to, 0, load * STEP);
+                T* const to = chunk(tile, load);
+#pragma unroll
+                for (int e = 0; e < CHUNK; e += N) {
+                    if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
+                        part.transposed().template copy_or_zero<N>(to + e, e, load * STEP);
+                    else
+                        part.template copy_or_zero<N>(to + e, e, load * STEP);
+                }
             }
         }
     }

@@ -166,6 +166,9 @@ struct Problem {
     Strides a, b, c;
 };
 
+// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
+__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
+
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -217,10 +220,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
 // group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = linear / tiles, index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
+    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
+    const unsigned row = quotient(in_group, width);
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -407,6 +410,13 @@ __device__ __forceinline__ Wide as_register(Wide x) {
 }
 __device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
+// An element in shared memory. Both parts of a complex one, loaded together, would lie in consecutive registers, where mma needs the
+// same part of several elements.
+template <class Element>
+__device__ __forceinline__ Element load_element(const Element* shared) {
+    return *shared;
+}
+
 constexpr int DEPTH = 8 * sizeof(Register) / sizeof(T);   // steps of k of an mma: 8 registers
 
 // A (WIDTH, BK) tile of a matrix: rows of LENGTH contiguous elements, in chunks of 16 bytes. It has its matrix's order, except that
@@ -448,7 +458,7 @@ struct alignas(128) SwizzledTile {
     }
 
     // Reads A's fragment of an mma: 16 rows, `down` rows and k steps from where the lane begins. read_b reads B's fragments of COUNT
-    // mma, 8 columns of B each.
+    // mma, 8 columns of B each, and read_one_b that of one, where ldmatrix does not read two at once.
     template <class W>
     __device__ __forceinline__ void read_a(W (&registers)[4], unsigned begin, int down, int k) const {
         if constexpr (BY_MATRICES) {
@@ -470,10 +480,13 @@ struct alignas(128) SwizzledTile {
             }
         } else {
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n)
-#pragma unroll
-                for (int w = 0; w < 2; ++w) registers[n][w] = read<W>(begin, n * 8, k + w * 4);
+            for (int n = 0; n < COUNT; ++n) read_one_b(registers[n], begin, n * 8, k);
         }
+    }
+    template <class W>
+    __device__ __forceinline__ void read_one_b(W (&registers)[2], unsigned begin, int down, int k) const {
+#pragma unroll
+        for (int w = 0; w < 2; ++w) registers[w] = read<W>(begin, down, k + w * 4);
     }
 
     private:
@@ -510,7 +523,7 @@ struct alignas(128) SwizzledTile {
 
     template <class W>
     __device__ __forceinline__ W read(unsigned begin, int down, int k) const {
-        return as_register(*reinterpret_cast<const T*>(at(begin, down, k)));
+        return as_register(load_element(reinterpret_cast<const T*>(at(begin, down, k))));
     }
 };
 
@@ -545,17 +558,22 @@ struct SwizzledCopies {
 
     __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
 
-    // Starts to copy the next tile, of which every element is inside. A thread's chunks are in rows that are permuted alike.
+    // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
+    __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
+        static_assert((STEP & (STEP - 1)) == 0, "a thread's rows differ in bits that are 0 in its first");
+        const int chunk = (index ^ Tile::swizzle(row)) ^ Tile::swizzle(load * STEP);
+        return &tile.element[row * Tile::LENGTH + chunk * CHUNK] + load * STEP * Tile::LENGTH;
+    }
+
+    // Starts to copy the next tile, of which every element is inside.
     __device__ __forceinline__ void fetch_whole(Tile& tile) {
         if constexpr (SAME_ORDER) {
-            static_assert(Tile::swizzle(STEP) == 0, "all threads copy a whole permutation of rows at a time");
             const long long step = STEP * (Tile::K_MAJOR ? view.row_stride : view.col_stride);
             const Stored* from = view.data;
-            T* const to = tile.chunk(row, index);
 #pragma unroll
             for (int load = 0; load < LOADS; ++load, from += step) {
                 if constexpr (TILEDMM_CP_ASYNC)
-                    copy_chunk_async(to + load * STEP * Tile::LENGTH, from);
+                    copy_chunk_async(chunk(tile, load), from);
                 else
                     next[load] = *reinterpret_cast<const uint4*>(from);
             }
@@ -565,23 +583,19 @@ struct SwizzledCopies {
 
     // Stores the chunks that fetch_whole loaded, where there is no cp.async.
     __device__ __forceinline__ void store_whole(Tile& tile) {
-        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC) {
-            T* const to = tile.chunk(row, index);
+        if constexpr (SAME_ORDER && !TILEDMM_CP_ASYNC)
 #pragma unroll
-            for (int load = 0; load < LOADS; ++load)
-                *reinterpret_cast<uint4*>(to + load * STEP * Tile::LENGTH) = next[load];
-        }
+            for (int load = 0; load < LOADS; ++load) *reinterpret_cast<uint4*>(chunk(tile, load)) = next[load];
     }
 
     // Starts to copy the next tile; `left` steps of k remain.
     __device__ __forceinline__ void fetch(Tile& tile, int left) {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
-        if (TILEDMM_CP_ASYNC && whole && left >= BK) {
-            part.rows = part.cols = WIDTH + BK;   // beyond any element: the compiler drops the guards
-            copy(tile, part);
-        } else if (TILEDMM_CP_ASYNC && wide) {
-            copy(tile, part);
+        if (TILEDMM_CP_ASYNC && wide) {
+            copy<CHUNK>(tile, part);
+        } else if (TILEDMM_CP_ASYNC && !NARROW && words) {
+            copy<WORD>(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
@@ -618,15 +632,20 @@ struct SwizzledCopies {
             *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
     }
 
-    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) {
+    // Copies N elements at a time, with zeros outside.
+    template <int N>
+    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) const {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = tile.chunk(row + load * STEP, index);
-                if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
-                    part.transposed().template copy_or_zero<CHUNK>(to, 0, load * STEP);
-                else
-                    part.template copy_or_zero<CHUNK>(to, 0, load * STEP);
+                T* const to = chunk(tile, load);
+#pragma unroll
+                for (int e = 0; e < CHUNK; e += N) {
+                    if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
+                        part.transposed().template copy_or_zero<N>(to + e, e, load * STEP);
+                    else
+                        part.template copy_or_zero<N>(to + e, e, load * STEP);
+                }
             }
         }
     }
@@ -712,8 +731,8 @@ static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of 
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
 static_assert((WM & (WM - 1)) == 0 && (WN & (WN - 1)) == 0, "a warp's first chunk differs from the others in bits of its index");
 static_assert(BK % (2 * DEPTH) == 0, "B's fragments alternate between two sets of registers");
-
 constexpr int LEAD = (STAGES - 1) * BK;   // steps of k by which copies precede products
+
 struct Tiles {
     SwizzledTile<BM, ORDER_A> a[STAGES];               // (STAGES, BM, BK), or (STAGES, BK, BM)
     SwizzledTile<BN, TRANSPOSED<ORDER_B>> b[STAGES];   // (STAGES, BN, BK), or (STAGES, BK, BN)
@@ -729,7 +748,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
-
     const int thread = threadIdx.x % THREADS;   // a no-op that tells the compiler the range
     const int warp = thread / 32, lane = thread % 32;
     const int m0 = warp / WARPS_N * WM, n0 = warp % WARPS_N * WN;   // this warp's first row and column of C
@@ -743,15 +761,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     int k_to_load = static_cast<int>(block.k);   // steps of k whose copies have not been started
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage, k_to_load -= BK) {
-        a_copies.fetch(tiles.a[stage], k_to_load);
-        b_copies.fetch(tiles.b[stage], k_to_load);
+        if (TILEDMM_CP_ASYNC && a_copies.whole && b_copies.whole && k_to_load >= BK) {
+            a_copies.fetch_whole(tiles.a[stage]);
+            b_copies.fetch_whole(tiles.b[stage]);
+        } else {
+            a_copies.fetch(tiles.a[stage], k_to_load);
+            b_copies.fetch(tiles.b[stage], k_to_load);
+        }
         commit_copies();
     }
 
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
     Register frag_a[WM / 16][4], frag_b[2][WN / 8][2];
-    int stage = 0, refilled = STAGES - 1;
+    int stage = 0;
     wait_for_copies_except<STAGES - 2>();
     __syncthreads();   // the first tiles are complete before anyone reads them
     tiles.b[0].read_b(frag_b[0], b_begin, 0);
@@ -759,10 +782,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     for (int i = 0; i < WM / 16; ++i) tiles.a[0].read_a(frag_a[i], a_begin, i * 16, 0);
     const auto multiply_tiles = [&](auto whole) {
         const bool more = whole.value || k_to_load > BK - LEAD;
+        const int refilled = stage == 0 ? STAGES - 1 : stage - 1;   // which all threads finished reading before the last barrier
 #pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
-            const int set = k / DEPTH % 2;
-            if (k == 0) {   // refills the stage that all threads finished reading before the last barrier
+            if (k == 0) {
                 if (whole.value) {
                     a_copies.fetch_whole(tiles.a[refilled]);
                     b_copies.fetch_whole(tiles.b[refilled]);
@@ -778,18 +801,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                     b_copies.store_whole(tiles.b[refilled]);
                 }
                 k_to_load -= BK;
-                refilled = stage;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
                 wait_for_copies_except<STAGES - 2>();
                 __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
             }
             const bool ahead = k < BK - DEPTH || more;   // fragments that follow the stage's last are in the next stage
-            if (ahead) tiles.b[stage].read_b(frag_b[1 - set], b_begin, (k + DEPTH) % BK);
+            const int next = (k + DEPTH) % BK;
+            const int set = k / DEPTH % 2;
+            if (ahead) tiles.b[stage].read_b(frag_b[1 - set], b_begin, next);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) mma_float16(acc[i][j], frag_a[i], frag_b[set][j]);
-                if (ahead) tiles.a[stage].read_a(frag_a[i], a_begin, i * 16, (k + DEPTH) % BK);
+                for (int j = 0; j < WN / 8; ++j) 
+                    mma_float16(acc[i][j], frag_a[i], frag_b[set][j]);
+                if (ahead) tiles.a[stage].read_a(frag_a[i], a_begin, i * 16, next);
             }
         }
     };

@@ -95,6 +95,9 @@ struct Problem {
     Strides a, b, c;
 };
 
+// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
+__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
+
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -146,10 +149,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
 // group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = linear / tiles, index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
+    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
+    const unsigned row = quotient(in_group, width);
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -401,6 +404,7 @@ static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-
 
 constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // consecutive lanes in one column of the arrangement
 constexpr int LEAD = (STAGES - 1) * BK;     // steps of k by which copies precede products
+constexpr int WORD = sizeof(TC) < 4 ? 4 / sizeof(TC) : 1;   // elements of C that a lane writes at a time if it is not aligned
 constexpr int FAST = TM < TN ? TM : TN, SLOW = TM < TN ? TN : TM;   // the inner loop over acc is its shorter side
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -500,7 +504,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
             for (int j = 0; j < TN; j += V)
                 c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
-    } else {   // element by element: shared memory transposes, so that consecutive lanes write consecutive addresses
+    } else {   // 4 bytes at a time, or a wider element: shared memory transposes, so that consecutive lanes write consecutive addresses
         auto& rows = shared.rows[warp];
         wait_for_copies_except<0>();   // copies beyond the end have written their zeros,
         __syncthreads();               // and everyone has read the last tiles, before rows overwrite them
@@ -510,9 +514,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             for (int j = 0; j < TN; ++j) rows[lane_m][(j / V * LANES_N + lane_n) * V + j % V] = acc[i][j];
             __syncwarp();   // the rows are complete before anyone reads them
 #pragma unroll
-            for (int j = 0; j < TN; ++j) {
-                const int row = (lane + j * 32) / WN, col = (lane + j * 32) % WN;
-                c_tile.write(warp / WARPS_N * WM + (i / V * LANES_M + row) * V + i % V, warp % WARPS_N * WN + col, rows[row][col]);
+            for (int j = 0; j < TN; j += WORD) {
+                const int row = (j * 32 + lane * WORD) / WN, col = (j * 32 + lane * WORD) % WN;
+                Sum word[WORD];
+#pragma unroll
+                for (int e = 0; e < WORD; ++e) word[e] = rows[row][col + e];
+                c_tile.template write_row<WORD>(warp / WARPS_N * WM + (i / V * LANES_M + row) * V + i % V, warp % WARPS_N * WN + col, word);
             }
             __syncwarp();   // everyone has read the rows before the next overwrite them
         }

@@ -134,6 +134,9 @@ struct Problem {
     Strides a, b, c;
 };
 
+// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
+__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
+
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -185,10 +188,10 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
 // group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = linear / tiles, index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = index / (rows * group) * group;
+    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
+    const unsigned row = quotient(in_group, width);
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -265,6 +268,11 @@ constexpr int SWIZZLE_BYTES = 128;   // a row of a swizzled tile, whose 16-byte 
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
 };
+
+// Starts to read a tensor map: the first TMA load would wait for it.
+__device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
 
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -377,6 +385,10 @@ __device__ __forceinline__ void setmaxnreg_inc() {   // to COUNT registers per t
 
 // ---- wgmma ----
 
+// The index of this thread's warpgroup. A shuffle tells the compiler that all lanes have the same: what is computed from it, such as
+// matrix descriptors, stays in uniform registers, from which wgmma reads them.
+__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARPGROUP, 0); }
+
 // Orders the warpgroup's accesses to registers and shared memory before those of subsequent wgmma. Lanes may come from divergent
 // code, such as loops that wait for a barrier; .sync.aligned requires a converged warp.
 __device__ __forceinline__ void wgmma_fence() {
@@ -402,14 +414,24 @@ __device__ __forceinline__ void wgmma_wait(Sum (&sums)[N]) {
     }
 }
 
-// The matrix descriptor of a tile in shared memory: rows of 128 bytes, swizzled. LEADING: the leading-dimension byte offset, from
-// a slab of an MN-major tile to the next; the stride-dimension byte offset is that of 8 rows.
+// A tile in shared memory that wgmma reads: rows of 128 bytes, swizzled. LEADING: the leading-dimension byte offset, from a slab of
+// an MN-major tile to the next; the stride-dimension byte offset is that of 8 rows.
 template <int LEADING>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void* shared) {
-    constexpr unsigned long long STRIDE = 8 * SWIZZLE_BYTES, MODE = 1;   // 128-byte swizzling
-    return (shared_address(shared) & 0x3ffff) >> 4 | static_cast<unsigned long long>(LEADING >> 4) << 16 |
-           (STRIDE >> 4) << 32 | MODE << 62;
-}
+struct SharedMatrix {
+    unsigned low;   // half of its matrix descriptor: its address and LEADING, in units of 16 bytes
+
+    __device__ __forceinline__ explicit SharedMatrix(unsigned low) : low(low) {}
+    __device__ __forceinline__ explicit SharedMatrix(const void* shared)
+        : low((shared_address(shared) & 0x3ffff) >> 4 | LEADING >> 4 << 16) {}
+
+    // What lies so many bytes further on, a multiple of 16.
+    __device__ __forceinline__ SharedMatrix at(unsigned bytes) const { return SharedMatrix(low + bytes / 16); }
+
+    __device__ __forceinline__ unsigned long long descriptor() const {
+        constexpr unsigned long long STRIDE = 8 * SWIZZLE_BYTES, MODE = 1;   // 128-byte swizzling
+        return low | STRIDE >> 4 << 32 | MODE << 62;
+    }
+};
 
 // clang-format off
 #define KERNEL tiledmm_wgmma_f16_256x256x64_nn
@@ -441,6 +463,13 @@ constexpr int CONSUMER_REGISTERS = 224, PRODUCER_REGISTERS = 56;   // per thread
 static_assert(BK == SWIZZLE_SPAN, "a step along K is a row of a swizzled tile");
 static_assert(K_MAJOR_B || PART_B % SWIZZLE_SPAN == 0, "whole slabs");
 static_assert(ROWS % 8 == 0 && PART_B % 8 == 0 && SLAB % (8 * SWIZZLE_SPAN) == 0, "slabs begin at multiples of 1024 bytes: a swizzle pattern");
+
+// Starts to read both tensor maps, which nothing writes, while the block prepares.
+__device__ __forceinline__ void prefetch_tensor_maps(const TensorMap& a_map, const TensorMap& b_map) {
+    if (threadIdx.x != CONSUMERS * WARPGROUP) return;   // the thread that issues TMA loads
+    prefetch_tensor_map(a_map);
+    prefetch_tensor_map(b_map);
+}
 
 // Initialises the barriers of all stages. A stage is full when its tiles have arrived, and empty when one lane of every consumer
 // warp of the cluster has arrived. A warp that has nothing else to do initialises them.
@@ -634,8 +663,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
            const __grid_constant__ Problem p) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
+    prefetch_tensor_maps(a_map, b_map);
     griddepcontrol_wait();   // for what the launches before this one write
-    const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
+    const int warpgroup = warpgroup_index(), thread = threadIdx.x % WARPGROUP;
     const int rank = blockIdx.x % CLUSTER;   // of this block in its cluster
     TileScheduler scheduler(p, BN);   // locates the first tile while barriers are initialised
     init_barriers(tiles.full, tiles.empty);
@@ -660,6 +690,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     } else {
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
+        const SharedMatrix<SLAB * sizeof(T)> a_matrix(tiles.a[0] + warpgroup * (64 * BK));
+        const SharedMatrix<SLAB * sizeof(T)> b_matrix(tiles.b[0]);
         PendingStore row = {};   // of the previous tile
         for (; scheduler.has_tile(); scheduler.next()) {
             const BlockTile& tile = scheduler.tile;
@@ -669,13 +701,12 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
             for (int k = 0; k < tile.k; k += BK, state.next()) {
                 tiles.full[state.stage].wait(state.phase);
-                const T* const b = tiles.b[state.stage];
-                const T* const a = tiles.a[state.stage] + warpgroup * (64 * BK);
+                const auto a_stage = a_matrix.at(state.stage * sizeof(tiles.a[0])), b_stage = b_matrix.at(state.stage * sizeof(tiles.b[0]));
                 wgmma_fence();
 #pragma unroll
                 for (int kk = 0; kk < BK; kk += DEPTH)
-                    mma(sums, matrix_descriptor<SLAB * sizeof(T)>(a + (K_MAJOR_A ? kk : kk * SWIZZLE_SPAN)),
-                             matrix_descriptor<SLAB * sizeof(T)>(b + (K_MAJOR_B ? kk : kk * SWIZZLE_SPAN)));
+                    mma(sums, a_stage.at(kk * (K_MAJOR_A ? sizeof(T) : SWIZZLE_BYTES)).descriptor(),
+                              b_stage.at(kk * (K_MAJOR_B ? sizeof(T) : SWIZZLE_BYTES)).descriptor());
                 wgmma_commit();
                 if (k / BK == lane) row.issue();   // one row per step: bursts would delay the TMA loads
                 wgmma_wait<1>(sums);

@@ -43,13 +43,15 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
     is_skinny = config.bm in skinny
     depth, step = 8 * _register_bytes(element), 32 if element.itemsize == 4 and not is_skinny else 16
     rows = f", or bm is {' or '.join(map(str, skinny))}" if skinny else ""
-    widths = [size for size in (32, 64, 128) if size >= depth]
+    wide = element.itemsize >= 8
+    widths = [size for size in ((64, 128, 256) if wide else (32, 64, 128)) if size >= depth]
+    cols = 32 if is_skinny and wide else 64
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
     return [
         (whole, f"wm and wn are multiples of {step}"),
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
-        (not ((config.bm % 64 and not is_skinny) or config.bn % 64), f"bm and bn are multiples of 64{rows}"),
+        (not ((config.bm % 64 and not is_skinny) or config.bn % cols), f"bm and bn are multiples of 64{rows}"),
         (config.bk * element.itemsize in widths, f"bk is {' or '.join(map(str, widths))} bytes"),
         (config.unroll * element.itemsize % depth == 0, f"unroll is a multiple of {depth // element.itemsize}"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
@@ -94,8 +96,8 @@ _TENSOR_TILES = {
     },
     16: {
         16: (16, 64, 16, 16, 128, 5, 3, 16),
-        32: (32, 64, 16, 32, 128, 4, 2, 16),
-        64: (64, 64, 32, 32, 128, 4, 2, 16),
+        32: (32, 32, 16, 16, 256, 3, 2, 16),
+        64: (64, 64, 32, 32, 256, 3, 2, 16),
         128: (128, 64, 32, 32, 128, 3, 1, 16),
     },
 }
@@ -267,9 +269,12 @@ def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
 
 
 def wgmma(tile: int, element: Element) -> Config:
-    """As many stages as fit shared memory. The smallest tile has 64 rows, which one warpgroup multiplies."""
-    if tile == 64:
-        return replace(_warpgroup_tiles(128, element, 7), bm=64)
+    """As many stages as fit shared memory; 8 suffice. Tiles below 128 have 64 rows, which one warpgroup multiplies.
+
+    96 is 64 x 128: a block computes as much of C as of a square of about that size.
+    """
+    if tile < 128:
+        return replace(_warpgroup_tiles({64: 64, 96: 128}[tile], element, {64: 8, 96: 7}[tile]), bm=64)
     return _warpgroup_tiles(tile, element, {128: 5, 192: 4, 256: 3}[tile])
 
 

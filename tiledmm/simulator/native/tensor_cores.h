@@ -153,6 +153,8 @@ __forceinline__ void mma_float64(double (&c)[4], const double (&a)[2 * COUNT], c
     }
 }
 
+__forceinline__ double load_float64(const double* shared) { return *shared; }
+
 template <bool TRANSPOSED>
 __forceinline__ void load_matrices(unsigned (&words)[4], const void* shared) {
     using namespace tiledmm_detail;
