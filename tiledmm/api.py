@@ -219,7 +219,7 @@ class _Converted:
     """
 
     def __init__(self, call: Call, choice: Choice, ufunc: UfuncKeywords, kernel: KernelKeywords) -> None:
-        self.product, self.dtype, self.choice = call.product, call.product.compute.dtype, choice
+        self.product, self.dtype, self.choice = call.product, call.product.compute.result.dtype, choice
         self.ufunc, self.kernel = ufunc, kernel
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:
