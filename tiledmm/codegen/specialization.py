@@ -190,8 +190,8 @@ def specialize(
     compute = compute_element(row.default_type if dtype is None else dtype)
     a, b = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype))
     c = compute.result if out_dtype is None else element(out_dtype)
-    compute = compute_element_of(a, b, compute)
-    compute = row.computes_in(compute) if compute.result_name else compute
+    own = compute_element_of(a, b, compute)
+    compute = own if row.multiplies(own) else compute
     for source, target in ((a, compute), (b, compute), (compute.result, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
