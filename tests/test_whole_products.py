@@ -237,12 +237,13 @@ def test_c_in_parts_whose_k_is_in_slices(h100: HostGpu) -> None:
 # ---- 8-bit integers with wider results ----
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize("name", ["int8_int16", "int8_int32", "uint8_int32", "uint8_uint32", "int8_int64"])
+@pytest.mark.parametrize(
+    ("name", "layout"), [("int8_int32", "NN"), ("uint8_int32", "NT"), ("int8_int64", "TN"), ("uint8_uint16", "TT")]
+)
 def test_wide_results_on_every_device(gpu: HostGpu, name: str, layout: str) -> None:
     operand, result = name.split("_")
     rng = np.random.default_rng(4)
-    for target, (m, n, k) in itertools.product(("sm_75", "sm_80", "sm_90", "sm_120"), SHAPES):
+    for target, (m, n, k) in itertools.product(("sm_75", "sm_90", "sm_120"), ((40, 50, 300), (130, 70, 513))):
         gpu.become(target)
         a, b = random_values(rng, (2, m, k), operand), random_values(rng, (k, n), operand)
         kernels: list[dict[str, Any]] = [{}, {"variant": "tensor_core", "tile": 64, "config": {"split_k": 2}}]
