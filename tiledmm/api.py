@@ -62,8 +62,8 @@ def matmul(
         casting: How freely operands become the product's type and the result becomes ``out``'s: ``"no"``, ``"equiv"``,
             ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
         order: Memory order of a new result: ``"C"``, ``"F"``, ``"A"`` or ``"K"``.
-        dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.) A wider integer
-            than int8 or uint8 operands makes their sums exact, at the same speed.
+        dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.)
+            A wider integer than int8 or uint8 operands, such as int32, is as fast as their own type.
         axes: List of three tuples: the matrices' axes in ``x1``, ``x2`` and the result.
         axis, keepdims: For other ufuncs; they raise as NumPy and CuPy do.
         signature: The computation type as a ufunc signature, such as ``"ff->f"``.
