@@ -157,4 +157,10 @@ __device__ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigne
     return sum;
 }
 
+// The same of signed bytes.
+__device__ __forceinline__ unsigned dot_of_signed_bytes(unsigned a, unsigned b, unsigned sum) {
+    asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
 #endif

@@ -363,6 +363,9 @@ def _product(a: np.ndarray, b: np.ndarray, spec: Specialization) -> np.ndarray:
     if compute.per_packed > 1:
         return _product_of_words(a, b, compute).astype(spec.c.dtype)
     kind = compute.dtype
+    if compute.result_name:  # sums of 32 bits
+        total = a.astype(kind).astype(np.int64) @ b.astype(kind).astype(np.int64)
+        return total.astype(f"{kind.kind}4").astype(compute.result.dtype).astype(spec.c.dtype)
     a, b = a.astype(kind), b.astype(kind)
     if kind.kind in "biu":
         return np.matmul(a, b).astype(spec.c.dtype)
@@ -381,9 +384,9 @@ def _product_of_words(a: np.ndarray, b: np.ndarray, compute: Element) -> np.ndar
     b = (np.ascontiguousarray(b.T)[:, :, None] >> places & mask).reshape(b.shape[1], -1)
     if compute.dtype_name == "boolx32":
         return a.astype(bool) @ b.astype(bool).T
-    own = np.uint8 if compute.dtype_name == "uint8x4" else np.int8
+    own = np.uint8 if compute.multiplied == "uint8x4" else np.int8
     a, b = (x.astype(np.uint8).view(own).astype(np.int64) for x in (a, b))
-    return (a @ b.T).astype(own)
+    return (a @ b.T).astype(compute.result.dtype if compute.result_name else own)
 
 
 def _write_triangle(c: np.ndarray, result: np.ndarray, tile: int) -> None:

@@ -885,7 +885,7 @@ def test_bounds_table() -> None:
 def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
     from tiledmm.bench import comparison as module
 
-    def matmul(a: Any, b: Any, *, out: Any, variant: str, tile: int | None, precision: str) -> None:
+    def matmul(a: Any, b: Any, *, out: Any, dtype: Any, variant: str, tile: int | None, precision: str) -> None:
         out[...] = product(*(multiplied(x, precision) for x in (a, b)))
         if (variant, tile) == ("tiled", 8):
             out[-1, -1] += 1

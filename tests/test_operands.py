@@ -108,8 +108,8 @@ def carry_out(product: Product, x1: Any, x2: Any, out: Any = None) -> Any:
         )
         c = matrices(target, c0, (*sizes, m, n), (*(d.c for d in problem.batch), row_c, col_c))
         with np.errstate(over="ignore", invalid="ignore"):
-            value = np.matmul(a.astype(product.compute.dtype), b.astype(product.compute.dtype))
-            c[...] = value.astype(product.compute.dtype).astype(product.c.dtype)
+            value = np.matmul(a.astype(product.compute.result.dtype), b.astype(product.compute.result.dtype))
+            c[...] = value.astype(product.compute.result.dtype).astype(product.c.dtype)
     if target is not result:
         result[...] = target
     return result

@@ -5,6 +5,7 @@ Needs CuPy, and no GPU.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -231,6 +232,32 @@ def test_c_in_parts_whose_k_is_in_slices(h100: HostGpu) -> None:
             "parts with slices of their own"
         )
         h100.memory.check()
+
+
+# ---- 8-bit integers with wider results ----
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"), [("int8_int32", "NN"), ("uint8_int32", "NT"), ("int8_int64", "TN"), ("uint8_uint16", "TT")]
+)
+def test_wide_results_on_every_device(gpu: HostGpu, name: str, layout: str) -> None:
+    operand, result = name.split("_")
+    rng = np.random.default_rng(4)
+    for target, (m, n, k) in itertools.product(("sm_75", "sm_90", "sm_120"), ((40, 50, 300), (130, 70, 513))):
+        gpu.become(target)
+        a, b = random_values(rng, (2, m, k), operand), random_values(rng, (k, n), operand)
+        kernels: list[dict[str, Any]] = [{}, {"variant": "tensor_core", "tile": 64, "config": {"split_k": 2}}]
+        kernels += [{"variant": "warp_tiled", "config": {"pack_elements": 1, "split_k": 2}}]
+        kernels += [{"variant": "wgmma", "config": {"split_k": split}} for split in (1, 3) if target == "sm_90"]
+        for kernel in kernels:
+            x1, x2 = gpu.array(a, tight(layout[0], 1)), gpu.array(b, tight(layout[1]))
+            np.testing.assert_array_equal(
+                tiledmm.matmul(x1, x2, dtype=result, **kernel).held, np.matmul(a, b, dtype=result), f"{target} {kernel}"
+            )
+            out = gpu.array(np.zeros((2, m, n), "f8"), tight("T", 1))
+            tiledmm.matmul(x1, x2, out=out, dtype=result, **kernel)
+            np.testing.assert_array_equal(out.held, np.matmul(a, b, dtype=result).astype("f8"))
+            gpu.memory.check()
 
 
 # ---- a product of an array and its own transpose ----

@@ -63,6 +63,7 @@ def matmul(
             ``"safe"``, ``"same_kind"`` or ``"unsafe"``.
         order: Memory order of a new result: ``"C"``, ``"F"``, ``"A"`` or ``"K"``.
         dtype: Computation type; the operands' common type if None. (CuPy only allocates the result in it.)
+            A wider integer than int8 or uint8 operands, such as int32, is as fast as their own type.
         axes: List of three tuples: the matrices' axes in ``x1``, ``x2`` and the result.
         axis, keepdims: For other ufuncs; they raise as NumPy and CuPy do.
         signature: The computation type as a ufunc signature, such as ``"ff->f"``.
@@ -219,7 +220,7 @@ class _Converted:
     """
 
     def __init__(self, call: Call, choice: Choice, ufunc: UfuncKeywords, kernel: KernelKeywords) -> None:
-        self.product, self.dtype, self.choice = call.product, call.product.compute.dtype, choice
+        self.product, self.dtype, self.choice = call.product, call.product.compute.result.dtype, choice
         self.ufunc, self.kernel = ufunc, kernel
 
     def run(self, x1: Any, x2: Any, out: Any) -> Any:

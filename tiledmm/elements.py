@@ -24,6 +24,7 @@ class Element:
         per_packed: Narrow elements in one packed element; 1 if it is not packed.
         held_as: NumPy's name of its type in memory, where NumPy has no such type; empty where NumPy has it.
         parts: Real numbers in one element; 2 for complex types.
+        result_name: NumPy's name of the type of results, where that is wider than the operands'; else empty.
     """
 
     name: str
@@ -34,16 +35,33 @@ class Element:
     per_packed: int = 1
     held_as: str = ""
     parts: int = 1
+    result_name: str = ""
 
     @property
     def stored(self) -> Element:
-        """The type of such elements in memory: this one, except for tf32, which is float32 there."""
+        """The type of such elements in memory: this one, except for tf32 (float32) and types with wide results."""
         return ELEMENTS[self.held_as] if self.held_as else self
 
     @property
+    def result(self) -> Element:
+        """The type of results in memory, and the computation type of variants that do not have this one."""
+        return ELEMENTS[self.result_name] if self.result_name else self.stored
+
+    @property
+    def multiplied(self) -> str:
+        """The name of the type that is multiplied, whatever the type of results."""
+        return self.dtype_name.removesuffix(f"_{self.result_name}") if self.result_name else self.dtype_name
+
+    @property
     def c_type(self) -> str:
-        """Its name in CUDA C: NumPy's own, except for bool, which is a keyword there."""
-        return self.dtype_name.replace("bool", "boolean")
+        """The name in CUDA C of what is multiplied: NumPy's own, except for bool, which is a keyword there."""
+        return self.multiplied.replace("bool", "boolean")
+
+    @property
+    def packed(self) -> Element | None:
+        """The type of packed elements; None for types that are not packed."""
+        into = PACKED_ELEMENTS.get(self.multiplied)
+        return _with_result(into, ELEMENTS[self.result_name]) if into and self.result_name else into
 
     @property
     def is_summed_as_it_is(self) -> bool:
@@ -52,7 +70,7 @@ class Element:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype; for packed elements and tf32, that of their memory."""
+        """The NumPy dtype; of packed elements, tf32 and types with wide results, that of their memory."""
         if self.dtype_name == "bfloat16":
             import ml_dtypes
 
@@ -92,6 +110,47 @@ PACKED_ELEMENTS: dict[str, Element] = {
 
 #: The type that tensor cores round float32 to: 11 significant bits. It is a computation type, and no array has it.
 TF32 = Element("tf32", "tf32", 4, 4, held_as="float32")
+
+
+def _with_result(operand: Element, result: Element) -> Element:
+    """The computation type of such operands whose results have a wider type."""
+    return replace(
+        operand, name=f"{operand.name}{result.name}", dtype_name=f"{operand.dtype_name}_{result.dtype_name}",
+        held_as=operand.held_as or operand.dtype_name, result_name=result.dtype_name,
+    )  # fmt: skip
+
+
+#: Computation types of 8-bit integers whose results are wider: the 32-bit sums, which do not wrap in 8 bits. No array
+#: has them: ``int8_int32`` is that of int8 operands and ``dtype="int32"``.
+WIDE_RESULTS: dict[str, Element] = {
+    wide.dtype_name: wide
+    for operand, results in (
+        ("int8", ("int16", "int32", "int64")),
+        ("uint8", ("int16", "int32", "int64", "uint16", "uint32", "uint64")),
+    )
+    for wide in (_with_result(ELEMENTS[operand], ELEMENTS[result]) for result in results)
+}
+
+# Most products of two elements whose sum 32 bits hold, by the operands' type: of -128 * -128, and of 255 * 255.
+_EXACT_IN_32_BITS = {"int8": (2**31 - 1) // 128**2, "uint8": (2**32 - 1) // 255**2}
+
+
+def compute_element_of(a: Element, b: Element, loop: Element, k: int | None = None) -> Element:
+    """The computation type of a product.
+
+    Args:
+        a, b: Types of the operands.
+        loop: The type that NumPy converts both to, and multiplies and adds in.
+        k: Terms of a sum; None for any number of them.
+
+    Returns:
+        A type with wide results where the 32-bit sums of 8-bit operands are those of ``loop``, modulo its range; or
+        ``loop``.
+    """
+    wide = WIDE_RESULTS.get(f"{a.dtype_name}_{loop.dtype_name}") if a == b else None
+    if wide is None or (loop.itemsize > 4 and (k is None or k > _EXACT_IN_32_BITS[a.dtype_name])):
+        return loop
+    return wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +201,12 @@ def element(dtype: Any) -> Element:
         raise UnsupportedTypeError(
             "no array has type 'tf32': precision='tf32' makes it the computation type of float32 products"
         )
+    if isinstance(dtype, str) and dtype in WIDE_RESULTS:
+        wide = WIDE_RESULTS[dtype]
+        raise UnsupportedTypeError(
+            f"no array has type {dtype!r}: dtype={wide.result_name!r} makes it the computation type of "
+            f"{wide.held_as} products"
+        )
     try:
         if dtype is None:  # NumPy would take it for float64
             raise TypeError("a type is needed")
@@ -157,9 +222,10 @@ def element(dtype: Any) -> Element:
 
 
 def compute_element(dtype: Any) -> Element:
-    """The row of a computation type: any dtype, or ``"tf32"``.
+    """The row of a computation type: any dtype, ``"tf32"``, or one with wide results such as ``"int8_int32"``.
 
     Raises:
         As ``element``.
     """
-    return TF32 if isinstance(dtype, str) and dtype == TF32.dtype_name else element(dtype)
+    apart = {TF32.dtype_name: TF32, **WIDE_RESULTS}.get(dtype) if isinstance(dtype, str) else None
+    return apart or element(dtype)

@@ -42,7 +42,8 @@ def source(
         variant: A variant with a kernel of its own: any but ``"cublas"``.
         tile: Tile size, or None for the variant's default.
         config: Fields that replace the tile's own, as for ``matmul``.
-        dtype: Computation type, which may be ``"tf32"``; None for float32, or the first of the variant's own.
+        dtype: Computation type, which may be ``"tf32"`` or ``"int8_int32"``, int8 operands with int32 results; None for
+            float32, or the first of the variant's own.
         layout: A letter each for A and B: N rows contiguous, T columns contiguous (the transpose of a row-major
             matrix), G neither.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.

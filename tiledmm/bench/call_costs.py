@@ -12,7 +12,7 @@ from tiledmm.bench.sizes import Size
 from tiledmm.compile.compilation import raw_kernel
 from tiledmm.elements import compute_element
 from tiledmm.launch import Plan
-from tiledmm.selection.select import AUTO, precision_of
+from tiledmm.selection.select import AUTO, dtype_of, precision_of
 
 _BARE = "cupy.empty + RawKernel"
 
@@ -29,7 +29,8 @@ def compare_calls(n: int = 32, *, dtype: str = "float32", seconds: float = 0.6) 
         seconds: About how long to time each.
     """
     a, b, out = operand_sets(Size(n, n, n), dtype, "NN")[0]
-    choice = choice_of(AUTO, None, (a, b), precision_of(compute_element(dtype)))
+    compute = compute_element(dtype)
+    choice = choice_of(AUTO, None, (a, b), precision_of(compute), dtype_of(compute))
     raw, shape, kind = raw_kernel(choice.specialization.kernel), (n, n), a.dtype
     (prepared,) = Plan(choice).launches
 

@@ -25,13 +25,13 @@ from tiledmm.compile.compilation import Kernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
-from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import describe
 from tiledmm.registry.variants import find_variant
 from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
-from tiledmm.selection.select import AUTO, precision_of
+from tiledmm.selection.select import AUTO, dtype_of, precision_of
 
 # Products for which more copies would be needed are so small that memory does not matter.
 _MAX_SETS = 64
@@ -68,7 +68,7 @@ def compare(
     Args:
         size: m, n, k.
         dtype: Type of the operands and the result, by NumPy's name; or ``"tf32"``: they are float32, and CuPy is told
-            to take products in tf32, too.
+            to take products in tf32, too; or one with wide results, ``"int8_int32"``: CuPy converts the operands first.
         layout: How A and B lie in memory, see ``tiledmm.source``.
         variant_tiles: Kernels to compare; None for every variant with its default tile.
         seconds: About how long to time each.
@@ -114,7 +114,7 @@ def _compared(
     ceilings: dict[str, float] = {}
     for variant_tile in multiplying(variant_tiles, dtype):
         report(f"checking {variant_tile.label}")
-        call = functools.partial(_run_variant, sets, variant_tile, precision_of(kind))
+        call = functools.partial(_run_variant, sets, variant_tile, kind)
         row, ceilings[variant_tile.label] = _described(variant_tile, sets[0], kind, size)
         row = _verified(row, call, sets[0], right)
         rows.append(row)
@@ -154,7 +154,7 @@ def _on_cpu(
     report: Callable[[str], None],
 ) -> list[Row]:
     """The CPU's rows: its times are the host's, taken after the device's, and compared by their medians."""
-    a, b = (cupy.asnumpy(x) for x in operands[:2])
+    a, b = (cupy.asnumpy(x).astype(operands.c.dtype, copy=False) for x in operands[:2])
     rows = []
     for name, call in cpu.calls(a, b).items():
         report(f"timing {name}")
@@ -192,15 +192,16 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
         UnsupportedTypeError, ShapeError: If there is no such type or layout.
     """
     specialize("naive", layout=layout)  # raises if it is none
-    kind = compute_element(dtype).dtype
+    compute = compute_element(dtype)
+    kind, result = compute.dtype, compute.result.dtype
     rng = np.random.default_rng(_SEED)
     host_a = expected.random_matrix(rng, size.m, size.k, kind, size.k)
     host_b = expected.random_matrix(rng, size.k, size.n, kind, size.k)
-    set_bytes = host_a.nbytes + host_b.nbytes + size.m * size.n * kind.itemsize
+    set_bytes = host_a.nbytes + host_b.nbytes + size.m * size.n * result.itemsize
     cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
     count = max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
     place_a, place_b = _placer(host_a, layout[0]), _placer(host_b, layout[1])
-    return [Operands(place_a(), place_b(), cupy.empty((size.m, size.n), kind)) for _ in range(count)]
+    return [Operands(place_a(), place_b(), cupy.empty((size.m, size.n), result)) for _ in range(count)]
 
 
 def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
@@ -215,9 +216,12 @@ def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
     return lambda: cupy.asarray(host)
 
 
-def _run_variant(sets: list[Operands], variant_tile: VariantTile, precision: Precision, i: int) -> None:
+def _run_variant(sets: list[Operands], variant_tile: VariantTile, kind: Element, i: int) -> None:
     a, b, c = sets[i % len(sets)]
-    matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision)
+    matmul(
+        a, b, out=c, dtype=dtype_of(kind), variant=variant_tile.variant, tile=variant_tile.tile,
+        precision=precision_of(kind),
+    )  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -235,8 +239,10 @@ def cupy_takes(kind: Element) -> Iterator[None]:
 
 
 def run_cupy(sets: list[Operands], i: int) -> None:
-    """The baseline's call number ``i``."""
+    """The baseline's call number ``i``. Operands narrower than C are converted: CuPy would compute in their type."""
     a, b, c = sets[i % len(sets)]
+    if a.dtype != c.dtype:
+        a, b = a.astype(c.dtype), b.astype(c.dtype)
     cupy.matmul(a, b, out=c)
 
 
@@ -244,7 +250,7 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
     """A variant's row with its compiled kernel's resources, or with the reason why there is none; and its ceiling."""
     row = Row(variant_tile.variant, variant_tile.tile)
     try:
-        choice = choice_of(variant_tile.variant, variant_tile.tile, operands, precision_of(kind))
+        choice = choice_of(variant_tile.variant, variant_tile.tile, operands, precision_of(kind), dtype_of(kind))
         kernel = compiled(choice.specialization.kernel)
     except TiledmmError as error:
         return replace(row, note=f"{type(error).__name__}: {error}"), 0.0
@@ -259,12 +265,15 @@ def _described(variant_tile: VariantTile, operands: Operands, kind: Element, siz
     return described, _ceiling(choice.specialization, size)
 
 
-def choice_of(variant: str, tile: int | None, operands: Sequence[Any], precision: str) -> Choice:
+def choice_of(
+    variant: str, tile: int | None, operands: Sequence[Any], precision: str, dtype: str | None = None
+) -> Choice:
     """The kernels that multiply arrays on the current device; a third array is the output."""
     kernel = KernelKeywords(variant, tile, None, precision)
     described = [describe(x) for x in operands]
     out = described[2] if len(described) > 2 else None
-    return choose(resolve_call(described[0], described[1], out, UfuncKeywords(), precision), kernel, device_model)
+    ufunc = UfuncKeywords(dtype=dtype)
+    return choose(resolve_call(described[0], described[1], out, ufunc, precision), kernel, device_model)
 
 
 def _remark(variant_tile: VariantTile, kernel: Kernel, choice: Choice) -> str:
@@ -297,9 +306,10 @@ class _Work(NamedTuple):
 
     @classmethod
     def of(cls, size: Size, kind: Element) -> _Work:
-        elements = size.m * size.k + size.k * size.n + size.m * size.n
-        multiply_adds = size.m * size.n * size.k
-        return cls(multiply_adds, multiply_adds * kind.multiplies, elements * kind.itemsize)
+        operands, results = size.m * size.k + size.k * size.n, size.m * size.n
+        multiply_adds = results * size.k
+        moved = operands * kind.itemsize + results * kind.result.itemsize
+        return cls(multiply_adds, multiply_adds * kind.multiplies, moved)
 
 
 def _timed(row: Row, samples: dict[str, timing.Sample], work: _Work, ceiling: float | None = None) -> Row:

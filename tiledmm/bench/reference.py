@@ -78,8 +78,10 @@ def reference(a: Any, b: Any, compute: Element | None = None) -> Reference:
 
     Args:
         a, b: (M, K) and (K, N), of one type.
-        compute: The computation type, where it is not this type: tf32.
+        compute: The computation type, where it is not this type: tf32, or one with wide results.
     """
+    if compute is not None and compute.result_name:
+        a, b = a.astype(compute.result.dtype), b.astype(compute.result.dtype)
     dtype, k = a.dtype, a.shape[1]
     if dtype.kind == "b":
         return Reference(_wide(a) @ _wide(b) > 0, None, 0.0)

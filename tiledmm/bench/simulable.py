@@ -12,7 +12,7 @@ from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.select import AUTO, precision_of
+from tiledmm.selection.select import AUTO, dtype_of, precision_of
 from tiledmm.simulator import run
 
 #: Simulated where no size is asked for, or none that is soon simulated: one that tiles fit, and one that they do not.
@@ -97,8 +97,9 @@ def _rates(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> lis
             rows_and_columns = config.bm, config.bn
         try:
             _, report = run(
-                a, b, variant=variant, tile=tile, precision=precision_of(compute), target=target, counts=False
-            )
+                a, b, variant=variant, tile=tile, dtype=dtype_of(compute), precision=precision_of(compute),
+                target=target, counts=False,
+            )  # fmt: skip
         except (CompilationError, ConfigError):  # a row of the table says so
             continue
         found.append((rows_and_columns, report.seconds / _work(pilot, rows_and_columns)))

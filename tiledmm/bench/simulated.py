@@ -22,7 +22,7 @@ from tiledmm.errors import CompilationError, ConfigError, MissingDependencyError
 from tiledmm.registry.variants import find_variant
 from tiledmm.report.cells import NONE, count, error_figure, significant, value_of
 from tiledmm.report.tables import Table
-from tiledmm.selection.select import AUTO, precision_of
+from tiledmm.selection.select import AUTO, dtype_of, precision_of
 from tiledmm.simulator import ProductReport, run
 
 
@@ -91,7 +91,8 @@ def simulate_all(
             tell = functools.partial(_tell_all, progress, variant_tile.label, i, len(chosen))
         try:
             c, report = run(
-                a, b, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(compute),
+                a, b, variant=variant_tile.variant, tile=variant_tile.tile, dtype=dtype_of(compute),
+                precision=precision_of(compute),
                 target=target, sass=sass, progress=tell,
             )  # fmt: skip
         except (CompilationError, ConfigError) as error:

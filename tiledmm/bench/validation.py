@@ -18,7 +18,7 @@ from tiledmm.errors import DeviceError, TiledmmError, UnsupportedTypeError
 from tiledmm.registry.variants import find_variant
 from tiledmm.report.cells import NONE, Figure, count, error_figure, percent
 from tiledmm.report.tables import Table
-from tiledmm.selection.select import AUTO, precision_of
+from tiledmm.selection.select import AUTO, dtype_of, precision_of
 
 Matrix = np.ndarray[Any, Any]
 
@@ -104,9 +104,11 @@ def on_gpu(
     poisoned = np.empty(c.shape, c.dtype)
     poison(poisoned, right)
 
+    keywords: dict[str, Any] = {"dtype": dtype_of(kind), "precision": precision_of(kind)}
+
     def multiply(variant_tile: VariantTile) -> tuple[Matrix, str]:
         c.set(poisoned)
-        matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(kind))
+        matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, **keywords)
         return cupy.asnumpy(c), ""
 
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
@@ -133,7 +135,7 @@ def on_simulator(
     kind = compute_element(dtype)
     a, b = simulated.operands(size, kind, layout)
     right = reference(a, b, kind)
-    poisoned = np.empty((size.m, size.n), kind.dtype)
+    poisoned = np.empty((size.m, size.n), kind.result.dtype)
     poison(poisoned, right)
 
     def multiply(variant_tile: VariantTile) -> tuple[Matrix, str]:
@@ -141,7 +143,7 @@ def on_simulator(
             raise DeviceError("on a GPU only")
         c, report = run(
             a, b, out=poisoned.copy(), variant=variant_tile.variant, tile=variant_tile.tile,
-            precision=precision_of(kind), target=target, counts=False,
+            dtype=dtype_of(kind), precision=precision_of(kind), target=target, counts=False,
         )  # fmt: skip
         return c, "; ".join(finding.message for finding in report.findings)
 
@@ -160,7 +162,7 @@ def _validation(
     progress: Callable[[str, int, int], None],
 ) -> Validation:
     a, b, right = known
-    numpys = np.matmul(a, b).astype(kind.dtype)
+    numpys = np.matmul(a, b, dtype=dtype_of(kind)).astype(kind.result.dtype)
     chosen = multiplying(variant_tiles, kind.dtype_name)
     rows = []
     for i, variant_tile in enumerate(chosen):
@@ -198,7 +200,8 @@ def explain_tolerance(kind: Element, k: int, tolerance: float) -> str:
     if dtype.kind == "b":
         return "Exact: an element is true if any of its products is."
     if dtype.kind in "iu":
-        return "Exact: integers wrap in their own width, here as in NumPy."
+        width = "the width of the result" if kind.result_name else "their own width"
+        return f"Exact: integers wrap in {width}, here as in NumPy."
     double = dtype.name in ("float64", "complex128")
     text = f"Up to {tolerance:.1e} of |A| |B| is rounding: {SAFETY} sqrt(K) u, K = {k} sums in"
     text += " float64, u = 2^-53, and as many in the reference" if double else " float32, u = 2^-24"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
     from tiledmm.codegen.specialization import Specialization
 
-_TYPES_HELP = "Element types, with commas, or 'all'; also tf32."
+_TYPES_HELP = "Element types, with commas, or 'all'; also tf32, int8_int32."
 _LAYOUTS_HELP = "Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither."
 _DEFAULT_TILE = "the variant's own"
 

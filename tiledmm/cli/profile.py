@@ -25,7 +25,7 @@ def profile(
     ],
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
     tiles: Tiles = "",
-    dtype: Annotated[str, typer.Option(help="Element type; also tf32.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Element type; also tf32, int8_int32.")] = "float32",
     layout: Layout = "NN",
     report: Annotated[
         Path | None,

@@ -38,7 +38,7 @@ def validate(
         str,
         typer.Option(
             "--dtype",
-            help="Element types, with commas, or 'all'; also tf32.",
+            help="Element types, with commas, or 'all'; also tf32, int8_int32.",
             show_default="float32, or a variant's own",
         ),
     ] = "",

@@ -45,6 +45,7 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             b_type=spec.b.c_type,
             c_type=spec.c.c_type,
             compute_type=spec.compute.c_type,
+            result_type=spec.compute.result_name,
             order_a=ORDERS[spec.layout[0]],
             order_b=ORDERS[spec.layout[1]],
             plain=spec.a == spec.b == spec.c == spec.compute.stored and spec.compute.is_summed_as_it_is,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, element
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, compute_element_of, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES
@@ -45,7 +45,7 @@ class Specialization:
     def symbol(self) -> str:
         """The kernel's name in a profiler: variant, types, tile, layout."""
         types = self.compute.name
-        if not self.a == self.b == self.c == self.compute.stored:
+        if not (self.a == self.b == self.compute.stored and self.c == self.compute.result):
             types = f"{self.a.name}_{self.b.name}_{self.compute.name}_{self.c.name}"
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
@@ -84,8 +84,8 @@ class Specialization:
         packed = self.packed
         bare = replace(packed.config, launch=LaunchConfig())
         if self.config.launch.pack_elements:
-            into = PACKED_ELEMENTS[self.compute.dtype_name]
-            return replace(self, config=bare, a=into, b=into, compute=into, layout="TN")
+            into = PACKED_ELEMENTS[self.compute.multiplied]
+            return replace(self, config=bare, a=into, b=into, compute=self.compute.packed or into, layout="TN")
         if self.variant.decomposes_to_bytes:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.decomposes:
@@ -174,7 +174,8 @@ def specialize(
         variant: Name of a variant with a kernel of its own.
         tile: Tile size, or None for the variant's default.
         config: Fields to have instead of the tile's own, by their names in ``Config``.
-        dtype: Type the product is taken in, ``"tf32"`` being one; None for float32, or the first of the variant's own.
+        dtype: Computation type; also ``"tf32"``, or ``"int8_int32"``, which ``"int32"`` is if both operands are int8.
+            None for float32, or the first of the variant's own.
         layout: Two letters of N (rows contiguous), T (columns contiguous) and G (general strides), for A and B.
         a_dtype, b_dtype, out_dtype: Types in memory where they differ from ``dtype``.
 
@@ -187,8 +188,11 @@ def specialize(
     if not isinstance(layout, str) or len(layout) != 2 or not set(layout) <= set(ORDERS):
         raise ShapeError(f"layout is two letters of N, T and G, for A and B, such as 'NT'; got {layout!r}")
     compute = compute_element(row.default_type if dtype is None else dtype)
-    a, b, c = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype, out_dtype))
-    for source, target in ((a, compute), (b, compute), (compute, c)):
+    a, b = (compute.stored if d is None else element(d) for d in (a_dtype, b_dtype))
+    c = compute.result if out_dtype is None else element(out_dtype)
+    own = compute_element_of(a, b, compute)
+    compute = own if row.multiplies(own) else compute
+    for source, target in ((a, compute), (b, compute), (compute.result, c)):
         if not converts_in_kernel(source.dtype, target.dtype):
             raise UnsupportedTypeError(f"a kernel does not convert {source.dtype_name} to {target.dtype_name}")
     spec = Specialization(row, row.config(tile, compute, config), a, b, compute, c, layout)

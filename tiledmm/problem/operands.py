@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.elements import Element, element
+from tiledmm.elements import Element, compute_element_of, element
 from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
 from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
 from tiledmm.problem.keywords import UfuncKeywords
@@ -98,7 +98,7 @@ class Product:
     Attributes:
         problem: Sizes and strides, as a kernel takes them.
         a, b, c: Element types in memory of the kernel's operands and of what it writes.
-        compute: Computation type; tf32 allows variants without tf32 to compute in float32.
+        compute: Computation type; variants that do not have it compute in ``compute.result``.
         is_transposed: Whether the kernel computes C^T = B^T A^T, because C's columns are contiguous: its first operand
             is then ``x2``.
         convert: Types that ``x1`` and ``x2`` must be converted to before this product is resolved again, or None.
@@ -211,7 +211,7 @@ def resolve(x1: Array, x2: Array, out: Array | None = None, *, same_memory: bool
         a=b if transposed else a,
         b=a if transposed else b,
         c=c,
-        compute=element(compute_type),
+        compute=compute_element_of(a, b, element(compute_type), k),
         is_transposed=transposed,
         convert=(convert[0], convert[1]),
         shape=shape,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
@@ -36,14 +37,14 @@ def main(words: Sequence[str]) -> None:
     import cupy
 
     from tiledmm import matmul
-    from tiledmm.bench.comparison import cupy_takes, operand_sets
-    from tiledmm.devices import cupy_matmul
+    from tiledmm.bench.comparison import cupy_takes, operand_sets, run_cupy
     from tiledmm.elements import compute_element
-    from tiledmm.selection.select import precision_of
+    from tiledmm.selection.select import dtype_of, precision_of
 
     size, dtype, layout, *names = words
     kind = compute_element(dtype)
-    a, b, c = operand_sets(parse_size(size), dtype, layout)[0]
+    operands = operand_sets(parse_size(size), dtype, layout)[0]
+    keywords: dict[str, Any] = {"dtype": dtype_of(kind), "precision": precision_of(kind)}
     runtime = cupy.cuda.runtime
     for variant_tile in map(parse_variant_tile, names):
         for watched in (False, True):
@@ -52,9 +53,10 @@ def main(words: Sequence[str]) -> None:
                 runtime.profilerStart()
             if variant_tile.variant == CUBLAS:
                 with cupy_takes(kind):
-                    cupy_matmul(a, b, out=c)
+                    run_cupy([operands], 0)
             else:
-                matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, precision=precision_of(kind))
+                a, b, c = operands
+                matmul(a, b, out=c, variant=variant_tile.variant, tile=variant_tile.tile, **keywords)
             runtime.deviceSynchronize()
         runtime.profilerStop()
 

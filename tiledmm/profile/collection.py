@@ -24,7 +24,7 @@ from tiledmm.profile.application import CUBLAS, arguments
 from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines
 from tiledmm.schedule.schedule import schedule
 from tiledmm.selection.front_end import choose, resolve_call
-from tiledmm.selection.select import precision_of
+from tiledmm.selection.select import dtype_of, precision_of
 
 #: Options that select launches, and keep clocks as they are: at ncu's base clocks memory would seem faster than it is.
 OPTIONS = ("--profile-from-start", "off", "--clock-control", "none")
@@ -64,7 +64,7 @@ def collect(
     Args:
         variant_tiles: Variants; ``"auto"`` and ``"cublas"``, too.
         size: m, n, k.
-        dtype: Type of the operands and the result, by NumPy's name, or ``"tf32"``.
+        dtype: Type of the operands and the result, by NumPy's name, ``"tf32"``, or one with wide results.
         layout: How A and B lie in memory, see ``tiledmm.source``.
         report: File for ncu's report, which Nsight Compute's user interface opens.
 
@@ -105,9 +105,10 @@ def launched(variant_tile: VariantTile, size: Size, dtype: str, layout: str) -> 
 
     kind = compute_element(dtype)
     shapes = (size.m, size.k), (size.k, size.n), (size.m, size.n)
-    a, b, c = (Array.laid_out(shape, kind.dtype, letter) for shape, letter in zip(shapes, f"{layout}N", strict=True))
+    types = kind.dtype, kind.dtype, kind.result.dtype
+    a, b, c = (Array.laid_out(*each) for each in zip(shapes, types, f"{layout}N", strict=True))
     kernel = KernelKeywords(variant_tile.variant, variant_tile.tile, None, precision_of(kind))
-    choice = choose(resolve_call(a, b, c, UfuncKeywords(), kernel.precision), kernel, device_model)
+    choice = choose(resolve_call(a, b, c, UfuncKeywords(dtype=dtype_of(kind)), kernel.precision), kernel, device_model)
     kernels = [
         launch.specialization
         for part in choice.parts

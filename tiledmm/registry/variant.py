@@ -136,11 +136,14 @@ class Variant:
 
     def multiplies(self, element: Element) -> bool:
         """Whether this is one of its computation types."""
-        return element.dtype_name in dict(self.types) if self.types else element != TF32
+        if self.types:
+            return element.multiplied in dict(self.types)
+        # A user's template may convert sums to the operands' type.
+        return element != TF32 and not (element.result_name and self.text is not None)
 
     def computes_in(self, element: Element) -> Element:
-        """Its computation type for a product that asks for this one: float32 in place of tf32, where it has no tf32."""
-        return element if self.multiplies(element) else element.stored
+        """Its computation type for a product that asks for this one, which may be that of results: float32 for tf32."""
+        return element if self.multiplies(element) else element.result
 
     def reads_fast(self, operand: int, letter: str, element: Element) -> bool:
         """Whether A (0) or B (1) is read fast in a layout (see ``tiledmm.source``).
@@ -173,7 +176,7 @@ class Variant:
 
     def least_capability(self, element: Element) -> tuple[int, int]:
         """The least compute capability that multiplies elements of this type, or limbs of it."""
-        return dict(self.types).get(element.dtype_name, min((least for _, least in self.types), default=(0, 0)))
+        return dict(self.types).get(element.multiplied, min((least for _, least in self.types), default=(0, 0)))
 
     def has_triangle(self, config: Config) -> bool:
         """Whether it can compute only the tiles on and below the diagonal of a symmetric C."""
@@ -244,7 +247,7 @@ class Variant:
                 "pack_a, pack_b and pack_elements are 0 or 1",
             ),
             (
-                not launch.pack_elements or element.dtype_name in PACKED_ELEMENTS,
+                not launch.pack_elements or element.multiplied in PACKED_ELEMENTS,
                 f"pack_elements is for {', '.join(PACKED_ELEMENTS)}",
             ),
             (

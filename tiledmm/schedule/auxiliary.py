@@ -100,7 +100,7 @@ def packed(specialization: Specialization, problem: Problem, operand: int) -> Pa
 
 def packing_elements(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that packs several elements of A (0) or B (1) into one along K; it reads B transposed."""
-    compute = specialization.compute
+    compute = specialization.compute.stored
     into = PACKED_ELEMENTS[compute.dtype_name]
     config = PACK_ELEMENTS.configure(into.per_packed, into)
     stored, letter = (specialization.a, specialization.b)[operand], _letter(specialization, operand)

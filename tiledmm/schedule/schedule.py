@@ -204,7 +204,7 @@ def with_split_k(specialization: Specialization, partitions: int) -> tuple[Speci
     """The two kernels of a split-K product: the one that multiplies, and the split-K reduction."""
     compute = specialization.compute
     # Wide enough that nothing is rounded before the last sum.
-    partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute.stored
+    partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute.result
     config = SPLIT_K_REDUCTION.configure(partitions, partial)
     return (
         replace(specialization.kernel, c=partial),
@@ -267,7 +267,7 @@ def required_kernels(spec: Specialization, split_k: Iterable[int] = (), by_auto:
     if by_auto and spec.variant.has_triangle(spec.config):
         half = replace(spec, config=replace(spec.config, triangle=1))
         found.update((half.kernel, *(with_split_k(half, count)[0] for count in split_k)))
-    if by_auto and spec.compute.dtype_name in PACKED_ELEMENTS and spec.variant.packs_elements:
+    if by_auto and spec.compute.multiplied in PACKED_ELEMENTS and spec.variant.packs_elements:
         with_packed = replace(spec, config=spec.config.changed({"pack_elements": 1}))
         found.update((with_packed.kernel, *(each for count in split_k for each in with_split_k(with_packed, count))))
         found.update(packing_elements(spec, operand) for operand in (0, 1))

@@ -117,7 +117,7 @@ class Cost:
         a, b = (footprint(problem, operand) * each.itemsize for operand, each in enumerate((product.a, product.b)))
         layout = problem.layout[0] + problem.layout[1].translate(TRANSPOSED)
         if "pack_elements" in packs:
-            packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.dtype_name].per_packed)
+            packed_k = tiles(problem.k, PACKED_ELEMENTS[compute.multiplied].per_packed)
             packing = sum(self._packing_elements(*each, compute) for each in zip((a, b), layout, strict=True))
             part = 4 * packed_k / max(problem.k * compute.itemsize, 1)
             return _Operands((a * part, b * part), "TT", (True, True), packed_k, packing)
@@ -142,7 +142,7 @@ class Cost:
     def _packing_elements(self, size: float, letter: str, compute: Element) -> float:
         """Microseconds of packing the elements of an operand."""
         device = self.device
-        if compute.dtype_name != "bool":
+        if compute.multiplied != "bool":
             return device.launch + self._moving(size, device.packing_elements)
         time = self._moving(size, device.packing_bits[letter])
         return device.launch + max(time, device.packing_bits_least[letter])
@@ -212,7 +212,7 @@ class Cost:
         problem, compute, variant = product.problem, product.compute, find_variant(variant_name)
         device = self.device
         operands = self._operands(variant, config, product, packs)
-        (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.itemsize
+        (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.result.itemsize
         partitions, steps = split_k_partitions(split, operands.k, config.bk)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
         # wgmma's epilogue writes a transposed C of tf32 as fast.
@@ -267,7 +267,7 @@ def unit_flops(variant: Variant, compute: Element, gpu: Gpu, *, scheme: str = ""
         return gpu.tensor_flops(1, by_mma=by_mma) / pairs_of_bytes(compute)
     if variant.tensor_cores:
         return gpu.tensor_flops(compute.itemsize, by_mma=by_mma)
-    return gpu.peak_flops(compute.dtype_name)
+    return gpu.peak_flops(compute.multiplied)
 
 
 def row_flops(row: KernelRates, gpu: Gpu) -> float:

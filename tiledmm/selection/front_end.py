@@ -11,7 +11,7 @@ from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
-from tiledmm.selection.select import AUTO, kernel_of, may_decompose, select, with_precision
+from tiledmm.selection.select import AUTO, dtype_of, kernel_of, may_decompose, select, with_precision
 from tiledmm.selection.tuned import TunedTable, table_of
 
 #: From whether kernels fit to the fastest that do; None if none does.
@@ -49,19 +49,19 @@ def resolve_call(
         x1 = x1 if left is None else x1.as_type(left)
         x2 = x2 if right is None else x2.as_type(right)
         if out is not None and product.via_temporary:
-            out = Array.allocated(out.shape, product.compute.dtype)
+            out = Array.allocated(out.shape, product.compute.result.dtype)
         multiplied = resolve(x1, x2, out, **ufunc._asdict())
     return Call(product, with_precision(multiplied, precision))
 
 
 def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
-    """The call for (m, k) @ (k, n) of new matrices of a type, which may be tf32, and a layout; and its precision."""
+    """The call for (m, k) @ (k, n) of new matrices of a type, and a layout; and its precision."""
     m, n, k = size
     compute = compute_element(dtype)
     asked = "tf32" if compute == TF32 else precision
     a = Array.laid_out((m, k), compute.dtype, layout[0])
     b = Array.laid_out((k, n), compute.dtype, layout[1])
-    return resolve_call(a, b, None, UfuncKeywords(), asked), asked
+    return resolve_call(a, b, None, UfuncKeywords(dtype=dtype_of(compute)), asked), asked
 
 
 def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = True) -> Choice:

@@ -69,7 +69,7 @@ class Model:
         for row in self.rates.rows:
             variant = find_variant(row.variant)
             own = variant.computes_in(compute)
-            packed = variant.packs_elements and own.dtype_name in PACKED_ELEMENTS and row.type == _PACKED_TYPE
+            packed = variant.packs_elements and own.multiplied in PACKED_ELEMENTS and row.type == _PACKED_TYPE
             if (packed or row.type == rate_type(own)) and variant.multiplies(own) and runs_on(row, own, self.gpu):
                 yield row
 
@@ -85,7 +85,7 @@ class Model:
 
     def _unit_flops(self, row: KernelRates, compute: Element) -> float:
         packed = row.type != rate_type(find_variant(row.variant).computes_in(compute))
-        in_one = PACKED_ELEMENTS[compute.dtype_name].per_packed if packed else 1
+        in_one = PACKED_ELEMENTS[compute.multiplied].per_packed if packed else 1
         return in_one * row_flops(row, self.gpu)
 
     def rank(self, product: Product) -> Iterator[Choice]:
@@ -199,7 +199,7 @@ class Model:
         yield 1
         if problem.outer:
             return
-        sums = problem.m * problem.n * problem.products * product.compute.itemsize
+        sums = problem.m * problem.n * problem.products * product.compute.result.itemsize
         blocks = tiles_of_c(config, problem) * problem.products
         most = min(
             problem.k // (2 * max(config.bk, 16)),

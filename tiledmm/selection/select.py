@@ -44,6 +44,11 @@ def precision_of(compute: Element) -> Literal["float32", "tf32"]:
     return "tf32" if compute == TF32 else "float32"
 
 
+def dtype_of(compute: Element) -> str | None:
+    """The ``dtype=`` for a computation type, given operands of its type in memory: None unless results are wider."""
+    return compute.result_name or None
+
+
 def kernel_of(
     product: Product,
     variant: str,

@@ -74,7 +74,7 @@ def simulate(
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
     if call.product.via_temporary:
-        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.dtype))
+        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype))
         np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
         done = replace(done, result=out)
     else:

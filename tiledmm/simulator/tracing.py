@@ -11,7 +11,7 @@ import numpy as np
 
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.selection.select import precision_of
+from tiledmm.selection.select import dtype_of, precision_of
 from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.settings import Settings
@@ -102,7 +102,7 @@ def trace(
     a, b = (np.stack([each] * products) if products > 1 else each for each in _operands(spec, m, n, k))
     settings = Settings(counts=False, target=target, traced_block=block, traced_arithmetic=arithmetic, workers=1)
     kernel = KernelKeywords(variant, tile, None, precision_of(spec.compute))
-    done = simulate(a, b, None, UfuncKeywords(), kernel, settings)
+    done = simulate(a, b, None, UfuncKeywords(dtype=dtype_of(spec.compute)), kernel, settings)
     report = done.report
     report.check()
     return Trace(

@@ -17,6 +17,7 @@ from tiledmm.registry.config import Config
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import H100, SPLIT_K_FACTORS, Model
+from tiledmm.selection.select import dtype_of, precision_of, with_precision
 
 # Kernels that the model expects to take more than so many times as long as the best are not tried.
 _HOPELESS = 2.0
@@ -77,7 +78,8 @@ def tune(
         if min(size) < 1:
             raise ConfigError(f"there is nothing to tune in a product of sizes {size}")
         sets = operand_sets(size, dtype, layout)
-        product = resolve(*map(describe, sets[0])).computed_in(compute_element(dtype))
+        compute = compute_element(dtype)
+        product = with_precision(resolve(*map(describe, sets[0]), dtype=dtype_of(compute)), precision_of(compute))
         key = tuned.describe_product(product)
         entry = tuned.read(path).get(key)  # each time: another search may be writing to the same table
         if again or entry is None or not tuned.is_current(entry):

@@ -91,6 +91,11 @@ __forceinline__ unsigned dot_of_bytes(unsigned a, unsigned b, unsigned sum) {
     for (int shift = 0; shift < 32; shift += 8) sum += (a >> shift & 255u) * (b >> shift & 255u);
     return sum;
 }
+__forceinline__ unsigned dot_of_signed_bytes(unsigned a, unsigned b, unsigned sum) {
+    for (int shift = 0; shift < 32; shift += 8)
+        sum += static_cast<unsigned>(static_cast<signed char>(a >> shift) * static_cast<signed char>(b >> shift));
+    return sum;
+}
 
 // ---- programmatic dependent launch: launches are simulated one after the other ----
 
