@@ -1,5 +1,5 @@
 // tiledmm_dot_products_f32_4x8x128_nn
-// Rendered by tiledmm 0.1.0 from dot_products.cu.j2: bm=4 bn=8 bk=128 tm=4 tn=2 pad=0 stages=0 unroll=1 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
+// Rendered by tiledmm 0.1.0 from dot_products.cu.j2: bm=4 bn=8 bk=128 tm=4 tn=2 pad=0 stages=0 unroll=2 min_blocks=1 wm=0 wn=0 lanes=32 triangle=0 tiles_per_block=1 cluster=1
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
@@ -27,6 +27,12 @@ template <class Value>
 __device__ __forceinline__ Value shuffle_xor(Value x, int lane_mask) {
     return __shfl_xor_sync(0xffffffffu, x, lane_mask);
 }
+
+// A compile-time value as an argument, so that a generic lambda is compiled once for each.
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};
 
 // A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
@@ -144,6 +150,11 @@ struct View {
         return {address(row, col), inside(rows, row, height), inside(cols, col, width), row_stride, col_stride};
     }
 
+    // The same part; (row, col) becomes (0, 0).
+    __device__ __forceinline__ View from(Index row, Index col) const {
+        return {address(row, col), rows - row, cols - col, row_stride, col_stride};
+    }
+
     // The same part of the transposed matrix.
     __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
         return {data, cols, rows, col_stride, row_stride};
@@ -211,7 +222,7 @@ constexpr int BN = 8;   // columns of C a block computes
 constexpr int BK = 128;   // step along K: the lanes of a warp read 16 bytes each
 constexpr int TM = 4;   // rows of C a warp computes
 constexpr int TN = 2;   // columns of C a warp computes
-constexpr int UNROLL = 1;   // steps along K whose loads are in flight together
+constexpr int UNROLL = 2;   // steps along K whose loads are in flight together
 constexpr int WARPS_N = BN / TN;
 constexpr int THREADS = 32 * (BM / TM) * WARPS_N;
 constexpr int V = BK / 32;   // contiguous elements along K that a lane reads
@@ -253,27 +264,33 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const bool even = block.k % V == 0;
     const bool wide_a = ORDER_A == Order::ROWS && even && a_view.is_aligned(V * sizeof(TA));
     const bool wide_b = ORDER_B == Order::COLUMNS && even && b_view.is_aligned(V * sizeof(TB));
+    const int steps = static_cast<int>(block.k);
     a_view.move(0, lane * V);
     b_view.move(0, lane * V);
+    a_view.cols = b_view.cols = steps - lane * V;
 
     Sum acc[TM][TN] = {};
-#pragma unroll UNROLL
-    for (long long left = block.k; left > 0; left -= BK) {
-        a_view.cols = b_view.cols = inside(left, 0, BK) - lane * V;
+    const auto multiply = [&](auto vectors, int k) {
+        const auto a_part = a_view.from(0, k);
+        const auto b_part = b_view.from(0, k);
         Sum frag_a[TM][V], frag_b[TN][V];
 #pragma unroll
-        for (int j = 0; j < TN; ++j) read_contiguous(b_view, wide_b, j, frag_b[j]);
+        for (int j = 0; j < TN; ++j) read_contiguous(b_part, vectors.value || wide_b, j, frag_b[j]);
 #pragma unroll
-        for (int i = 0; i < TM; ++i) read_contiguous(a_view, wide_a, i, frag_a[i]);
+        for (int i = 0; i < TM; ++i) read_contiguous(a_part, vectors.value || wide_a, i, frag_a[i]);
 #pragma unroll
         for (int v = 0; v < V; ++v)
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll
                 for (int j = 0; j < TN; ++j) acc[i][j] = multiply_add(frag_a[i][v], frag_b[j][v], acc[i][j]);
-        a_view.move(0, BK);
-        b_view.move(0, BK);
-    }
+    };
+    int k = 0;
+    if (wide_a && wide_b)   // no branch stands between the loads: those of UNROLL steps are in flight together
+#pragma unroll UNROLL
+        for (; k + BK <= steps; k += BK) multiply(Constant<true>{}, k);
+#pragma unroll 1
+    for (; k < steps; k += BK) multiply(Constant<false>{}, k);
 
 #pragma unroll
     for (int i = 0; i < TM; ++i)

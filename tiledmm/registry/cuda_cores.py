@@ -199,7 +199,8 @@ def dot_products(tile: int, element: Element) -> Config:
     tn = max(1, columns * 4 // element.sum_bytes)
     across = 4 if tile < 16 else 2
     bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
-    return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, lanes=WARP_SIZE)
+    unroll = {1: 4, 2: 4, 4: 2}.get(tile, 1)  # larger tiles have as many loads in a step
+    return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, unroll=unroll, lanes=WARP_SIZE)
 
 
 def axpy(tile: int, element: Element) -> Config:
