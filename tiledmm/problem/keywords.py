@@ -14,7 +14,7 @@ Precision: TypeAlias = Literal["float32", "ieee", "tf32", "fp16x3", "bf16x6", "b
 VariantName: TypeAlias = Literal[
     "auto", "naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized",
     "warp_tiled", "thin", "dot_products", "axpy", "tiny", "tensor_core", "wgmma", "split_float32",
-    "split_tensor_core", "split_integer", "cublas",
+    "split_tensor_core", "split_integer", "split_float64", "cublas",
 ]  # fmt: skip
 
 
