@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from tests import residues_in_numpy
 from tests.strategies import multiplied
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import SCHEMES, Element
@@ -96,6 +97,12 @@ def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
     return usual + usual_b >= parts * k + parts * k // 8 or (shorts > apart and shorts_b > apart)
 
 
+def has_residues(first: Findings, second: Findings, k: int) -> bool:
+    """Whether products of residues are as accurate as float64's (likewise)."""
+    (near, exact, scale), (near_b, exact_b, scale_b) = (map(int, each.head) for each in (first, second))
+    return scale + scale_b >= 126 - 1023 and (near + near_b >= k + (k + 7) // 8 or bool(exact and exact_b))
+
+
 def run_in_numpy(
     memory: Memory, spec: Specialization, blocks: int, arguments: list[Argument], gpu: Gpu | None = None
 ) -> None:
@@ -118,6 +125,9 @@ def run_in_numpy(
         "pack_elements": run.pack_elements,
         "decompose": run.split,
         "decompose_bytes": run.decompose_bytes,
+        "decompose_residues": run.decompose_residues,
+        "split_float64": run.multiply_residues,
+        "reconstruct": run.reconstruct,
     }
     kernels.get(name, run.multiply)(p)
 
@@ -127,7 +137,8 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
-    assert p.tiles == of_c * p.partitions * math.prod(p.batch) < 2**31
+    planes = spec.config.moduli if spec.variant.decomposes_to_residues else 1
+    assert p.tiles == of_c * p.partitions * math.prod(p.batch) * planes < 2**31
     assert 0 < p.group <= p.tiles_n
     if not spec.variant.tma:
         assert blocks <= max(launches.MOST_TILES, p.partitions)
@@ -157,7 +168,9 @@ class _Kernel:
         parts = spec.compute.parts if spec.condition == "if decomposed" else 1
         if spec.condition in ("if decomposed", "unless decomposed"):
             of_a, of_b = (Findings(self.memory, address) for address in p.others[-2:])
-            if splits(of_a, of_b, spec.compute.parts, p.k) != (spec.condition == "if decomposed"):
+            wide = spec.compute.dtype_name == "float64"
+            taken = has_residues(of_a, of_b, p.k) if wide else splits(of_a, of_b, spec.compute.parts, p.k)
+            if taken != (spec.condition == "if decomposed"):
                 return
         for at in p.products():
             for number, begin, k in p.parts():
@@ -275,6 +288,26 @@ class _Kernel:
             operands.append(whole)
         return (operands[0] @ operands[1].T).view(self.spec.compute.dtype).astype(self.spec.c.dtype)
 
+    def multiply_residues(self, p: Problem) -> None:
+        plane, pitch, _, _, *scans = p.others
+        if not has_residues(*(Findings(self.memory, address) for address in scans), p.k):
+            return
+        moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
+        depth = -(-p.k // self.spec.config.bk) * self.spec.config.bk
+        assert pitch % 16 == 0 and pitch >= width and (p.c.row, p.c.col) == (pitch, 1)
+        for at in p.products():
+            left, right = (
+                np.stack(
+                    [self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth)) for index in range(moduli)]
+                )
+                for operand, (strides, rows) in enumerate(((p.a, p.m), (p.b, p.n)))
+            )
+            found = np.zeros((moduli, p.m, width), np.uint8)
+            found[..., : p.n] = residues_in_numpy.multiply(left, right)
+            for index, each in enumerate(residues_in_numpy.in_kernels_order(found)):
+                address = self.pointers[2] + index * plane + p.c.offset(at)
+                self.memory.view(address, each.shape, (pitch, 1), np.dtype(np.uint8))[...] = each
+
     # ---- what comes before and after ----
 
     def pack(self, p: Problem) -> None:
@@ -334,6 +367,36 @@ class _Kernel:
             for place in range(size):
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + place * p.partition_c)
                 c[...] = (numbers >> numbers.dtype.type(8 * place)).astype(np.uint8)
+
+    def decompose_residues(self, p: Problem) -> None:
+        moduli, found = self.spec.config.moduli, Findings(self.memory, p.others[-1])
+        assert p.others[-1] == p.others[-2]
+        for number, at in enumerate(p.products()):
+            a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(np.float64)
+            rows = residues_in_numpy.decompose(a, moduli)
+            some = (a != 0).any(axis=1) & (rows.near >= 0)
+            found.head[0] = min(int(found.head[0]), int(rows.near.min()))
+            found.head[1] = int(found.head[1]) if rows.exact.all() else 0
+            found.head[2] = min(int(found.head[2]), int(rows.scales[some].min(initial=0x7FFFFFFF)))
+            found.exponents(number * p.m, p.m)[...] = -rows.scales
+            for index, residues in enumerate(residues_in_numpy.residues_of(rows.integers, moduli)):
+                address = self.pointers[1] + p.c.offset(at) + index * p.partition_c
+                self.memory.view(address, residues.shape, (p.c.row, p.c.col), np.dtype(np.uint8))[...] = residues
+
+    def reconstruct(self, p: Problem) -> None:
+        plane, pitch, rows, row0, *scans = p.others
+        of_a, of_b = (Findings(self.memory, address) for address in scans)
+        if not has_residues(of_a, of_b, p.k):
+            return
+        moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
+        for number, at in enumerate(p.products()):
+            address = self.pointers[0] + number * p.m * pitch
+            found = self.memory.view(address, (moduli, p.m, width), (plane, pitch, 1), np.dtype(np.uint8))
+            residues = residues_in_numpy.in_order(found)[..., : p.n]
+            of_rows = of_a.exponents(p.a.offset(at) * rows + row0, p.m)
+            exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * p.n, p.n)
+            c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
+            c[...] = residues_in_numpy.reconstruct(residues, exponents).astype(self.spec.c.dtype)
 
     def split_k_reduction(self, p: Problem) -> None:
         pitch, kind = p.a.row, self.spec.a.dtype

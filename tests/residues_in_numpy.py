@@ -73,6 +73,16 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.stack([each % modulus for each, modulus in zip(wide, MODULI, strict=False)]).astype(np.uint8)
 
 
+def in_kernels_order(residues: np.ndarray) -> np.ndarray:
+    """Residues as ``split_float64`` writes them: of 64 columns (pair, quad, element) becomes (quad, pair, element)."""
+    return residues.reshape(*residues.shape[:-1], -1, 8, 4, 2).swapaxes(-3, -2).reshape(residues.shape)
+
+
+def in_order(residues: np.ndarray) -> np.ndarray:
+    """The inverse."""
+    return residues.reshape(*residues.shape[:-1], -1, 4, 8, 2).swapaxes(-3, -2).reshape(residues.shape)
+
+
 def integers_of(residues: np.ndarray) -> np.ndarray:
     """The integers between -M / 2 and M / 2 that have these residues: Python's."""
     whole = modulus_product(len(residues))
@@ -101,4 +111,4 @@ def is_decomposed(a: np.ndarray, b: np.ndarray, moduli: int = DEFAULT_MODULI) ->
     if least < 126 - 1023:
         return False
     near = int(left.near.min(initial=large)) + int(right.near.min(initial=large))
-    return bool(near >= k + k // 8 or (left.exact.all() and right.exact.all()))
+    return bool(near >= k + (k + 7) // 8 or (left.exact.all() and right.exact.all()))

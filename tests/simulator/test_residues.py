@@ -68,10 +68,8 @@ class Device:
             found = model.multiply(left[:, a], right[:, b])
             padded = np.zeros((*found.shape[:2], math.ceil(n / 64) * 64), np.uint8)
             padded[..., :n] = found
-            # Of 64 columns: (pair, quad, element) becomes (quad, pair, element).
-            groups = padded.reshape(*found.shape[:2], -1, 8, 4, 2).swapaxes(3, 4).reshape(padded.shape)
-            shape, strides = padded.shape, (plane, pitch, 1)
-            np.lib.stride_tricks.as_strided(to[number * m * pitch :], shape, strides)[...] = groups
+            written = np.lib.stride_tricks.as_strided(to[number * m * pitch :], padded.shape, (plane, pitch, 1))
+            written[...] = model.in_kernels_order(padded)
 
     def found(self, operand: int, rows: int) -> tuple[int, int, int, np.ndarray]:
         """Least count of near elements, whether all are exact, least scale, exponents."""

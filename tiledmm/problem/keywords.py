@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from tiledmm.errors import ConfigError
 
 #: What ``precision=`` takes.
-Precision: TypeAlias = Literal["float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
+Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
 
 #: The variants of this package, for editors to complete. A registered template has a name of its own.
 VariantName: TypeAlias = Literal[
@@ -52,7 +52,7 @@ class KernelKeywords(NamedTuple):
     variant: str = "auto"
     tile: int | None = None
     config: Mapping[str, Any] | None = None
-    precision: str = "float32"
+    precision: str = "full"
 
 
 def only_entry(out: tuple[Any, ...]) -> Any:

@@ -111,6 +111,11 @@ class Variant:
         return bool(self.schemes)
 
     @property
+    def emulates(self) -> bool:
+        """Whether products of floats are those of limbs or residues, instead of multiply-adds of their own type."""
+        return self.decomposes or self.decomposes_to_residues
+
+    @property
     def is_limited(self) -> bool:
         """Whether sizes, and the number of tiles, are limited to 2^31 - 1: by TMA, or by the operand scan."""
         return self.tma or self.decomposes

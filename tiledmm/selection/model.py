@@ -50,13 +50,13 @@ class Model:
     Args:
         gpu: Its data sheet.
         rates: What it, or another GPU, reaches with the kernels; None for the nearest of the package's tables.
-        decomposes: Whether float32 and complex64 operands may be decomposed into limbs.
+        decomposes: Whether floats and complex numbers may be decomposed into limbs or residues.
     """
 
     def __init__(self, gpu: Gpu, rates: Rates | None = None, *, decomposes: bool = True) -> None:
         rates = nearest_rates(gpu) if rates is None else rates
         self.gpu = gpu
-        self.rates = rates if decomposes else rates.only(lambda variant: not find_variant(variant).decomposes)
+        self.rates = rates if decomposes else rates.only(lambda variant: not find_variant(variant).emulates)
         self._cost = Cost(gpu, rates)
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
