@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,8 +32,9 @@ from tiledmm.registry.residues import (
 from tiledmm.schedule import residues as parts_of_c
 from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import SCAN, not_decomposed, required_kernels, schedule
-from tiledmm.selection.model import H100, H100_IEEE
+from tiledmm.selection.model import H100, H100_IEEE, Model
 from tiledmm.selection.select import AUTO, kernel_of, select
+from tiledmm.tuning.calibrate import kernels_of
 
 COUNTS = range(FEWEST_MODULI, MOST_MODULI + 1)
 
@@ -329,6 +331,30 @@ def test_precisions() -> None:
     for model_of in (H100, H100_IEEE):
         assert select(AUTO, None, wanted, model=model_of).specialization.compute.dtype_name == "float64"
     assert "float64" in str(tiledmm.explain(a, a))
+
+
+def test_auto_takes_it_where_its_rates_are_known_and_it_pays() -> None:
+    a = float64(4096, 4096)
+    wanted, huge = (resolve(describe(x), describe(x)) for x in (a, float64(40_000, 40_000)))
+    rates = H100.rates.only(lambda variant: variant != "split_float64")
+    nothing = replace(rates.device, decomposing_residues={}, reconstructing=0.0)
+    (row,) = (row for row in kernels_of(rates) if (row.variant, row.tile) == ("split_float64", 256))
+    row = replace(row, tflops=100.0, residents=())
+    known = replace(
+        rates.device, decomposing_residues={"N": 2.0, "T": 1.5, "G": 1.5}, residue_launches=20.0, reconstructing=2.0
+    )
+    for device, taken in ((known, True), (nothing, False)):
+        fast = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=device))
+        choice = fast.best(wanted)
+        assert (choice.specialization.variant.name == "split_float64") is taken
+        assert choice.specialization.config.launch.split_k == 1 or not taken
+        assert not any(each.specialization.variant.name == "split_float64" for each in fast.rank(huge)), "48 GB"
+    fast = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=known))
+    times = [each.microseconds for each in fast.rank(wanted) if each.specialization.variant.name == "split_float64"]
+    product, moved = 2 * 4096**3 / 100e6, (15 + 8) * 3 * 4096**2 / 2e6
+    assert min(times) == pytest.approx(product + moved + 20, rel=0.25)
+    ieee = Model(H100.gpu, replace(rates, rows=(*rates.rows, row), device=known), decomposes=False)
+    assert ieee.best(wanted).specialization.variant.name != "split_float64"
 
 
 def test_full_is_the_default_and_float32_another_name_of_it() -> None:
