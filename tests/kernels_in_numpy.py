@@ -19,6 +19,7 @@ from tests.strategies import multiplied
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.registry.residues import residue_planes
 from tiledmm.schedule import launches
 from tiledmm.schedule.schedule import SCAN_HEAD
 from tiledmm.schedule.tensor_maps import TensorMap
@@ -137,8 +138,9 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
-    planes = spec.config.moduli if spec.variant.decomposes_to_residues else 1
-    assert p.tiles == of_c * p.partitions * math.prod(p.batch) * planes < 2**31
+    one_plane = of_c * p.partitions * math.prod(p.batch)
+    planes = (spec.config.moduli, 3 * spec.config.moduli) if spec.variant.decomposes_to_residues else (1,)
+    assert p.tiles in [one_plane * each for each in planes] and p.tiles < 2**31
     assert 0 < p.group <= p.tiles_n
     if not spec.variant.tma:
         assert blocks <= max(launches.MOST_TILES, p.partitions)
@@ -168,7 +170,7 @@ class _Kernel:
         parts = spec.compute.parts if spec.condition == "if decomposed" else 1
         if spec.condition in ("if decomposed", "unless decomposed"):
             of_a, of_b = (Findings(self.memory, address) for address in p.others[-2:])
-            wide = spec.compute.dtype_name == "float64"
+            wide = spec.compute.dtype_name in ("float64", "complex128")
             taken = has_residues(of_a, of_b, p.k) if wide else splits(of_a, of_b, spec.compute.parts, p.k)
             if taken != (spec.condition == "if decomposed"):
                 return
@@ -293,17 +295,18 @@ class _Kernel:
         if not has_residues(*(Findings(self.memory, address) for address in scans), p.k):
             return
         moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
+        planes = self.pointers[0][0].sizes[3]
         depth = -(-p.k // self.spec.config.bk) * self.spec.config.bk
         assert pitch % 16 == 0 and pitch >= width and (p.c.row, p.c.col) == (pitch, 1)
         for at in p.products():
             left, right = (
                 np.stack(
-                    [self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth)) for index in range(moduli)]
+                    [self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth)) for index in range(planes)]
                 )
                 for operand, (strides, rows) in enumerate(((p.a, p.m), (p.b, p.n)))
             )
-            found = np.zeros((moduli, p.m, width), np.uint8)
-            found[..., : p.n] = residues_in_numpy.multiply(left, right)
+            found = np.zeros((planes, p.m, width), np.uint8)
+            found[..., : p.n] = residues_in_numpy.multiply(left, right, moduli)
             for index, each in enumerate(residues_in_numpy.in_kernels_order(found)):
                 address = self.pointers[2] + index * plane + p.c.offset(at)
                 self.memory.view(address, each.shape, (pitch, 1), np.dtype(np.uint8))[...] = each
@@ -369,17 +372,18 @@ class _Kernel:
                 c[...] = (numbers >> numbers.dtype.type(8 * place)).astype(np.uint8)
 
     def decompose_residues(self, p: Problem) -> None:
-        moduli, found = self.spec.config.moduli, Findings(self.memory, p.others[-1])
+        moduli, parts = self.spec.config.moduli, self.spec.compute.parts
+        found = Findings(self.memory, p.others[-1])
         assert p.others[-1] == p.others[-2]
         for number, at in enumerate(p.products()):
-            a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(np.float64)
+            a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
             rows = residues_in_numpy.decompose(a, moduli)
             some = (a != 0).any(axis=1) & (rows.near >= 0)
             found.head[0] = min(int(found.head[0]), int(rows.near.min()))
             found.head[1] = int(found.head[1]) if rows.exact.all() else 0
             found.head[2] = min(int(found.head[2]), int(rows.scales[some].min(initial=0x7FFFFFFF)))
             found.exponents(number * p.m, p.m)[...] = -rows.scales
-            for index, residues in enumerate(residues_in_numpy.residues_of(rows.integers, moduli)):
+            for index, residues in enumerate(residues_in_numpy.residues_of(rows.integers, moduli, parts)):
                 address = self.pointers[1] + p.c.offset(at) + index * p.partition_c
                 self.memory.view(address, residues.shape, (p.c.row, p.c.col), np.dtype(np.uint8))[...] = residues
 
@@ -388,15 +392,17 @@ class _Kernel:
         of_a, of_b = (Findings(self.memory, address) for address in scans)
         if not has_residues(of_a, of_b, p.k):
             return
-        moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
+        planes = residue_planes(self.spec.config.moduli, self.spec.compute.parts)
+        width = -(-p.n // 64) * 64
         for number, at in enumerate(p.products()):
             address = self.pointers[0] + number * p.m * pitch
-            found = self.memory.view(address, (moduli, p.m, width), (plane, pitch, 1), np.dtype(np.uint8))
+            found = self.memory.view(address, (planes, p.m, width), (plane, pitch, 1), np.dtype(np.uint8))
             residues = residues_in_numpy.in_order(found)[..., : p.n]
             of_rows = of_a.exponents(p.a.offset(at) * rows + row0, p.m)
             exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * p.n, p.n)
             c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
-            c[...] = residues_in_numpy.reconstruct(residues, exponents).astype(self.spec.c.dtype)
+            numbers = residues_in_numpy.reconstruct(residues, exponents, self.spec.compute.parts)
+            c[...] = numbers.astype(self.spec.c.dtype)
 
     def split_k_reduction(self, p: Problem) -> None:
         pitch, kind = p.a.row, self.spec.a.dtype

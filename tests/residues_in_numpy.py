@@ -22,7 +22,7 @@ class Decomposed:
     """Rows of float64 numbers as integers times powers of two.
 
     Attributes:
-        integers: ``(rows, k)``, int64.
+        integers: ``(rows, k)``, int64; of complex numbers ``(rows, 2 * k)``, real and imaginary parts in turn.
         scales: Of each row, the power of two that it was multiplied by.
         near: Of each row, its elements that are at least an eighth of its root mean square.
         exact: Of each row, whether no element was rounded.
@@ -34,10 +34,10 @@ class Decomposed:
     exact: np.ndarray
 
 
-def decompose(rows: np.ndarray, moduli: int = DEFAULT_MODULI) -> Decomposed:
+def decompose(elements: np.ndarray, moduli: int = DEFAULT_MODULI) -> Decomposed:
     """Each row scaled by the largest power of two with which its norm stays below the limit, and rounded."""
-    rows = rows.astype(np.float64)
-    k = rows.shape[1]
+    k, parts = elements.shape[1], 2 if np.iscomplexobj(elements) else 1
+    rows = np.ascontiguousarray(elements.astype(np.complex128 if parts == 2 else np.float64)).view(np.float64)
     finite = np.isfinite(rows).all(axis=1)
     known = np.where(finite[:, None], rows, 0.0)
     _, exponents = np.frexp(abs(known).max(axis=1, initial=0))
@@ -50,7 +50,8 @@ def decompose(rows: np.ndarray, moduli: int = DEFAULT_MODULI) -> Decomposed:
     scaled = times_power(known, scales[:, None])
     integers = np.rint(scaled).astype(np.int64)
     thresholds = np.ldexp(sums, 2 * halves) / (64.0 * k)
-    near = ((scaled**2 >= thresholds[:, None]) & (known != 0)).sum(axis=1)
+    squares = (scaled.reshape(len(scaled), k, parts) ** 2).sum(axis=2)
+    near = ((squares >= thresholds[:, None]) & (squares > 0)).sum(axis=1)
     near = np.where(~finite, NEVER, np.where(some, near, k))
     exact = ((integers == scaled) & ((scaled != 0) | (known == 0))).all(axis=1) & finite
     return Decomposed(integers, scales, near, exact)
@@ -62,15 +63,18 @@ def times_power(x: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     return np.ldexp(np.ldexp(x, half), exponents - half)
 
 
-def residues_of(integers: np.ndarray, moduli: int = DEFAULT_MODULI) -> np.ndarray:
-    """``(moduli, ...)`` bytes."""
+def residues_of(integers: np.ndarray, moduli: int = DEFAULT_MODULI, parts: int = 1) -> np.ndarray:
+    """``(moduli, ...)`` bytes; of complex numbers three times as many: of real and imaginary parts and sums of both."""
+    if parts == 2:
+        real, imaginary = integers[..., ::2], integers[..., 1::2]
+        return np.concatenate([residues_of(each, moduli) for each in (real, imaginary, real + imaginary)])
     return np.stack([integers % modulus for modulus in MODULI[:moduli]]).astype(np.uint8)
 
 
-def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Residues of the products of rows of ``(moduli, m, k)`` and ``(moduli, n, k)``; exact for K below 2^37."""
+def multiply(left: np.ndarray, right: np.ndarray, moduli: int = DEFAULT_MODULI) -> np.ndarray:
+    """Residues of the products of rows of ``(planes, m, k)`` and ``(planes, n, k)``; exact for K below 2^37."""
     wide = (np.matmul(a.astype(np.float64), b.astype(np.float64).T) for a, b in zip(left, right, strict=True))
-    return np.stack([each % modulus for each, modulus in zip(wide, MODULI, strict=False)]).astype(np.uint8)
+    return np.stack([each % MODULI[plane % moduli] for plane, each in enumerate(wide)]).astype(np.uint8)
 
 
 def in_kernels_order(residues: np.ndarray) -> np.ndarray:
@@ -91,16 +95,23 @@ def integers_of(residues: np.ndarray) -> np.ndarray:
     return np.where(found > whole // 2, found - whole, found)
 
 
-def reconstruct(residues: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """The integers with these residues, rounded to float64 once, times 2^exponents."""
+def reconstruct(residues: np.ndarray, exponents: np.ndarray, parts: int = 1) -> np.ndarray:
+    """The integers with these residues, rounded to float64 once, times 2^exponents; or complex ones."""
+    if parts == 2:
+        real, imaginary, both = residues.reshape(3, -1, *residues.shape[1:]).astype(np.int64)
+        moduli = np.array(MODULI[: len(real)]).reshape(-1, *[1] * (real.ndim - 1))
+        differences = (real - imaginary) % moduli, (both - real - imaginary) % moduli
+        numbers = [reconstruct(each, exponents) for each in differences]
+        return np.stack(numbers, axis=-1).view(np.complex128)[..., 0]
     return times_power(integers_of(residues).astype(np.float64), exponents)
 
 
 def product(a: np.ndarray, b: np.ndarray, moduli: int = DEFAULT_MODULI) -> np.ndarray:
     """``a @ b`` by residues."""
     left, right = decompose(a, moduli), decompose(np.ascontiguousarray(b.T), moduli)
-    residues = multiply(residues_of(left.integers, moduli), residues_of(right.integers, moduli))
-    return reconstruct(residues, -(left.scales[:, None] + right.scales[None, :]))
+    parts = 2 if np.iscomplexobj(a) else 1
+    residues = multiply(*(residues_of(each.integers, moduli, parts) for each in (left, right)), moduli)
+    return reconstruct(residues, -(left.scales[:, None] + right.scales[None, :]), parts)
 
 
 def is_decomposed(a: np.ndarray, b: np.ndarray, moduli: int = DEFAULT_MODULI) -> bool:

@@ -439,7 +439,7 @@ def test_a_sum_of_no_terms_is_zero(h100: HostGpu, dtype: str, kernel: dict[str, 
     ("dtype", "variant"),
     [
         ("float32", "split_float32"), ("complex64", "split_float32"), ("int32", "split_integer"),
-        ("float64", "split_float64"),
+        ("float64", "split_float64"), ("complex128", "split_float64"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("broadcast", ["", "x1", "x2"])

@@ -35,7 +35,9 @@ class Device:
         self.scratch = {each.name: each for each in planned.scratch}
         self.memory[SCAN][:] = SCAN_INIT
         left, right = (x2, x1) if product.is_transposed else (x1, x2)
-        self.c = np.full((*(d.size for d in product.problem.batch), product.problem.m, product.problem.n), UNWRITTEN)
+        self.c = np.full(
+            (*(d.size for d in product.problem.batch), product.problem.m, product.problem.n), UNWRITTEN, product.c.dtype
+        )
         self.addresses = {"A": left.ctypes.data, "B": right.ctypes.data, "C": self.c.ctypes.data}
         self.addresses |= {name: bits.ctypes.data for name, bits in self.memory.items()}
         for launch in planned.launches:
@@ -65,7 +67,7 @@ class Device:
         to = self.memory["residues of C"]
         for number, at in enumerate(np.ndindex(*batch)):
             a, b = (int(np.dot(at, args[first : first + 3])) for first in (15, 20))
-            found = model.multiply(left[:, a], right[:, b])
+            found = model.multiply(left[:, a], right[:, b], launch.specialization.config.moduli)
             padded = np.zeros((*found.shape[:2], math.ceil(n / 64) * 64), np.uint8)
             padded[..., :n] = found
             written = np.lib.stride_tricks.as_strided(to[number * m * pitch :], padded.shape, (plane, pitch, 1))
@@ -123,6 +125,30 @@ def test_bits_are_those_of_the_model(layout: str, moduli: int) -> None:
             np.testing.assert_array_equal(exponents, -expected.scales)
             residues = device.residues(device.planned.multiplying, operand)
             np.testing.assert_array_equal(residues[:, 0], model.residues_of(expected.integers, moduli))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_complex_products(layout: str) -> None:
+    """Three real products each, exact modulo each modulus: the bits are those of real products by the model."""
+    rng = np.random.default_rng(249)
+    for m, n, k in ((3, 5, 40), (18, 67, 301), (1, 70, 300)):
+        left, right = complex_normal(rng, m, k), complex_normal(rng, k, n)
+        left *= np.exp2(rng.integers(-300, 300, (m, 1)).astype(float))
+        found, device = run(laid_out(left, layout[0]), laid_out(right, layout[1]))
+        np.testing.assert_array_equal(found, model.product(left, right))
+        assert device.scratch["residues of C"].shape[0] == 3 * DEFAULT_MODULI
+        x, y = (np.round(each * 9) for each in (complex_normal(rng, m, k), complex_normal(rng, k, n)))
+        found, _ = run(laid_out(x, layout[0]), laid_out(y, layout[1]))
+        np.testing.assert_array_equal(found, x @ y)
+    with_inf, far = left.copy(), left * np.exp2(rng.uniform(-90, 90, left.shape))
+    with_inf[0, 7] = complex(1, np.inf)
+    for other in (with_inf, far):
+        found, _ = run(laid_out(other, layout[0]), laid_out(right, layout[1]))
+        np.testing.assert_array_equal(found, simulator.matmul(other, right, variant="warp_tiled", tile=128))
+
+
+def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
 def test_batches_repeat_what_they_repeat() -> None:

@@ -11,6 +11,7 @@ from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES, DECOMPOSE_RESIDUES
 from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
+from tiledmm.registry.residues import residue_planes
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
 
@@ -145,7 +146,7 @@ class Specialization:
         if self.variant.decomposes_to_bytes or self.variant is DECOMPOSE_BYTES:
             return self.compute.itemsize
         if self.variant is DECOMPOSE_RESIDUES:
-            return self.config.moduli
+            return residue_planes(self.config.moduli, self.compute.parts)
         return SCHEMES[self.config.scheme].limbs if self.config.scheme else 1
 
     @property

@@ -25,6 +25,11 @@ WORDS = 4
 _MARGIN = 2.0**-19
 
 
+def residue_planes(moduli: int, parts: int) -> int:
+    """Products of residues in a product of two elements: for each modulus one, or three of complex numbers."""
+    return moduli * (3 if parts == 2 else 1)
+
+
 def modulus_product(count: int) -> int:
     """M: the product of the first moduli."""
     return math.prod(MODULI[:count])

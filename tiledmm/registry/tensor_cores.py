@@ -291,7 +291,7 @@ def decompose_residues(letter: str, moduli: int) -> Config:
 def shared_decompose_residues(config: Config, element: Element, layout: str) -> int:
     """The tile that is transposed, if columns are contiguous; warps' exponents and sums of rows; rows' numbers."""
     rows, warps = config.bm, config.threads // 32
-    tile = 8 * config.bk * (rows + 1) if layout[0] == "T" else 0
+    tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
     return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
 
 

@@ -258,7 +258,7 @@ VARIANTS = VariantTable(
         Variant(
             name="split_float64",
             template="split_float64.cu.j2",
-            summary="float64 from 8-bit tensor cores: integers modulo many small numbers (Ozaki scheme II)",
+            summary="float64 and complex128 from 8-bit tensor cores: integers modulo small numbers (Ozaki scheme II)",
             waits="first",
             configure=tensor_cores.split_float64,
             block=lambda config: (config.threads + 128, 1),
@@ -269,7 +269,7 @@ VARIANTS = VariantTable(
             tensor_cores=True,
             dynamic_shared=True,
             simulated=False,
-            types=(("float64", (9, 0)),),
+            types=(("float64", (9, 0)), ("complex128", (9, 0))),
             arch="sm_90a",
             tma=True,
             persistent=True,

@@ -15,7 +15,7 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 from tiledmm.registry.config import VECTOR_BYTES, Config
-from tiledmm.registry.residues import DEFAULT_MODULI
+from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
 from tiledmm.registry.tensor_cores import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
@@ -131,7 +131,8 @@ class Cost:
             time = len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing)
             return _Operands((a, b), layout, aligned, problem.k, time)
         if variant.decomposes_to_residues:
-            residues = tuple(config.moduli * footprint(problem, operand) * 1.0 for operand in (0, 1))
+            planes = residue_planes(config.moduli, compute.parts)
+            residues = tuple(planes * footprint(problem, operand) * 1.0 for operand in (0, 1))
             time = self._decomposing_to_residues(sum(residues[:1]) + a, layout[0])
             time += self._decomposing_to_residues(sum(residues[1:]) + b, layout[1]) + self.device.residue_launches
             return _Operands((residues[0], residues[1]), "NN", (True, True), problem.k, time)
@@ -237,7 +238,8 @@ class Cost:
         half = 0.5 if config.triangle else 1.0
         after, planes = 0.0, 1
         if variant.decomposes_to_residues:
-            planes, written = config.moduli, config.moduli * c_bytes / compute.itemsize
+            planes = residue_planes(config.moduli, compute.parts)
+            written = planes * c_bytes / compute.itemsize
             rate = device.reconstructing
             after = self._moving(written, rate) + writing * device.memory / rate if rate else math.inf
             writing = self._moving(written, device.memory)
@@ -282,7 +284,7 @@ def unit_flops(variant: Variant, compute: Element, gpu: Gpu, *, scheme: str = ""
     if variant.decomposes_to_bytes:
         return gpu.tensor_flops(1, by_mma=by_mma) / pairs_of_bytes(compute)
     if variant.decomposes_to_residues:
-        return gpu.tensor_flops(1, by_mma=by_mma) / DEFAULT_MODULI
+        return gpu.tensor_flops(1, by_mma=by_mma) / residue_planes(DEFAULT_MODULI, compute.parts)
     if variant.tensor_cores:
         return gpu.tensor_flops(compute.itemsize, by_mma=by_mma)
     return gpu.peak_flops(compute.dtype_name)

@@ -13,7 +13,7 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import Config
-from tiledmm.registry.residues import DEFAULT_MODULI
+from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
@@ -265,7 +265,8 @@ def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
         if problem.m <= row.tile and has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
             yield ()
     elif variant.decomposes_to_residues:
-        if DEFAULT_MODULI * (footprint(problem, 0) + footprint(problem, 1)) <= _MOST_RESIDUES:
+        elements = footprint(problem, 0) + footprint(problem, 1)
+        if residue_planes(DEFAULT_MODULI, compute.parts) * elements <= _MOST_RESIDUES:
             yield ()
     elif variant.decomposes_to_bytes:
         if (footprint(problem, 0) + footprint(problem, 1)) * compute.itemsize <= _MOST_LIMBS:
