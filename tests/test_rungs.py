@@ -84,6 +84,7 @@ LAUNCHES = {
     "tensor_core": ((4, 2), 32, "NT", 32, 32, 48),
     "split_float32": ((2, 1), (16, 16), "NN", 16, 32, 40),
     "split_integer": ((2, 1), (16, 16), "NN", 16, 32, 40),
+    "split_float64": ((2, 1), (16, 16), "NN", 16, 32, 40),
 }
 
 
@@ -100,10 +101,11 @@ def run(rung: str, text: str):
     from tiledmm.simulator import launch
 
     grid, block, layout, m, n, k = LAUNCHES[rung]
-    dtype = {"tensor_core": np.float16, "split_integer": np.int32}.get(rung, np.float32)
+    types = {"tensor_core": np.float16, "split_integer": np.int32, "split_float64": np.float64}
+    dtype = types.get(rung, np.float32)
     most = 2**30 if dtype is np.int32 else 8
     a, b = integers(dtype, m, k, most=most), integers(dtype, k, n, most=most)
-    c = np.full((m, n), -1, np.int32 if dtype is np.int32 else np.float32)
+    c = np.full((m, n), -1, dtype if dtype in (np.int32, np.float64) else np.float32)
     with np.errstate(over="ignore"):
         right = a.astype(c.dtype) @ b.astype(c.dtype)
     operands = [
@@ -183,7 +185,7 @@ def test_a_rung_can_be_shown_in_all_its_tiles_layouts_and_types() -> None:
         usual = next(iter(found))
         assert usual == (row.default_tile or None, "NN", row.default_type)
         assert {choice.tile for choice in found} == (set(row.tiles) or {None})
-        if row.name != "split_integer":  # decompose_bytes writes K-major bytes of any layout
+        if row.name not in ("split_integer", "split_float64"):  # K-major bytes of any layout
             assert {choice.layout for choice in found} == set(rendered.LAYOUTS)
         assert {choice.dtype for choice in found} >= {
             name for name, each in ELEMENTS.items() if each.per_packed == 1 and row.multiplies(each)

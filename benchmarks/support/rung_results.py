@@ -58,6 +58,12 @@ def file_of(variant: str) -> str:
     raise ValueError(f"{variant} multiplies none of {', '.join(REPORTS.values())}")
 
 
+def has_report(variant: str) -> bool:
+    """Whether there is a report that may have its kernel: none is of float64."""
+    row = find_variant(variant)
+    return _serves_few_shapes(row) or any(row.multiplies(ELEMENTS[dtype]) for dtype in REPORTS.values())
+
+
 def before(variant: str, comparison: Comparison) -> str | None:
     """The last rung before a variant that serves any shape and was timed on the same product; None for the first."""
     names = [row.name for row in kernel_variants() if not _serves_few_shapes(row)]
