@@ -1,4 +1,4 @@
-// tiledmm_split_float64_u8x15_256x256x128_nt
+// tiledmm_split_float64_u8_u8_f64_u8x15_256x256x128_nt
 // Rendered by tiledmm 0.1.0 from split_float64.cu.j2: bm=256 bn=256 bk=128 tm=2 tn=64 pad=0 stages=4 unroll=128 min_blocks=1 wm=16 wn=256 lanes=1 triangle=0 tiles_per_block=1 cluster=2 moduli=15
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
@@ -42,8 +42,10 @@ __device__ __forceinline__ void griddepcontrol_wait() {
 
 using uint8 = unsigned char;
 using uint32 = unsigned int;
+using float64 = double;
 
 // The type that products of two elements are accumulated in (for decltype; never defined).
+__device__ float64 sum_type(float64);
 __device__ uint32 sum_type(uint8);    // wraps
 __device__ uint32 sum_type(uint32);   // wraps
 template <class T>
@@ -87,7 +89,7 @@ __device__ __forceinline__ bool is_decomposed(const Problem& p) {
     const long long near = static_cast<long long>(p.scan_a->near) + p.scan_b->near;
     const long long scale = static_cast<long long>(p.scan_a->least_scale) + p.scan_b->least_scale;
     if (scale < 126 - 1023) return false;   // float64's sums may overflow: the product of two scaled norms is below 2^126
-    return near >= p.k + p.k / 8 || (p.scan_a->exact && p.scan_b->exact);
+    return near >= p.k + (p.k + 7) / 8 || (p.scan_a->exact && p.scan_b->exact);
 }
 
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
@@ -302,11 +304,11 @@ __device__ __forceinline__ unsigned long long matrix_descriptor(const void* shar
 }
 
 // clang-format off
-#define KERNEL tiledmm_split_float64_u8x15_256x256x128_nt
+#define KERNEL tiledmm_split_float64_u8_u8_f64_u8x15_256x256x128_nt
 using TA = uint8;   // an element of A in memory
 using TB = uint8;   // an element of B in memory
 using TC = uint8;   // an element of C in memory
-using T = uint8;   // the computation type
+using T = float64;   // the computation type
 using Sum = Accumulator<T>;   // the type that products are accumulated in
 [[maybe_unused]] constexpr Order ORDER_A = Order::ROWS;
 [[maybe_unused]] constexpr Order ORDER_B = Order::COLUMNS;
@@ -408,11 +410,12 @@ __device__ __forceinline__ constexpr uint32 modulus(int index) {
     return table[index];
 }
 
-// A sum of products of residues modulo m; `reciprocal` is 2^32 / m, rounded down. The quotient may be one too small: then
-// subtracting m once more does not wrap, and otherwise it does.
+// A number below 2 * m, modulo m: less m, unless that wraps.
+__device__ __forceinline__ uint32 within(uint32 x, uint32 m) { return x - m < x ? x - m : x; }
+
+// A sum of products of residues modulo m; `reciprocal` is 2^32 / m, rounded down. The quotient may be one too small.
 __device__ __forceinline__ uint32 reduced(uint32 sum, uint32 m, uint32 reciprocal) {
-    const uint32 rest = sum - __umulhi(sum, reciprocal) * m;
-    return rest - m < rest ? rest - m : rest;
+    return within(sum - __umulhi(sum, reciprocal) * m, m);
 }
 
 // split_float64: float64 products on 8-bit tensor cores: integers modulo each of MODULI moduli (Ozaki scheme II).
@@ -523,7 +526,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             const uint32 reciprocal = 0xffffffffu / m + (m == 256);   // 2^32 / m, rounded down
 
             // mainloop
-            Sum sums[BN / 2] = {};
+            uint32 sums[BN / 2] = {};
             for (int first = 0; first < steps; first += LONGEST) {
                 const int end = steps - first < LONGEST ? steps : first + LONGEST;
                 int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
@@ -557,7 +560,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     LaneResidues residues;
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        const Sum* const four = &sums[(group * 8 + i * 2) * 4 + half * 2];   // two pairs of columns, 8 apart
+                        const uint32* const four = &sums[(group * 8 + i * 2) * 4 + half * 2];   // two pairs of columns, 8 apart
                         residues.packed[i] = four[0] | four[1] << 8 | four[4] << 16 | four[5] << 24;
                     }
                     if (row < rows && group * 64 < cols)

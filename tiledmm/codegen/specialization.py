@@ -91,9 +91,7 @@ class Specialization:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.decomposes_to_residues:
             byte = ELEMENTS["uint8"]
-            return replace(
-                self, config=bare, a=byte, b=byte, compute=byte, c=byte, layout="NT", condition="if decomposed"
-            )
+            return replace(self, config=bare, a=byte, b=byte, c=byte, layout="NT", condition="if decomposed")
         if self.variant.decomposes:
             limb = SCHEMES[self.config.scheme].limb_of(self.compute)
             a, b = packed.layout[0], packed.layout[1]
@@ -157,8 +155,7 @@ class Specialization:
     @property
     def has_residue_scan(self) -> bool:
         """Whether the operand scan that it writes or reads is that of float64 numbers, decomposed into residues."""
-        wide = self.compute.dtype_name in ("float64", "complex128")
-        return bool(self.condition) and (wide or self.config.moduli > 0)
+        return bool(self.condition) and self.compute.dtype_name in ("float64", "complex128")
 
     @property
     def dynamic_shared_bytes(self) -> int:

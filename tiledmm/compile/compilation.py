@@ -206,8 +206,6 @@ def _check_capability(specialization: Specialization) -> None:
     variant, compute = specialization.variant, specialization.compute
     if variant.decomposes:  # into limbs that have as many parts
         compute = next(each for each in map(ELEMENTS.__getitem__, dict(variant.types)) if each.parts == compute.parts)
-    if variant.decomposes_to_residues:  # residues, which are bytes
-        compute = ELEMENTS[variant.default_type]
     has = str(cupy.cuda.Device().compute_capability)
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):
