@@ -32,7 +32,7 @@ from benchmarks.support.chart_tables import roofline_table, speed_up_table, thro
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, ROOT, origin
-from benchmarks.support.rung_results import file_of, has_report, result
+from benchmarks.support.rung_results import file_of, result
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
@@ -189,11 +189,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
     "bounds": ("ladder", _with_origin(bounds_table)),
-    **{
-        f"result-{row.name}": (file_of(row.name), _result(row.name))
-        for row in kernel_variants()
-        if has_report(row.name)
-    },
+    **{f"result-{row.name}": (file_of(row.name), _result(row.name)) for row in kernel_variants()},
     **{f"rung-{row.name}": ("ladder", _variant(row.name)) for row in general_variants()},
     **{f"counts-{name}": ("counts", _counts(name)) for name in COUNTED},
     **{f"throughput-{dtype}": (f"sizes_{dtype}", _with_origin(throughput_table)) for dtype in CHARTED},
