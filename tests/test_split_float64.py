@@ -224,6 +224,26 @@ def test_long_sums_keep_the_promise() -> None:
         assert norm <= 0.5 * of_norm and worst <= 0.5 * of_worst
 
 
+@pytest.mark.parametrize("k", [1, 16, 256])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "cancelling", "integers"])
+def test_complex_products_keep_the_promise(kind: str, k: int) -> None:
+    """Real and imaginary parts as one matrix, against chains of 2K real multiply-adds."""
+    rng = np.random.default_rng(253)
+    (ar, br), (ai, bi) = (data(kind, rng, 9, 10, k) for _ in range(2))
+    a, b = ar + 1j * ai, br + 1j * bi
+    if not model.is_decomposed(a, b):
+        assert k == 16 and kind == "cancelling"
+        return
+    pairs = [(np.hstack([ar, -ai]), np.vstack([br, bi])), (np.hstack([ar, ai]), np.vstack([bi, br]))]
+    c, found = model.product(a, b), []
+    for i, (x, y) in enumerate(pairs):
+        truth = exact(x, y)
+        found.append([errors(each, x, y, truth) for each in ((c.real, c.imag)[i], fma_chain(x, y))])
+    for which, factor in enumerate((1.05, 1.25)):
+        ours, chains = (max(part[who][which] for part in found) for who in (0, 1))
+        assert ours <= factor * chains
+
+
 def test_a_rounded_product_is_the_nearest_of_what_was_not_rounded() -> None:
     rng = np.random.default_rng(252)
     a, b = rng.integers(-(2**20), 2**20, (9, 50)) * 2.0**-30, rng.integers(-(2**25), 2**25, (50, 8)) * 2.0**300

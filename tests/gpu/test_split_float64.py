@@ -58,6 +58,26 @@ def test_bits_are_those_of_the_model(tile: int, moduli: int) -> None:
         np.testing.assert_array_equal(to_host(again), to_host(found))
 
 
+def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+@pytest.mark.parametrize("layout", ["".join(pair) for pair in itertools.product("NTG", repeat=2)])
+def test_complex_products(layout: str) -> None:
+    rng = np.random.default_rng(270)
+    for m, n, k in ((256, 256, 128), (257, 255, 129), (5, 600, 1000), (70, 9, 1)):
+        left, right = complex_normal(rng, m, k), complex_normal(rng, k, n)
+        x1, x2 = (to_device(x, matrix_layout(letter)) for x, letter in zip((left, right), layout, strict=True))
+        found = to_host(tiledmm.matmul(x1, x2, **NAMED))
+        np.testing.assert_array_equal(found, model.product(left, right), err_msg=f"{layout} {m}x{n}x{k}")
+        x, y = np.round(9 * left), np.round(9 * right)
+        x1, x2 = (to_device(each, matrix_layout(letter)) for each, letter in zip((x, y), layout, strict=True))
+        check_into(exact_product(x, y), matrix_layout("N"), x1, x2, f"{layout} {m}x{n}x{k}", **NAMED)
+    far, right = complex_normal(rng, 50, 64) * np.exp2(rng.uniform(-90, 90, (50, 64))), complex_normal(rng, 64, 60)
+    expected = tiledmm.matmul(to_device(far), to_device(right), variant="warp_tiled", tile=128)
+    np.testing.assert_array_equal(to_host(tiledmm.matmul(to_device(far), to_device(right), **NAMED)), to_host(expected))
+
+
 @pytest.mark.parametrize("k", [66_047, 66_048, 66_049, 140_000])
 def test_sums_that_are_reduced_on_the_way(k: int) -> None:
     """Residues of 255 everywhere, modulo 256: no sums are larger. Others follow by chance."""
@@ -154,8 +174,8 @@ def test_captured_in_a_graph() -> None:
 
 
 def test_resources() -> None:
-    for tile, layout in itertools.product(VARIANT.tiles, ("NN", "TT", "GG")):
-        for each in required_kernels(specialize("split_float64", tile=tile, layout=layout)):
+    for dtype, tile, layout in itertools.product(("float64", "complex128"), VARIANT.tiles, ("NN", "TT", "GG")):
+        for each in required_kernels(specialize("split_float64", dtype=dtype, tile=tile, layout=layout)):
             kernel = compiled(each)
             assert kernel.shared_bytes == each.shared_bytes
             assert kernel.local_bytes == 0, f"{kernel.symbol} spills registers"
