@@ -128,6 +128,7 @@ def run_in_numpy(
         "decompose_bytes": run.decompose_bytes,
         "decompose_residues": run.decompose_residues,
         "split_float64": run.multiply_residues,
+        "split_float64_tensor_core": run.multiply_residues,
         "reconstruct": run.reconstruct,
     }
     kernels.get(name, run.multiply)(p)
@@ -291,25 +292,35 @@ class _Kernel:
         return (operands[0] @ operands[1].T).view(self.spec.compute.dtype).astype(self.spec.c.dtype)
 
     def multiply_residues(self, p: Problem) -> None:
-        plane, pitch, _, _, *scans = p.others
+        plane, pitch, _, _, plane_a, plane_b, *scans = p.others
         if not has_residues(*(Findings(self.memory, address) for address in scans), p.k):
             return
         moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
-        planes = self.pointers[0][0].sizes[3]
-        depth = -(-p.k // self.spec.config.bk) * self.spec.config.bk
+        planes = p.tiles // (p.tiles_m * p.tiles_n * math.prod(p.batch))
         assert pitch % 16 == 0 and pitch >= width and (p.c.row, p.c.col) == (pitch, 1)
         for at in p.products():
             left, right = (
-                np.stack(
-                    [self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth)) for index in range(planes)]
-                )
-                for operand, (strides, rows) in enumerate(((p.a, p.m), (p.b, p.n)))
+                np.stack([self._residues(operand, strides, at, index, (rows, p.k), apart) for index in range(planes)])
+                for operand, (strides, rows, apart) in enumerate(((p.a, p.m, plane_a), (p.b, p.n, plane_b)))
             )
             found = np.zeros((planes, p.m, width), np.uint8)
             found[..., : p.n] = residues_in_numpy.multiply(left, right, moduli)
             for index, each in enumerate(residues_in_numpy.in_kernels_order(found)):
                 address = self.pointers[2] + index * plane + p.c.offset(at)
                 self.memory.view(address, each.shape, (pitch, 1), np.dtype(np.uint8))[...] = each
+
+    def _residues(
+        self, operand: int, strides: Strides, at: tuple[int, ...], index: int, size: tuple[int, int], apart: int
+    ) -> np.ndarray:
+        """A plane of A, or of B transposed."""
+        rows, k = size
+        if self.spec.variant.tma:
+            depth = -(-k // self.spec.config.bk) * self.spec.config.bk
+            return self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth))
+        row, col = (strides.row, strides.col) if operand == 0 else (strides.col, strides.row)
+        assert row % 16 == 0 and col == 1
+        address = self.pointers[operand] + index * apart + strides.offset(at)
+        return self.memory.view(address, (rows, k), (row, 1), np.dtype(np.uint8))
 
     # ---- what comes before and after ----
 
@@ -388,7 +399,7 @@ class _Kernel:
                 self.memory.view(address, residues.shape, (p.c.row, p.c.col), np.dtype(np.uint8))[...] = residues
 
     def reconstruct(self, p: Problem) -> None:
-        plane, pitch, rows, row0, *scans = p.others
+        plane, pitch, rows, row0, _, _, *scans = p.others
         of_a, of_b = (Findings(self.memory, address) for address in scans)
         if not has_residues(of_a, of_b, p.k):
             return

@@ -71,6 +71,7 @@ _NAMED: tuple[tuple[str, int | None, dict[str, Any], str, str, tuple[int, int, i
     ("split_integer", 64, {"split_k": 2}, "uint64", "TT", (65, 33, 1001)),
     ("split_float64", None, {}, "float64", "NN", (100, 90, 300)),
     ("split_float64", 64, {"moduli": 16}, "float64", "TT", (65, 33, 1001)),
+    ("split_float64_tensor_core", None, {}, "complex128", "NT", (65, 33, 100)),
 )
 
 #: Batches, and the dimensions in which A or B is repeated.
@@ -90,6 +91,7 @@ _IN_BATCHES = (
     ("split_tensor_core", None, {"split_k": 2}, "complex64", "NT", (33, 65, 300)),
     ("split_integer", None, {}, "int32", "TN", (65, 33, 100)),
     ("split_float64", None, {}, "float64", "TN", (65, 33, 100)),
+    ("split_float64_tensor_core", None, {}, "float64", "TN", (65, 33, 100)),
 )
 
 #: Kernels whose auxiliary kernels are listed: variant, tile, type, layout, split-K factors, and whether for ``auto``.

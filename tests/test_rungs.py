@@ -146,6 +146,20 @@ def test_plain_cuda_of_split_tensor_core_is_as_accurate_as_float32() -> None:
 
 
 @needs_simulator
+def test_plain_cuda_of_split_float64_tensor_core_is_correct() -> None:
+    from tiledmm.simulator import launch
+
+    rng = np.random.default_rng(0)
+    for m in (256, 199):
+        a, b = (rng.integers(0, m, shape).astype(np.uint8) for shape in ((32, 96), (16, 96)))
+        right = (a.astype(int) @ b.astype(int).T % m).astype(np.uint8)
+        arguments = (a, b, np.zeros((32, 16), np.uint8), 32, 16, 96, m)
+        expected = {"expected": {2: right}, "rtol": 0, "atol": 0}
+        text = text_of("split_float64_tensor_core")
+        launch(text, (2, 2), 32, arguments, name="split_float64_tensor_core", **expected).check()
+
+
+@needs_simulator
 def test_the_padding_is_what_removes_the_conflicts() -> None:
     text = plain.text("tiled_padded")
     assert "[32 + 1]" in text
@@ -185,7 +199,7 @@ def test_a_rung_can_be_shown_in_all_its_tiles_layouts_and_types() -> None:
         usual = next(iter(found))
         assert usual == (row.default_tile or None, "NN", row.default_type)
         assert {choice.tile for choice in found} == (set(row.tiles) or {None})
-        if row.name not in ("split_integer", "split_float64"):  # K-major bytes of any layout
+        if not (row.decomposes_to_bytes or row.decomposes_to_residues):  # K-major bytes of any layout
             assert {choice.layout for choice in found} == set(rendered.LAYOUTS)
         assert {choice.dtype for choice in found} >= {
             name for name, each in ELEMENTS.items() if each.per_packed == 1 and row.multiplies(each)

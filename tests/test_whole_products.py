@@ -104,6 +104,7 @@ NAMED: tuple[dict[str, Any], ...] = (
     {"variant": "split_tensor_core", "config": {"split_k": 2}},
     {"variant": "split_integer", "tile": 64},
     {"variant": "split_float64", "tile": 64},
+    {"variant": "split_float64_tensor_core", "tile": 64},
 )
 
 
@@ -439,7 +440,7 @@ def test_a_sum_of_no_terms_is_zero(h100: HostGpu, dtype: str, kernel: dict[str, 
     ("dtype", "variant"),
     [
         ("float32", "split_float32"), ("complex64", "split_float32"), ("int32", "split_integer"),
-        ("float64", "split_float64"), ("complex128", "split_float64"),
+        ("float64", "split_float64"), ("complex128", "split_float64"), ("float64", "split_float64_tensor_core"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("broadcast", ["", "x1", "x2"])

@@ -79,6 +79,7 @@ struct Problem {
     Strides a, b, c;
     long long plane, pitch;   // of C's residues: bytes from one modulus to the next, and from row to row
     long long rows, row0;     // rows of a matrix of A, and which of them is the first here
+    long long plane_a, plane_b;   // of A's and B's residues: bytes from one modulus to the next
     OperandScan *scan_a, *scan_b;
 };
 
@@ -153,6 +154,11 @@ __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int
 // How many tiles the launch computes: none if the other kernel computes the product.
 __device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
     return is_decomposed(p) == true ? p.tiles : 0;
+}
+
+// Tiles of a plane: of all products modulo one modulus.
+__device__ __forceinline__ unsigned tiles_in_plane(const Problem& p) {
+    return static_cast<unsigned>(p.tiles_m * p.tiles_n * p.batch[0] * p.batch[1] * p.batch[2]);
 }
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
@@ -365,7 +371,7 @@ struct TileScheduler {
 
     __device__ __forceinline__ TileScheduler(const Problem& p, int columns)
         : p(p), columns(columns), index(blockIdx.x / CLUSTER), count(static_cast<unsigned>(tiles_to_compute(p))) {
-        in_plane = static_cast<unsigned>(p.tiles_m * p.tiles_n * p.batch[0] * p.batch[1] * p.batch[2]);
+        in_plane = tiles_in_plane(p);
         locate();
     }
     __device__ __forceinline__ bool has_tile() const { return index < count; }
@@ -416,6 +422,32 @@ __device__ __forceinline__ uint32 within(uint32 x, uint32 m) { return x - m < x 
 // A sum of products of residues modulo m; `reciprocal` is 2^32 / m, rounded down. The quotient may be one too small.
 __device__ __forceinline__ uint32 reduced(uint32 sum, uint32 m, uint32 reciprocal) {
     return within(sum - __umulhi(sum, reciprocal) * m, m);
+}
+
+// The modulus of an index that the compiler does not know: registers cannot be indexed.
+__device__ __forceinline__ uint32 modulus_at(int index) {
+    uint32 m = 0;
+#pragma unroll
+    for (int i = 0; i < MODULI; ++i)
+        if (i == index) m = modulus(i);
+    return m;
+}
+__device__ __forceinline__ uint32 reciprocal_of(uint32 m) { return 0xffffffffu / m + (m == 256); }   // 2^32 / m, rounded down
+
+// A lane's 16 bytes of 64 columns of a row of C: residues of its elements in these.
+struct alignas(16) LaneResidues {
+    uint32 packed[4];
+};
+
+// Those of one half of the rows, from the lane's sums of 8 times 8 columns: two pairs of columns, 8 apart, are a word.
+__device__ __forceinline__ LaneResidues packed_residues(const uint32* sums, int half) {
+    LaneResidues residues;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const uint32* const four = &sums[i * 8 + half * 2];
+        residues.packed[i] = four[0] | four[1] << 8 | four[4] << 16 | four[5] << 24;
+    }
+    return residues;
 }
 
 // split_float64: float64 products on 8-bit tensor cores: integers modulo each of MODULI moduli (Ozaki scheme II).
@@ -483,11 +515,6 @@ __device__ __forceinline__ void mma(Accumulator<TA> (&c)[128], unsigned long lon
         : "l"(a), "l"(b));
 }
 
-// A lane's 16 bytes of 64 columns of a row of C: residues of its elements in these.
-struct alignas(16) LaneResidues {
-    uint32 packed[4];
-};
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     KERNEL(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, TC* __restrict__ c,
            const __grid_constant__ Problem p) {
@@ -519,11 +546,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         for (; scheduler.has_tile(); scheduler.next()) {
             const BlockTile& tile = scheduler.tile;
             const int steps = static_cast<int>(tile.k);
-            uint32 m = 0;   // this plane's modulus: registers cannot be indexed
-#pragma unroll
-            for (int i = 0; i < MODULI; ++i)
-                if (scheduler.plane % MODULI == i) m = modulus(i);
-            const uint32 reciprocal = 0xffffffffu / m + (m == 256);   // 2^32 / m, rounded down
+            const uint32 m = modulus_at(scheduler.plane % MODULI), reciprocal = reciprocal_of(m);
 
             // mainloop
             uint32 sums[BN / 2] = {};
@@ -556,16 +579,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             for (int half = 0; half < 2; ++half) {
                 const int row = warp * 16 + lane / 4 + half * 8;
 #pragma unroll
-                for (int group = 0; group < BN / 64; ++group) {
-                    LaneResidues residues;
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const uint32* const four = &sums[(group * 8 + i * 2) * 4 + half * 2];   // two pairs of columns, 8 apart
-                        residues.packed[i] = four[0] | four[1] << 8 | four[4] << 16 | four[5] << 24;
-                    }
+                for (int group = 0; group < BN / 64; ++group)
                     if (row < rows && group * 64 < cols)
-                        store(reinterpret_cast<LaneResidues*>(to + row * p.pitch + group * 64), residues);
-                }
+                        store(reinterpret_cast<LaneResidues*>(to + row * p.pitch + group * 64), packed_residues(&sums[group * 32], half));
             }
         }
     }

@@ -80,10 +80,12 @@ class Device:
         return int(words[0]), int(words[1]), int(words[2]), words[3:]
 
 
-def run(x1: np.ndarray, x2: np.ndarray, **keywords: int) -> tuple[np.ndarray, Device]:
+def run(
+    x1: np.ndarray, x2: np.ndarray, variant: str = "split_float64", tile: int | None = None, **keywords: int
+) -> tuple[np.ndarray, Device]:
     """C, and the memory afterwards."""
     product = resolve(describe(x1), describe(x2))
-    choice = select("split_float64", None, product, keywords or None)
+    choice = select(variant, tile, product, keywords or None)
     planned = schedule(choice.specialization, choice.product.problem)
     device = Device(choice.product, planned, x1, x2)
     c = device.c.swapaxes(-1, -2) if choice.product.is_transposed else device.c
@@ -151,6 +153,55 @@ def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
+# ---- all of it on the simulator: split_float64_tensor_core ----
+
+
+@pytest.mark.parametrize(("layout", "tile"), [("NN", 64), ("TT", 128), ("GN", 256)])
+def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, tile: int) -> None:
+    rng = np.random.default_rng(270)
+    for m, n, k in ((tile + 1, 67, 130), (3, tile + 65, 97), (1, 1, 1)):
+        left, right = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+        keywords = {"variant": "split_float64_tensor_core", "tile": tile}
+        found, device = run(laid_out(left, layout[0]), laid_out(right, layout[1]), **keywords)
+        np.testing.assert_array_equal(found, model.product(left, right))
+        names = [launch.specialization.variant.name for launch in device.planned.launches]
+        assert names[2:] == ["split_float64_tensor_core", "reconstruct", "warp_tiled"]
+
+
+def test_sums_that_are_reduced_on_the_way() -> None:
+    """Residues of 255 everywhere, modulo 256, which pass 2^32 after 66,051 steps of k."""
+    for k in (66_049, 132_200):
+        left, right = np.full((2, k), -1.0), np.full((k, 3), -1.0)
+        left[1], right[:, 1] = np.arange(k) % 7 - 3, np.arange(k) % 5 - 2
+        found, _ = run(left, right, "split_float64_tensor_core", 64)
+        np.testing.assert_array_equal(found, left @ right)
+
+
+def test_batches_with_instructions_of_a_warp(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(271)
+    for most in (1 << 30, 1):
+        monkeypatch.setattr("tiledmm.schedule.residues.MOST_RESIDUES_OF_C", most)
+        left, right = complex_normal(rng, 2, 1, 3, 70, 50), complex_normal(rng, 2, 1, 50, 70)
+        found, _ = run(left, right, "split_float64_tensor_core", 64)
+        for at in np.ndindex(2, 2, 3):
+            expected = model.product(left[at[0], 0, at[2]], right[at[1], 0])
+            np.testing.assert_array_equal(found[at], expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_all_checks_of_the_simulator(dtype: str) -> None:
+    """No race, no access out of bounds, no element of scratch memory that is read before it is written."""
+    rng = np.random.default_rng(272)
+    left, right = rng.standard_normal((70, 100)).astype(dtype), rng.standard_normal((100, 67)).astype(dtype)
+    for a, decomposed in ((left, True), (left * np.exp2(rng.uniform(-99, 99, left.shape)), False)):
+        found = simulator.matmul(a, right, variant="split_float64_tensor_core", tile=64)
+        expected = model.product(a, right) if decomposed else simulator.matmul(a, right, variant="warp_tiled", tile=64)
+        np.testing.assert_array_equal(found, expected)
+
+
+# ---- split_float64: with NumPy's products ----
+
+
 def test_batches_repeat_what_they_repeat() -> None:
     rng = np.random.default_rng(242)
     for first, second in (((3,), (3,)), ((2, 1, 3), (2, 2, 1)), ((), (4,)), ((3,), ())):
@@ -171,7 +222,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(found, whole)
     names = [launch.specialization.variant.name for launch in device.planned.launches]
     assert names == ["decompose_residues"] * 2 + ["split_float64", "reconstruct"] * 3 + ["warp_tiled"]
-    assert device.scratch["residues of C"].shape == (DEFAULT_MODULI, 2, 128, 65)
+    assert device.scratch["residues of C"].shape == (DEFAULT_MODULI, 2, 128, 128)
 
 
 def special_values(rng: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -14,7 +14,7 @@ Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf1
 VariantName: TypeAlias = Literal[
     "auto", "naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized",
     "warp_tiled", "thin", "dot_products", "axpy", "tiny", "tensor_core", "wgmma", "split_float32",
-    "split_tensor_core", "split_integer", "split_float64", "cublas",
+    "split_tensor_core", "split_integer", "split_float64", "split_float64_tensor_core", "cublas",
 ]  # fmt: skip
 
 

@@ -282,6 +282,34 @@ def of_residues(config: Config, element: Element) -> list[Rule]:
     ]
 
 
+# As ``_TENSOR_TILES``, of residues: a lane writes 16 bytes of 64 columns, so a warp has as many.
+_RESIDUE_TILES = {
+    64: (64, 64, 16, 64, 64, 4, 2, 8),
+    128: (128, 128, 64, 64, 64, 4, 1, 8),
+    256: (128, 256, 64, 64, 64, 4, 1, 8),
+}
+
+
+def split_float64_tensor_core(tile: int, element: Element) -> Config:
+    """As ``tensor_core`` of bytes, for one modulus at a time."""
+    return replace(_tensor_tile(_RESIDUE_TILES, tile, ELEMENTS["uint8"]), moduli=DEFAULT_MODULI)
+
+
+def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
+    """Rules of ``split_float64_tensor_core``: those of kernels that read fragments, for residues, which are bytes."""
+    own = ("moduli", "split_k", "pack_a")
+    return [
+        *(rule for rule in of_residues(config, element) if rule[1].startswith(own)),
+        (config.wn % 64 == 0, "wn is a multiple of 64"),
+        *matrix_fragments(config, ELEMENTS["uint8"]),
+    ]
+
+
+def shared_swizzled_residues(config: Config, element: Element, layout: str) -> int:
+    """Tiles of residues."""
+    return shared_swizzled(config, ELEMENTS["uint8"], layout)
+
+
 def decompose_residues(letter: str, moduli: int) -> Config:
     """A row a block, or 16 rows where columns are contiguous (T); four elements of a row a thread."""
     rows = 16 if letter == "T" else 1

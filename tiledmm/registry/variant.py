@@ -118,7 +118,7 @@ class Variant:
     @property
     def is_limited(self) -> bool:
         """Whether sizes, and the number of tiles, are limited to 2^31 - 1: by TMA, or by the operand scan."""
-        return self.tma or self.decomposes
+        return self.tma or self.emulates
 
     @property
     def has_own_operands(self) -> bool:

@@ -36,6 +36,9 @@ from tiledmm.schedule.tensor_maps import TensorMap, has_coordinates, map_of_limb
 #: Most bytes of C's residues, unless those of one row of tiles take more.
 MOST_RESIDUES_OF_C = 1 << 30
 
+# Columns of C whose residues are written together: in the order in which lanes have them.
+_GROUP = 64
+
 
 def decomposing_to_residues(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that decomposes A (0) or B (1), which it reads transposed, into residues."""
@@ -85,23 +88,26 @@ def by_residues(
         )
     pitch = tiles(problem.n, PACKED_ALIGNMENT) * PACKED_ALIGNMENT
     rows = _rows_in_part(problem, config.bm, planes * products(problem) * pitch)
-    mapped = problem
+    mapped = strided = problem  # strides that count matrices, as operand scans have them; and those of residues
     for copy in both:
         mapped = copy.in_place_of(mapped, kernel.layout, mapped=True)
-    of_a, of_b = (_map_of(copy, kernel) for copy in both)
-    memory = Scratch("residues of C", (planes, products(problem), rows, problem.n), pitch, kernel.c)
+        strided = mapped if kernel.variant.tma else copy.in_place_of(strided, kernel.layout)
+    columns = tiles(problem.n, _GROUP) * _GROUP
+    memory = Scratch("residues of C", (planes, products(problem), rows, columns), pitch, kernel.c)
     plane = products(problem) * rows * pitch
     launches = []
     for row0 in range(0, problem.m, rows):
         part = replace(mapped, m=min(rows, problem.m - row0))
-        into = replace(part, strides=(0, 0, 0, 0, pitch, 1), batch=one_after_the_other(part, pitch))
-        maps = replace(of_a, sizes=(of_a.sizes[0], part.m, *of_a.sizes[2:])), of_b
-        others = [plane, pitch, problem.m, row0]
+        into = replace(strided, m=part.m, strides=(*strided.strides[:4], pitch, 1))
+        into = replace(into, batch=one_after_the_other(into, pitch))
+        maps = _maps_of(both, kernel, part.m) if kernel.variant.tma else ()
+        others = [plane, pitch, problem.m, row0, *(copy.plane for copy in both)]
         kernel_args = np.append(problem_args(config, into, None, 0), others)
         kernel_args[5] *= planes  # Problem.tiles
         names = (both[0].memory.name, both[1].memory.name, memory.name)
         in_a = row0 * both[0].memory.pitch
-        launches.append(Launch(kernel, int(kernel_args[5]), kernel_args, names, (in_a, 0, 0), maps, scan))
+        blocks = int(kernel_args[5])
+        launches.append(Launch(kernel, blocks, kernel_args, names, (in_a, 0, 0), maps, scan))
         in_c = (problem.begins[2] + row0 * problem.strides[4]) * reconstruct.c.itemsize
         kernel_args = np.append(problem_args(reconstruct.config, part, None, 0), others)
         blocks = tiles_in_all(reconstruct.config, part)
@@ -109,10 +115,16 @@ def by_residues(
     return Schedule(tuple(launches), (memory,))
 
 
-def _map_of(copy: PackedOperand, kernel: Specialization) -> TensorMap:
-    """The tensor map of a decomposed operand."""
-    sizes = (*copy.memory.shape[:3], copy.contiguous)
-    return map_of_limbs(copy.operand, kernel.config, kernel.a, kernel.layout, sizes, copy.memory.pitch)
+def _maps_of(both: Sequence[PackedOperand], kernel: Specialization, rows: int) -> tuple[TensorMap, TensorMap]:
+    """The tensor maps of decomposed operands, of so many rows of A."""
+    of_a, of_b = (
+        map_of_limbs(
+            copy.operand, kernel.config, kernel.a, kernel.layout, (*copy.memory.shape[:3], copy.contiguous),
+            copy.memory.pitch,
+        )
+        for copy in both
+    )  # fmt: skip
+    return replace(of_a, sizes=(of_a.sizes[0], rows, *of_a.sizes[2:])), of_b
 
 
 def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
