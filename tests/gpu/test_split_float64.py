@@ -12,7 +12,7 @@ import tiledmm
 from benchmarks.support.accuracy import PROMISE
 from tests import residues_in_numpy as model
 from tests.gpu.device import check_into, exact_product, matrix_layout, to_device, to_host
-from tests.simulator.test_residues import special_values
+from tests.simulator.test_residues import OTHERWISE, special_values
 from tests.strategies import plain
 from tests.test_split_float64 import KINDS, data
 from tiledmm.codegen.specialization import specialize
@@ -76,7 +76,7 @@ def test_complex_products(layout: str) -> None:
         x1, x2 = (to_device(each, matrix_layout(letter)) for each, letter in zip((x, y), layout, strict=True))
         check_into(exact_product(x, y), matrix_layout("N"), x1, x2, f"{layout} {m}x{n}x{k}", **NAMED)
     far, right = complex_normal(rng, 50, 64) * np.exp2(rng.uniform(-90, 90, (50, 64))), complex_normal(rng, 64, 60)
-    expected = tiledmm.matmul(to_device(far), to_device(right), variant="warp_tiled", tile=128)
+    expected = tiledmm.matmul(to_device(far), to_device(right), variant=OTHERWISE, tile=128)
     np.testing.assert_array_equal(to_host(tiledmm.matmul(to_device(far), to_device(right), **NAMED)), to_host(expected))
 
 
@@ -136,7 +136,7 @@ def test_the_promise_is_kept(kind: str, k: int) -> None:
 def test_special_values() -> None:
     for name, (left, right) in special_values(np.random.default_rng(266)).items():
         x1, x2 = to_device(left), to_device(right)
-        expected = tiledmm.matmul(x1, x2, variant="warp_tiled", tile=128)
+        expected = tiledmm.matmul(x1, x2, variant=OTHERWISE, tile=128)
         found = tiledmm.matmul(x1, x2, **NAMED)
         np.testing.assert_array_equal(to_host(found), to_host(expected), err_msg=name)
 

@@ -18,9 +18,13 @@ from tests.simulator.unchecked import execute
 from tiledmm import simulator
 from tiledmm.problem.operands import Product, describe, resolve
 from tiledmm.registry.residues import DEFAULT_MODULI, MODULI
+from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Launch, Schedule
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.select import select
+
+#: What multiplies operands that are not decomposed.
+OTHERWISE = find_variant("split_float64").undecomposed
 
 #: C before the kernels: what no product is.
 UNWRITTEN = 1.2345678e-200
@@ -146,7 +150,7 @@ def test_complex_products(layout: str) -> None:
     with_inf[0, 7] = complex(1, np.inf)
     for other in (with_inf, far):
         found, _ = run(laid_out(other, layout[0]), laid_out(right, layout[1]))
-        np.testing.assert_array_equal(found, simulator.matmul(other, right, variant="warp_tiled", tile=128))
+        np.testing.assert_array_equal(found, simulator.matmul(other, right, variant=OTHERWISE, tile=128))
 
 
 def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -165,7 +169,7 @@ def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, ti
         found, device = run(laid_out(left, layout[0]), laid_out(right, layout[1]), **keywords)
         np.testing.assert_array_equal(found, model.product(left, right))
         names = [launch.specialization.variant.name for launch in device.planned.launches]
-        assert names[2:] == ["split_float64_tensor_core", "reconstruct", "warp_tiled"]
+        assert names[2:] == ["split_float64_tensor_core", "reconstruct", OTHERWISE]
 
 
 def test_sums_that_are_reduced_on_the_way() -> None:
@@ -195,7 +199,7 @@ def test_all_checks_of_the_simulator(dtype: str) -> None:
     left, right = rng.standard_normal((70, 100)).astype(dtype), rng.standard_normal((100, 67)).astype(dtype)
     for a, decomposed in ((left, True), (left * np.exp2(rng.uniform(-99, 99, left.shape)), False)):
         found = simulator.matmul(a, right, variant="split_float64_tensor_core", tile=64)
-        expected = model.product(a, right) if decomposed else simulator.matmul(a, right, variant="warp_tiled", tile=64)
+        expected = model.product(a, right) if decomposed else simulator.matmul(a, right, variant=OTHERWISE, tile=64)
         np.testing.assert_array_equal(found, expected)
 
 
@@ -221,7 +225,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     found, device = run(left, right, bm=128, cluster=1)
     np.testing.assert_array_equal(found, whole)
     names = [launch.specialization.variant.name for launch in device.planned.launches]
-    assert names == ["decompose_residues"] * 2 + ["split_float64", "reconstruct"] * 3 + ["warp_tiled"]
+    assert names == ["decompose_residues"] * 2 + ["split_float64", "reconstruct"] * 3 + [OTHERWISE]
     assert device.scratch["residues of C"].shape == (DEFAULT_MODULI, 2, 128, 128)
 
 
@@ -244,7 +248,7 @@ def test_what_residues_cannot_represent_is_multiplied_as_it_is() -> None:
     for name, (left, right) in special_values(np.random.default_rng(244)).items():
         found, device = run(left, right)
         assert not model.is_decomposed(left, right), name
-        expected = simulator.matmul(left, right, variant="warp_tiled", tile=128)
+        expected = simulator.matmul(left, right, variant=OTHERWISE, tile=128)
         np.testing.assert_array_equal(found, expected, err_msg=name)
         assert device.memory["residues of C"].max() == 255, name
 
@@ -281,11 +285,11 @@ def test_exactly_one_kernel_writes_c() -> None:
     """The others return at once: C's residues are not touched, or C is not."""
     rng = np.random.default_rng(247)
     plain, far = rng.standard_normal((20, 64)), rng.standard_normal((20, 64)) * np.exp2(rng.uniform(-99, 99, (20, 64)))
-    for left, taken in ((plain, "reconstruct"), (far, "warp_tiled")):
+    for left, taken in ((plain, "reconstruct"), (far, OTHERWISE)):
         right = np.ascontiguousarray(left.T)
         product = resolve(describe(left), describe(right))
         planned = schedule(select("split_float64", None, product).specialization, product.problem)
-        for leave_out in ("reconstruct", "warp_tiled"):
+        for leave_out in ("reconstruct", OTHERWISE):
             launches = [each for each in planned.launches if each.specialization.variant.name != leave_out]
             device = Device(product, Schedule(tuple(launches), planned.scratch), left, right)
             assert (device.c == UNWRITTEN).all() == (leave_out == taken)
@@ -309,6 +313,6 @@ def test_launches_are_in_order() -> None:
     product = resolve(describe(a), describe(b))
     planned = schedule(select("split_float64", None, product).specialization, product.problem)
     names = [launch.specialization.variant.name for launch in planned.launches]
-    assert names == ["decompose_residues", "decompose_residues", "split_float64", "reconstruct", "warp_tiled"]
+    assert names == ["decompose_residues", "decompose_residues", "split_float64", "reconstruct", OTHERWISE]
     assert [launch.kernel_args[-1] for launch in itertools.islice(planned.launches, 2)] == [1, 0], "the first overlaps"
     assert planned.multiplying.specialization.variant.name == "split_float64"
