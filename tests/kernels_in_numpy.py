@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from tests import residues_in_numpy
 from tests.strategies import multiplied
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import SCHEMES, Element
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.registry.residues import residue_planes
 from tiledmm.schedule import launches
 from tiledmm.schedule.schedule import SCAN_HEAD
 from tiledmm.schedule.tensor_maps import TensorMap
@@ -96,6 +98,12 @@ def splits(first: Findings, second: Findings, parts: int, k: int) -> bool:
     return usual + usual_b >= parts * k + parts * k // 8 or (shorts > apart and shorts_b > apart)
 
 
+def has_residues(first: Findings, second: Findings, k: int) -> bool:
+    """Whether products of residues are as accurate as float64's (likewise)."""
+    (near, exact, scale), (near_b, exact_b, scale_b) = (map(int, each.head) for each in (first, second))
+    return scale + scale_b >= 126 - 1023 and (near + near_b >= k + (k + 7) // 8 or bool(exact and exact_b))
+
+
 def run_in_numpy(
     memory: Memory, spec: Specialization, blocks: int, arguments: list[Argument], gpu: Gpu | None = None
 ) -> None:
@@ -118,6 +126,10 @@ def run_in_numpy(
         "pack_elements": run.pack_elements,
         "decompose": run.split,
         "decompose_bytes": run.decompose_bytes,
+        "decompose_residues": run.decompose_residues,
+        "split_float64": run.multiply_residues,
+        "split_float64_tensor_core": run.multiply_residues,
+        "reconstruct": run.reconstruct,
     }
     kernels.get(name, run.multiply)(p)
 
@@ -127,7 +139,9 @@ def _check_blocks(spec: Specialization, p: Problem, blocks: int, gpu: Gpu | None
     config = spec.config
     assert (p.tiles_m, p.tiles_n) == (-(-p.m // config.bm), -(-p.n // config.bn))
     of_c = p.tiles_m * (p.tiles_m + 1) // 2 if config.triangle else p.tiles_m * p.tiles_n
-    assert p.tiles == of_c * p.partitions * math.prod(p.batch) < 2**31
+    one_plane = of_c * p.partitions * math.prod(p.batch)
+    planes = (spec.config.moduli, 3 * spec.config.moduli) if spec.variant.decomposes_to_residues else (1,)
+    assert p.tiles in [one_plane * each for each in planes] and p.tiles < 2**31
     assert 0 < p.group <= p.tiles_n
     if not spec.variant.tma:
         assert blocks <= max(launches.MOST_TILES, p.partitions)
@@ -157,7 +171,9 @@ class _Kernel:
         parts = spec.compute.parts if spec.condition == "if decomposed" else 1
         if spec.condition in ("if decomposed", "unless decomposed"):
             of_a, of_b = (Findings(self.memory, address) for address in p.others[-2:])
-            if splits(of_a, of_b, spec.compute.parts, p.k) != (spec.condition == "if decomposed"):
+            wide = spec.compute.dtype_name in ("float64", "complex128")
+            taken = has_residues(of_a, of_b, p.k) if wide else splits(of_a, of_b, spec.compute.parts, p.k)
+            if taken != (spec.condition == "if decomposed"):
                 return
         for at in p.products():
             for number, begin, k in p.parts():
@@ -275,6 +291,37 @@ class _Kernel:
             operands.append(whole)
         return (operands[0] @ operands[1].T).view(self.spec.compute.dtype).astype(self.spec.c.dtype)
 
+    def multiply_residues(self, p: Problem) -> None:
+        plane, pitch, _, _, plane_a, plane_b, *scans = p.others
+        if not has_residues(*(Findings(self.memory, address) for address in scans), p.k):
+            return
+        moduli, width = self.spec.config.moduli, -(-p.n // 64) * 64
+        planes = p.tiles // (p.tiles_m * p.tiles_n * math.prod(p.batch))
+        assert pitch % 16 == 0 and pitch >= width and (p.c.row, p.c.col) == (pitch, 1)
+        for at in p.products():
+            left, right = (
+                np.stack([self._residues(operand, strides, at, index, (rows, p.k), apart) for index in range(planes)])
+                for operand, (strides, rows, apart) in enumerate(((p.a, p.m, plane_a), (p.b, p.n, plane_b)))
+            )
+            found = np.zeros((planes, p.m, width), np.uint8)
+            found[..., : p.n] = residues_in_numpy.multiply(left, right, moduli)
+            for index, each in enumerate(residues_in_numpy.in_kernels_order(found)):
+                address = self.pointers[2] + index * plane + p.c.offset(at)
+                self.memory.view(address, each.shape, (pitch, 1), np.dtype(np.uint8))[...] = each
+
+    def _residues(
+        self, operand: int, strides: Strides, at: tuple[int, ...], index: int, size: tuple[int, int], apart: int
+    ) -> np.ndarray:
+        """A plane of A, or of B transposed."""
+        rows, k = size
+        if self.spec.variant.tma:
+            depth = -(-k // self.spec.config.bk) * self.spec.config.bk
+            return self._box(operand, (strides.offset(at), index, 0), (rows, 0, depth))
+        row, col = (strides.row, strides.col) if operand == 0 else (strides.col, strides.row)
+        assert row % 16 == 0 and col == 1
+        address = self.pointers[operand] + index * apart + strides.offset(at)
+        return self.memory.view(address, (rows, k), (row, 1), np.dtype(np.uint8))
+
     # ---- what comes before and after ----
 
     def pack(self, p: Problem) -> None:
@@ -334,6 +381,39 @@ class _Kernel:
             for place in range(size):
                 c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at) + place * p.partition_c)
                 c[...] = (numbers >> numbers.dtype.type(8 * place)).astype(np.uint8)
+
+    def decompose_residues(self, p: Problem) -> None:
+        moduli, parts = self.spec.config.moduli, self.spec.compute.parts
+        found = Findings(self.memory, p.others[-1])
+        assert p.others[-1] == p.others[-2]
+        for number, at in enumerate(p.products()):
+            a = self.matrix(0, p.m, p.k, p.a, p.a.offset(at), self.spec.layout[0]).astype(self.spec.compute.dtype)
+            rows = residues_in_numpy.decompose(a, moduli)
+            some = (a != 0).any(axis=1) & (rows.near >= 0)
+            found.head[0] = min(int(found.head[0]), int(rows.near.min()))
+            found.head[1] = int(found.head[1]) if rows.exact.all() else 0
+            found.head[2] = min(int(found.head[2]), int(rows.scales[some].min(initial=0x7FFFFFFF)))
+            found.exponents(number * p.m, p.m)[...] = -rows.scales
+            for index, residues in enumerate(residues_in_numpy.residues_of(rows.integers, moduli, parts)):
+                address = self.pointers[1] + p.c.offset(at) + index * p.partition_c
+                self.memory.view(address, residues.shape, (p.c.row, p.c.col), np.dtype(np.uint8))[...] = residues
+
+    def reconstruct(self, p: Problem) -> None:
+        plane, pitch, rows, row0, _, _, *scans = p.others
+        of_a, of_b = (Findings(self.memory, address) for address in scans)
+        if not has_residues(of_a, of_b, p.k):
+            return
+        planes = residue_planes(self.spec.config.moduli, self.spec.compute.parts)
+        width = -(-p.n // 64) * 64
+        for number, at in enumerate(p.products()):
+            address = self.pointers[0] + number * p.m * pitch
+            found = self.memory.view(address, (planes, p.m, width), (plane, pitch, 1), np.dtype(np.uint8))
+            residues = residues_in_numpy.in_order(found)[..., : p.n]
+            of_rows = of_a.exponents(p.a.offset(at) * rows + row0, p.m)
+            exponents = of_rows[:, None] + of_b.exponents(p.b.offset(at) * p.n, p.n)
+            c = self.matrix(2, p.m, p.n, p.c, p.c.offset(at))
+            numbers = residues_in_numpy.reconstruct(residues, exponents, self.spec.compute.parts)
+            c[...] = numbers.astype(self.spec.c.dtype)
 
     def split_k_reduction(self, p: Problem) -> None:
         pitch, kind = p.a.row, self.spec.a.dtype

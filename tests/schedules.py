@@ -69,6 +69,9 @@ _NAMED: tuple[tuple[str, int | None, dict[str, Any], str, str, tuple[int, int, i
     ("split_tensor_core", 64, {}, "complex64", "TT", (100, 90, 300)),
     ("split_integer", None, {}, "int32", "NN", (100, 90, 300)),
     ("split_integer", 64, {"split_k": 2}, "uint64", "TT", (65, 33, 1001)),
+    ("split_float64", None, {}, "float64", "NN", (100, 90, 300)),
+    ("split_float64", 64, {"moduli": 16}, "float64", "TT", (65, 33, 1001)),
+    ("split_float64_tensor_core", None, {}, "complex128", "NT", (65, 33, 100)),
 )
 
 #: Batches, and the dimensions in which A or B is repeated.
@@ -87,6 +90,8 @@ _IN_BATCHES = (
     ("split_float32", None, {}, "float32", "TN", (200, 140, 300)),
     ("split_tensor_core", None, {"split_k": 2}, "complex64", "NT", (33, 65, 300)),
     ("split_integer", None, {}, "int32", "TN", (65, 33, 100)),
+    ("split_float64", None, {}, "float64", "TN", (65, 33, 100)),
+    ("split_float64_tensor_core", None, {}, "float64", "TN", (65, 33, 100)),
 )
 
 #: Kernels whose auxiliary kernels are listed: variant, tile, type, layout, split-K factors, and whether for ``auto``.
@@ -106,6 +111,7 @@ _REQUIRED = (
     ("split_tensor_core", 128, "float32", "NN", (), False),
     ("split_integer", 128, "int32", "TN", (2,), True),
     ("split_integer", 128, "int32", "NN", (), False),
+    ("split_float64", 128, "float64", "TN", (), False),
 )
 
 
@@ -169,6 +175,7 @@ def _products() -> Iterator[tuple[str, Specialization, Product]]:
         ("wgmma", "float16", 64, {}),
         ("split_float32", "float32", 64, {}),
         ("split_integer", "int32", 64, {}),
+        ("split_float64", "float64", 64, {}),
     ):
         for layout in ("NN", "TT"):
             choice = select(variant, tile, product(dtype, layout, (2, 300, 200, 600), 8), config or None)

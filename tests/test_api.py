@@ -314,7 +314,7 @@ def test_signature_is_cupys_and_what_names_a_kernel() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_precision_is_one_of_a_few(precision: str) -> None:
-    with pytest.raises(ConfigError, match=r"precision is one of 'float32', 'ieee', 'tf32', .*; got 'float16'"):
+    with pytest.raises(ConfigError, match=r"precision is one of 'full', 'float32', 'ieee', 'tf32', .*; got 'float16'"):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision="float16")
     with pytest.raises((OperandTypeError, MissingDependencyError)):
         tiledmm.matmul(np.ones((2, 2)), np.ones((2, 2)), precision=precision)

@@ -184,5 +184,6 @@ def test_a_variant_for_some_types_says_which():
 def test_names_in_the_ladder_are_in_order():
     expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled"]
     expected += ["vectorized", "warp_tiled", "thin", "dot_products", "axpy", "tiny", "tensor_core"]
-    expected += ["wgmma", "split_float32", "split_tensor_core", "split_integer", "cublas"]
+    expected += ["wgmma", "split_float32", "split_tensor_core", "split_integer", "split_float64"]
+    expected += ["split_float64_tensor_core", "cublas"]
     assert list(VARIANTS) == expected == list(tiledmm.variants())

@@ -84,6 +84,7 @@ LAUNCHES = {
     "tensor_core": ((4, 2), 32, "NT", 32, 32, 48),
     "split_float32": ((2, 1), (16, 16), "NN", 16, 32, 40),
     "split_integer": ((2, 1), (16, 16), "NN", 16, 32, 40),
+    "split_float64": ((2, 1), (16, 16), "NN", 16, 32, 40),
 }
 
 
@@ -100,10 +101,11 @@ def run(rung: str, text: str):
     from tiledmm.simulator import launch
 
     grid, block, layout, m, n, k = LAUNCHES[rung]
-    dtype = {"tensor_core": np.float16, "split_integer": np.int32}.get(rung, np.float32)
+    types = {"tensor_core": np.float16, "split_integer": np.int32, "split_float64": np.float64}
+    dtype = types.get(rung, np.float32)
     most = 2**30 if dtype is np.int32 else 8
     a, b = integers(dtype, m, k, most=most), integers(dtype, k, n, most=most)
-    c = np.full((m, n), -1, np.int32 if dtype is np.int32 else np.float32)
+    c = np.full((m, n), -1, dtype if dtype in (np.int32, np.float64) else np.float32)
     with np.errstate(over="ignore"):
         right = a.astype(c.dtype) @ b.astype(c.dtype)
     operands = [
@@ -141,6 +143,20 @@ def test_plain_cuda_of_split_tensor_core_is_as_accurate_as_float32() -> None:
     launch(text_of("split_tensor_core"), (2, 1), 32, arguments, name="split_tensor_core").check()
     right = a.astype(float) @ b.astype(float).T
     assert np.linalg.norm(c - right) < 3e-7 * np.linalg.norm(right)
+
+
+@needs_simulator
+def test_plain_cuda_of_split_float64_tensor_core_is_correct() -> None:
+    from tiledmm.simulator import launch
+
+    rng = np.random.default_rng(0)
+    for m in (256, 199):
+        a, b = (rng.integers(0, m, shape).astype(np.uint8) for shape in ((32, 96), (16, 96)))
+        right = (a.astype(int) @ b.astype(int).T % m).astype(np.uint8)
+        arguments = (a, b, np.zeros((32, 16), np.uint8), 32, 16, 96, m)
+        expected = {"expected": {2: right}, "rtol": 0, "atol": 0}
+        text = text_of("split_float64_tensor_core")
+        launch(text, (2, 2), 32, arguments, name="split_float64_tensor_core", **expected).check()
 
 
 @needs_simulator
@@ -183,7 +199,7 @@ def test_a_rung_can_be_shown_in_all_its_tiles_layouts_and_types() -> None:
         usual = next(iter(found))
         assert usual == (row.default_tile or None, "NN", row.default_type)
         assert {choice.tile for choice in found} == (set(row.tiles) or {None})
-        if row.name != "split_integer":  # decompose_bytes writes K-major bytes of any layout
+        if not (row.decomposes_to_bytes or row.decomposes_to_residues):  # K-major bytes of any layout
             assert {choice.layout for choice in found} == set(rendered.LAYOUTS)
         assert {choice.dtype for choice in found} >= {
             name for name, each in ELEMENTS.items() if each.per_packed == 1 and row.multiplies(each)

@@ -263,9 +263,7 @@ def test_a_scheme_takes_the_first_variant_that_runs_on_a_device(dtype: str, prec
     for gpu in REFERENCE_GPUS.values():
         here = [row.name for row in rows if row.runs_on(gpu.arch.capability, wanted.compute)]
         if not here:
-            with pytest.raises(
-                UnsupportedTypeError, match=f"{precision}' of {dtype} needs 'split_float32'.*'float32' "
-            ):
+            with pytest.raises(UnsupportedTypeError, match=f"{precision}' of {dtype} needs 'split_float32'.*'full' "):
                 kernel_of(wanted, AUTO, None, None, precision, Model(gpu))
             continue
         choice = select(**kernel_of(wanted, AUTO, None, None, precision, Model(gpu)))

@@ -154,7 +154,7 @@ def test_a_variant_that_has_it_has_to_be_told() -> None:
 def test_products_of_other_types_ignore_it(dtype: str) -> None:
     wanted = product(300, 200, 100, dtype=dtype)
     assert with_precision(wanted, "tf32") is wanted
-    assert precision_of(wanted.compute) == "float32"
+    assert precision_of(wanted.compute) == "full"
 
 
 def test_explain_says_what_it_would_take() -> None:

@@ -104,6 +104,8 @@ NAMED: tuple[dict[str, Any], ...] = (
     {"variant": "split_float32", "tile": 64, "config": {"split_k": 2}},
     {"variant": "split_tensor_core", "config": {"split_k": 2}},
     {"variant": "split_integer", "tile": 64},
+    {"variant": "split_float64", "tile": 64},
+    {"variant": "split_float64_tensor_core", "tile": 64},
 )
 
 
@@ -462,8 +464,12 @@ def test_a_sum_of_no_terms_is_zero(h100: HostGpu, dtype: str, kernel: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("dtype", "variant"), [("float32", "split_float32"), ("complex64", "split_float32"), ("int32", "split_integer")]
-)
+    ("dtype", "variant"),
+    [
+        ("float32", "split_float32"), ("complex64", "split_float32"), ("int32", "split_integer"),
+        ("float64", "split_float64"), ("complex128", "split_float64"), ("float64", "split_float64_tensor_core"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("broadcast", ["", "x1", "x2"])
 def test_each_product_of_a_batch_has_decomposed_operands_of_its_own(
     h100: HostGpu, dtype: str, variant: str, broadcast: str

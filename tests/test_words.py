@@ -64,7 +64,7 @@ FOUND_ON = {
     "double buffering": "rungs/double_buffered.md",
     "Nsight Compute": "profiling.md",
     "occupancy": "occupancy.md",
-    "Ozaki scheme": "rungs/split_integer.md",
+    "Ozaki scheme": "rungs/split_float64.md",
     "padding": "padding.md",
     "persistent kernel": "rungs/wgmma.md",
     "roofline": "roofline.md",

@@ -47,7 +47,7 @@ def matmul(
     variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
-    precision: Precision = "float32",
+    precision: Precision = "full",
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
 
@@ -73,11 +73,13 @@ def matmul(
         config: Fields that replace the tile's own, such as ``{"bk": 16, "split_k": 4}``: any of
             ``tiledmm.registry.config.Config`` and ``LaunchConfig``. Only with a named variant. For one that decomposes
             operands, ``{"scheme": "tf32x3"}`` is the same as ``precision="tf32x3"``.
-        precision: What float32 and complex64 products may use. ``"float32"``: anything that keeps float32's accuracy
-            (large products go to ``split_float32`` on Hopper, to ``split_tensor_core`` elsewhere). ``"ieee"``: float32
-            multiply-adds only. ``"tf32"``, for float32: these, or tensor cores that round operands to 11 significant
-            bits, whichever is faster. ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``: that many products of
-            limbs of that type, by the first of the two variants that runs on the device. Other types ignore it.
+        precision: What products of floats and complex numbers may use. ``"full"``, of which ``"float32"`` is another
+            name: anything that keeps the type's accuracy (large float32 and complex64 products go to ``split_float32``
+            on Hopper, to ``split_tensor_core`` elsewhere). ``"ieee"``: the type's own multiply-adds only, so neither
+            these nor ``split_float64``. ``"tf32"``, for float32: these, or tensor cores that round operands to 11
+            significant bits, whichever is faster. ``"fp16x3"``, ``"bf16x6"``, ``"bf16x9"`` or ``"tf32x3"``, for float32
+            and complex64: that many products of limbs of that type, by the first of the two variants that runs on the
+            device. Integers ignore it.
 
     Returns:
         ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
@@ -144,7 +146,7 @@ def explain(
     /,
     out: Any = None,
     *,
-    precision: Precision = "float32",
+    precision: Precision = "full",
     target: str | None = None,
     **keywords: Any,
 ) -> Explanation:

@@ -100,7 +100,7 @@ def precompile(
     tiles: Iterable[int] | None = None,
     dtypes: Any = None,
     layouts: Iterable[str] = ("NN", "NT", "TN", "TT"),
-    precision: Precision = "float32",
+    precision: Precision = "full",
     progress: Callable[[str], None] | None = None,
 ) -> int:
     """Compiles kernels now, on the current device, so that no call has to later.

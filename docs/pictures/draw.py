@@ -46,7 +46,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     **{scene.variant: partial(blocks.picture, scene) for scene in SCENES},
     "tiny": partial(batches.picture, "tiny", 8),
     "mma": partial(fragments.picture, Scene("tensor_core", 64, dtype="float16")),
-    **{name: partial(clusters.picture, name) for name in ("wgmma", "split_float32", "split_integer")},
+    **{name: partial(clusters.picture, name) for name in ("wgmma", "split_float32", "split_integer", "split_float64")},
     "architecture": architecture.picture,
     "banks": banks.picture,
     "pipelines": pipelines.picture,

@@ -21,6 +21,8 @@ PRODUCTS = [
     ("split_float32", "c8", {}, 4),
     ("split_tensor_core", "f4", {"split_k": 3}, 5),
     ("split_integer", "i4", {}, 3),
+    ("split_float64", "f8", {}, 5),
+    ("split_float64_tensor_core", "c16", {}, 5),
     ("wgmma", "f2", {"pack_a": 1, "pack_b": 1, "split_k": 3}, 4),
     ("tensor_core", "f8", {"pack_b": 1, "split_k": 5}, 3),
     ("warp_tiled", "i1", {"pack_elements": 1, "split_k": 4}, 4),

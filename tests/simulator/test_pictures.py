@@ -176,7 +176,7 @@ def test_fragments_are_where_the_header_says():
         assert {(2 * word + half, of) for of, word in words_b for half in range(2)} == touched.B
 
 
-@pytest.mark.parametrize("variant", ["wgmma", "split_float32", "split_integer"])
+@pytest.mark.parametrize("variant", ["wgmma", "split_float32", "split_integer", "split_float64"])
 def test_clusters_are_those_of_their_numbers(variant):
     kernel = specialize(variant).kernel
     cluster, config = clusters.Cluster(kernel.symbol, render(kernel)), kernel.config

@@ -27,6 +27,7 @@ from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
+from tiledmm.registry.residues import residue_planes
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.selection.cost import pairs_of_bytes, unit_flops
 from tiledmm.selection.select import AUTO
@@ -118,6 +119,8 @@ def _ceilings(variants: Iterable[str], dtype: str, gpu: Gpu) -> dict[float, str]
             units = f"{units}, {scheme.products} products of {scheme.limb.dtype_name} for one"
         elif spec.variant.decomposes_to_bytes:
             units = f"{units}, {pairs_of_bytes(spec.compute)} products of bytes for one"
+        elif spec.variant.decomposes_to_residues:
+            units = f"{units}, {residue_planes(spec.config.moduli, spec.compute.parts)} products of bytes for one"
         found[unit_flops(spec.variant, spec.compute, gpu, scheme=spec.config.scheme)] = units
     return found
 

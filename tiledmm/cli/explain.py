@@ -19,7 +19,7 @@ def explain(
     size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
-    precision: Annotated[str, typer.Option(help="What float32 products may use, see matmul.")] = "float32",
+    precision: Annotated[str, typer.Option(help="What products may use, see matmul.")] = "full",
     target: Annotated[
         str,
         typer.Option(

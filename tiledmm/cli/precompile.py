@@ -28,7 +28,7 @@ def precompile(
     size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
-    precision: Annotated[str, typer.Option(help="Precision of float32 products, as for tiledmm.matmul.")] = "float32",
+    precision: Annotated[str, typer.Option(help="Precision of products, as for tiledmm.matmul.")] = "full",
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

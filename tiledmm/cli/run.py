@@ -30,7 +30,7 @@ def run(
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
     variant: Annotated[str, typer.Option(help="Variant that computes the products.")] = "auto",
     tile: Tile = None,
-    precision: Annotated[str, typer.Option(help="Precision of float32 products, as for tiledmm.matmul.")] = "float32",
+    precision: Annotated[str, typer.Option(help="Precision of products, as for tiledmm.matmul.")] = "full",
     report: Annotated[
         Path | None,
         typer.Option(

@@ -16,6 +16,7 @@ from tiledmm._version import __version__
 from tiledmm.codegen.specialization import ORDERS, Specialization
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
+from tiledmm.registry.residues import tables
 from tiledmm.registry.variant import Variant
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
     spec = specialization
     numbers = asdict(spec.config)
     del numbers["launch"]
+    unused = () if spec.config.moduli else ("moduli",)
     return (
         _environment(spec.variant if spec.variant.text is not None else None, extensions)
         .get_template(str(spec.variant.template))
@@ -40,7 +42,9 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             symbol=spec.symbol,
             version=__version__,
             template=spec.variant.template,
-            parameters=" ".join(f"{name}={value}" for name, value in numbers.items() if value != ""),
+            parameters=" ".join(
+                f"{name}={value}" for name, value in numbers.items() if value != "" and name not in unused
+            ),
             a_type=spec.a.c_type,
             b_type=spec.b.c_type,
             c_type=spec.c.c_type,
@@ -56,6 +60,8 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             products=spec.products,
             parts=spec.compute.parts,
             c_parts=spec.c.parts,
+            residues=spec.has_residue_scan,
+            **(tables(spec.config.moduli) if spec.config.moduli else {}),
         )
     )
 

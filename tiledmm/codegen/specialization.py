@@ -9,8 +9,9 @@ from typing import Any
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, compute_element_of, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import converts_in_kernel
-from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES
+from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES, DECOMPOSE_RESIDUES
 from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
+from tiledmm.registry.residues import residue_planes
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
 
@@ -50,7 +51,7 @@ class Specialization:
         cfg = self.config
         half = "_triangle" if cfg.triangle else ""
         suited = "_unsplit" if self.condition == "unless decomposed" else ""
-        scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else ""
+        scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else f"x{cfg.moduli}" if cfg.moduli else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
         return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
 
@@ -88,6 +89,9 @@ class Specialization:
             return replace(self, config=bare, a=into, b=into, compute=self.compute.packed or into, layout="TN")
         if self.variant.decomposes_to_bytes:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
+        if self.variant.decomposes_to_residues:
+            byte = ELEMENTS["uint8"]
+            return replace(self, config=bare, a=byte, b=byte, c=byte, layout="NT", condition="if decomposed")
         if self.variant.decomposes:
             limb = SCHEMES[self.config.scheme].limb_of(self.compute)
             a, b = packed.layout[0], packed.layout[1]
@@ -119,7 +123,7 @@ class Specialization:
         Those are operands of another type, or in a layout that tensor cores do not take. Operands that are decomposed
         are read in place; they are packed only if their limbs must be K-major, as those of 32 bits must.
         """
-        if not self.variant.tma or self.variant.decomposes_to_bytes:
+        if not self.variant.tma or self.variant.decomposes_to_bytes or self.variant.decomposes_to_residues:
             return self
         if self.variant.decomposes:
             transposes = SCHEMES[self.config.scheme].limb.itemsize == 2
@@ -139,12 +143,19 @@ class Specialization:
         """Limbs, or bytes, that an element is decomposed into; 1 if it is not."""
         if self.variant.decomposes_to_bytes or self.variant is DECOMPOSE_BYTES:
             return self.compute.itemsize
+        if self.variant is DECOMPOSE_RESIDUES:
+            return residue_planes(self.config.moduli, self.compute.parts)
         return SCHEMES[self.config.scheme].limbs if self.config.scheme else 1
 
     @property
     def products(self) -> int:
         """Products of limbs in a product of two elements, or of their parts; 1 if they are not decomposed."""
         return SCHEMES[self.config.scheme].products if self.config.scheme else 1
+
+    @property
+    def has_residue_scan(self) -> bool:
+        """Whether the operand scan that it writes or reads is that of float64 numbers, decomposed into residues."""
+        return bool(self.condition) and self.compute.dtype_name in ("float64", "complex128")
 
     @property
     def dynamic_shared_bytes(self) -> int:

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from tiledmm.errors import ConfigError
 
 #: What ``precision=`` takes.
-Precision: TypeAlias = Literal["float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
+Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
 
 #: The variants of this package, for editors to complete. A registered template has a name of its own.
 VariantName: TypeAlias = Literal[
     "auto", "naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized",
     "warp_tiled", "thin", "dot_products", "axpy", "tiny", "tensor_core", "wgmma", "split_float32",
-    "split_tensor_core", "split_integer", "cublas",
+    "split_tensor_core", "split_integer", "split_float64", "split_float64_tensor_core", "cublas",
 ]  # fmt: skip
 
 
@@ -52,7 +52,7 @@ class KernelKeywords(NamedTuple):
     variant: str = "auto"
     tile: int | None = None
     config: Mapping[str, Any] | None = None
-    precision: str = "float32"
+    precision: str = "full"
 
 
 def only_entry(out: tuple[Any, ...]) -> Any:

@@ -50,6 +50,28 @@ DECOMPOSE = Variant(
     shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
 )
 
+#: Decomposes float64 elements into residues modulo several moduli. Its tile is the number of moduli.
+DECOMPOSE_RESIDUES = Variant(
+    name="decompose_residues",
+    template="decompose_residues.cu.j2",
+    summary="decomposes float64 elements into residues modulo several moduli",
+    waits="last",
+    configure=lambda tile, element: tensor_cores.decompose_residues("N", tile),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=tensor_cores.shared_decompose_residues,
+)
+
+#: Float64 numbers from residues. Its tile is the number of moduli.
+RECONSTRUCT = Variant(
+    name="reconstruct",
+    template="reconstruct.cu.j2",
+    summary="float64 elements of C from their residues modulo several moduli",
+    waits="first",
+    configure=lambda tile, element: Config(bm=16, bn=256, tm=4, tn=4, moduli=tile),
+    block=lambda config: (config.threads, 1),
+    shared_bytes=lambda config, element, layout: 0,
+)
+
 #: Decomposes integers into bytes.
 DECOMPOSE_BYTES = Variant(
     name="decompose_bytes",

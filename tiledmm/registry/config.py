@@ -56,6 +56,7 @@ class Config:
         tiles_per_block: Tiles of bm x bn that a block computes, each with threads of its own.
         cluster: Blocks of a thread block cluster, which computes a tile of bm x bn and shares loads by multicast.
         scheme: Name of the decomposition into limbs (see ``tiledmm.elements.SCHEMES``); empty without one.
+        moduli: Moduli of the decomposition into residues (see ``residues``); 0 without one.
         launch: Parameters of the launches.
     """
 
@@ -75,6 +76,7 @@ class Config:
     tiles_per_block: int = 1
     cluster: int = 1
     scheme: str = ""
+    moduli: int = 0
     launch: LaunchConfig = LaunchConfig()
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tiledmm.elements import ELEMENTS, SCHEMES, Element
 from tiledmm.registry.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.registry.residues import DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI
 from tiledmm.registry.rules import is_power_of_2
 from tiledmm.registry.variant import Rule
 
@@ -266,6 +267,62 @@ def of_bytes(config: Config, element: Element) -> list[Rule]:
 def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
     """Tiles of bytes, and two barriers a stage."""
     return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
+
+
+def split_float64(tile: int, element: Element) -> Config:
+    """``tile`` columns, for one modulus at a time."""
+    return replace(_warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile]), moduli=DEFAULT_MODULI)
+
+
+def of_residues(config: Config, element: Element) -> list[Rule]:
+    """Rules of ``split_float64``: those of ``wgmma``, for residues, which are bytes."""
+    return [
+        (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: residues are packed"),
+        (config.launch.split_k == 1, "split_k is 1: a product for each modulus fills a GPU"),
+        (FEWEST_MODULI <= config.moduli <= MOST_MODULI, f"moduli is {FEWEST_MODULI} to {MOST_MODULI}"),
+        *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
+    ]
+
+
+# As ``_TENSOR_TILES``, of residues: a lane writes 16 bytes of 64 columns, so a warp has as many.
+_RESIDUE_TILES = {
+    64: (64, 64, 16, 64, 64, 4, 2, 8),
+    128: (128, 128, 64, 64, 64, 4, 1, 8),
+    256: (128, 256, 64, 64, 64, 4, 1, 8),
+}
+
+
+def split_float64_tensor_core(tile: int, element: Element) -> Config:
+    """As ``tensor_core`` of bytes, for one modulus at a time."""
+    return replace(_tensor_tile(_RESIDUE_TILES, tile, ELEMENTS["uint8"]), moduli=DEFAULT_MODULI)
+
+
+def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
+    """Rules of ``split_float64_tensor_core``: those of kernels that read fragments, for residues, which are bytes."""
+    own = ("moduli", "split_k", "pack_a")
+    return [
+        *(rule for rule in of_residues(config, element) if rule[1].startswith(own)),
+        (config.wn % 64 == 0, "wn is a multiple of 64"),
+        *matrix_fragments(config, ELEMENTS["uint8"]),
+    ]
+
+
+def shared_swizzled_residues(config: Config, element: Element, layout: str) -> int:
+    """Tiles of residues."""
+    return shared_swizzled(config, ELEMENTS["uint8"], layout)
+
+
+def decompose_residues(letter: str, moduli: int) -> Config:
+    """A row a block, or 16 rows where columns are contiguous (T); four elements of a row a thread."""
+    rows = 16 if letter == "T" else 1
+    return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
+
+
+def shared_decompose_residues(config: Config, element: Element, layout: str) -> int:
+    """The tile that is transposed, if columns are contiguous; warps' exponents and sums of rows; rows' numbers."""
+    rows, warps = config.bm, config.threads // 32
+    tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
+    return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
 
 
 def wgmma(tile: int, element: Element) -> Config:

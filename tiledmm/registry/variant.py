@@ -18,7 +18,7 @@ from tiledmm.registry.config import (
 )
 
 # Fields that are 0 where a variant does not use them.
-_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "pack_a", "pack_b", "pack_elements")
+_MAY_BE_ZERO = ("pad", "stages", "wm", "wn", "triangle", "moduli", "pack_a", "pack_b", "pack_elements")
 
 # Whether a rule holds, and the rule.
 Rule = tuple[bool, str]
@@ -61,6 +61,7 @@ class Variant:
         schemes: Names of decompositions of operands into limbs, each with its largest tile; the first is the default.
         undecomposed: Name of the variant for operands whose values cannot be decomposed.
         decomposes_to_bytes: Whether operands, integers, are decomposed into bytes.
+        decomposes_to_residues: Whether operands, float64 numbers, are decomposed into residues modulo several moduli.
         waits: When each of its blocks executes ``griddepcontrol.wait``, with which it may be a programmatic dependent
             launch: ``"first"``, before it accesses memory; ``"last"``, afterwards, which is right if what it reads was
             there before the launches of the product; empty for never.
@@ -94,6 +95,7 @@ class Variant:
     schemes: tuple[tuple[str, int], ...] = ()
     undecomposed: str = ""
     decomposes_to_bytes: bool = False
+    decomposes_to_residues: bool = False
     waits: str = ""
     text: str | None = None
     folder: str = ""
@@ -109,9 +111,19 @@ class Variant:
         return bool(self.schemes)
 
     @property
+    def emulates(self) -> bool:
+        """Whether products of floats are those of limbs or residues, instead of multiply-adds of their own type."""
+        return self.decomposes or self.decomposes_to_residues
+
+    @property
     def is_limited(self) -> bool:
         """Whether sizes, and the number of tiles, are limited to 2^31 - 1: by TMA, or by the operand scan."""
-        return self.tma or self.decomposes
+        return self.tma or self.emulates
+
+    @property
+    def has_own_operands(self) -> bool:
+        """Whether operands are decomposed, so that the kernel multiplies K-major ones or limbs in any layout."""
+        return self.decomposes or self.decomposes_to_bytes or self.decomposes_to_residues
 
     def config(self, tile: int | None, element: Element, overrides: ConfigOverrides | None = None) -> Config:
         """The parameters of a tile and a computation type.
@@ -152,13 +164,7 @@ class Variant:
         are loaded one by one, and not at all by ``wgmma``, which reads B from shared memory only. Limbs are written in
         the layout that is needed.
         """
-        if (
-            not self.tensor_cores
-            or self.decomposes
-            or self.decomposes_to_bytes
-            or element.itemsize == 2
-            or letter == "NT"[operand]
-        ):
+        if not self.tensor_cores or self.has_own_operands or element.itemsize == 2 or letter == "NT"[operand]:
             return True
         return element.itemsize > 1 and not (self.warpgroup and operand == 1)
 
@@ -241,6 +247,10 @@ class Variant:
             ),
             (config.tiles_per_block == 1 or not one_tile, "tiles_per_block is 1"),
             (alone, "cluster is 1"),
+            (
+                self.decomposes_to_residues or not config.moduli,
+                "moduli is 0 where operands are not decomposed into residues",
+            ),
             (launch.group == 1 or config.wm > 0, "group is 1 where blocks have no warp tiles"),
             (
                 max(launch.pack_a, launch.pack_b, launch.pack_elements) <= 1,

@@ -29,7 +29,7 @@ def replacing(
     variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
-    precision: Precision = "float32",
+    precision: Precision = "full",
 ) -> Iterator[Products]:
     """Computes CuPy's matrix products by a kernel of your choice, in a ``with`` block.
 

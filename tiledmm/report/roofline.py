@@ -23,6 +23,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.registry.residues import residue_planes
 from tiledmm.selection.cost import pairs_of_bytes, unit_flops
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ def _matrix_wavefronts(spec: Specialization) -> float:
         size = scheme.limb.itemsize * times * spec.compute.multiplies
     elif spec.variant.decomposes_to_bytes:  # one instruction for each pair of bytes
         cols, size = config.wn, pairs_of_bytes(spec.compute)
+    elif spec.variant.decomposes_to_residues:  # one instruction for each modulus
+        cols, size = config.wn, residue_planes(config.moduli, spec.compute.parts)
     else:
         cols, size = config.wn, spec.compute.itemsize
     return (rows + cols) * size / WAVEFRONT_BYTES / (rows * cols / WARP_SIZE)

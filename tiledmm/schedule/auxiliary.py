@@ -95,7 +95,7 @@ def packed(specialization: Specialization, problem: Problem, operand: int) -> Pa
     if operand and specialization.packed_b == "T":
         rows, cols, row, col = cols, rows, col, row
     matrix = rows, cols, _whole_vectors(cols, spec.c)
-    return _written(spec, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
+    return written(spec, problem, operand, "packed", (rows, cols, 1), (row, col), matrix)
 
 
 def packing_elements(specialization: Specialization, operand: int) -> Specialization:
@@ -103,7 +103,7 @@ def packing_elements(specialization: Specialization, operand: int) -> Specializa
     compute = specialization.compute.stored
     into = PACKED_ELEMENTS[compute.dtype_name]
     config = PACK_ELEMENTS.configure(into.per_packed, into)
-    stored, letter = (specialization.a, specialization.b)[operand], _letter(specialization, operand)
+    stored, letter = (specialization.a, specialization.b)[operand], k_major_letter(specialization, operand)
     return Specialization(PACK_ELEMENTS, config, stored, compute, compute, into, f"{letter}N")
 
 
@@ -113,7 +113,7 @@ def packed_elements(specialization: Specialization, problem: Problem, operand: i
     rows, steps = _rows(problem, operand)
     packed_k = tiles(problem.k, spec.c.per_packed)
     matrix = packed_k, rows, _whole_vectors(rows, spec.c)
-    return _written(
+    return written(
         spec, problem, operand, "packed elements of", (rows, packed_k, problem.k), steps, matrix, transposed=True
     )
 
@@ -125,7 +125,7 @@ def decomposing(specialization: Specialization, operand: int, short: bool) -> Sp
     """
     compute, scheme = specialization.compute, SCHEMES[specialization.config.scheme]
     limb = scheme.limb_of(compute) if operand else scheme.limb
-    letter = _letter(specialization, operand)
+    letter = k_major_letter(specialization, operand)
     config = decompose_k_major(compute, scheme.name, short)
     if letter == "T":
         config = decompose_mn_major(compute, scheme.name, limb.parts)
@@ -142,14 +142,14 @@ def decomposed(specialization: Specialization, problem: Problem, operand: int) -
     # A thread writes several elements at a time, a block all of its rows, and rows end with whole vectors.
     width = max(spec.config.bm * spec.c.parts, spec.config.tn * spec.compute.parts, 16 // spec.c.itemsize)
     filled = tiles(contiguous, width) * width
-    return _written(
+    return written(
         spec, problem, operand, "limbs of", (rows, 1, problem.k), steps, (height, contiguous, filled), transposed
     )
 
 
 def decomposing_to_bytes(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that decomposes A (0) or B (1), which it reads transposed, into bytes."""
-    compute, letter = specialization.compute, _letter(specialization, operand)
+    compute, letter = specialization.compute, k_major_letter(specialization, operand)
     stored = (specialization.a, specialization.b)[operand]
     config = DECOMPOSE_BYTES.configure(0, compute)
     return Specialization(DECOMPOSE_BYTES, config, stored, compute, compute, ELEMENTS["uint8"], f"{letter}N")
@@ -159,10 +159,10 @@ def decomposed_to_bytes(specialization: Specialization, problem: Problem, operan
     """Decomposes A (0) or B (1) into bytes: ``(bytes of an element, products, rows of A or columns of B, K)``."""
     spec = decomposing_to_bytes(specialization, operand)
     rows, steps = _rows(problem, operand)
-    return _written(spec, problem, operand, "bytes of", (rows, problem.k, 1), steps, (rows, problem.k, problem.k))
+    return written(spec, problem, operand, "bytes of", (rows, problem.k, 1), steps, (rows, problem.k, problem.k))
 
 
-def _written(
+def written(
     spec: Specialization,
     problem: Problem,
     operand: int,
@@ -206,7 +206,7 @@ def _written(
     return PackedOperand(operand, tuple(launches), memory, contiguous)
 
 
-def _letter(specialization: Specialization, operand: int) -> str:
+def k_major_letter(specialization: Specialization, operand: int) -> str:
     """The layout letter of A (0) or of B's transpose (1)."""
     letter = specialization.layout[operand]
     return letter.translate(TRANSPOSED) if operand else letter
@@ -222,6 +222,15 @@ def _once(problem: Problem, operand: int, size: int) -> tuple[list[int], list[in
     """Sizes and strides of a batch of matrices of ``size`` elements; broadcast dimensions have size 1."""
     sizes = [each.size if (each.a, each.b)[operand] else 1 for each in problem.batch]
     return sizes, [size * math.prod(sizes[i + 1 :]) if each > 1 else 0 for i, each in enumerate(sizes)]
+
+
+def one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:
+    """The batch with C's products one after the other, their rows ``pitch`` elements apart."""
+    rows, step = [], problem.m * pitch
+    for dimension in reversed(problem.batch):
+        rows.append(replace(dimension, c=step))
+        step *= dimension.size
+    return tuple(reversed(rows))
 
 
 def _whole_vectors(count: int, element: Element) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element
 from tiledmm.errors import ShapeError
-from tiledmm.problem.strides import BatchDimension, Problem
+from tiledmm.problem.strides import Problem
 from tiledmm.registry.auxiliary_kernels import SPLIT_K_REDUCTION
 from tiledmm.registry.tensor_cores import in_real_numbers
 from tiledmm.registry.variants import find_variant
@@ -26,6 +26,7 @@ from tiledmm.schedule.auxiliary import (
     decomposed_to_bytes,
     decomposing,
     decomposing_to_bytes,
+    one_after_the_other,
     packed,
     packed_elements,
     packing,
@@ -43,6 +44,7 @@ from tiledmm.schedule.launches import (
     tiles,
     tiles_in_all,
 )  # fmt: skip
+from tiledmm.schedule.residues import by_residues, decomposed_to_residues, decomposing_to_residues, reconstructing
 from tiledmm.schedule.tensor_maps import TensorMap, has_coordinates, map_of, map_of_limbs
 
 #: Name of the scratch memory that holds the operand scan, and what its bytes are before.
@@ -67,6 +69,8 @@ def schedule(specialization: Specialization, problem: Problem) -> Schedule:
     """
     if specialization.variant.decomposes_to_bytes:
         planned = _decomposed_to_bytes(specialization, problem)
+    elif specialization.variant.decomposes_to_residues:
+        planned = _decomposed_to_residues(specialization, problem)
     elif specialization.variant.decomposes:
         planned = _decomposed(specialization, problem)
     else:
@@ -123,7 +127,7 @@ def _schedule(
         names[2] = memory.name
         into = replace(
             problem,
-            strides=(*problem.strides[:4], pitch, 1), batch=_one_after_the_other(problem, pitch),
+            strides=(*problem.strides[:4], pitch, 1), batch=one_after_the_other(problem, pitch),
             begins=(*problem.begins[:2], 0),
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
@@ -148,22 +152,48 @@ def _decomposed(specialization: Specialization, problem: Problem) -> Schedule:
     otherwise = _schedule(not_decomposed(specialization), problem)
     before, scratch, sources, problem = _packing_both(specialization, problem)
     both = [decomposed(specialization.packed, problem, operand) for operand in range(2)]
-    begins, size = [], 0
-    for rows, copy in zip((problem.m, problem.n), both, strict=True):
-        begins.append(size)
-        size += SCAN_HEAD + 4 * rows * copy.matrices
-        size += -size % 8
-    scan = begins[0], begins[1]
-    for source, begin, copy in zip(sources, begins, both, strict=True):
+    scan, memory = _scan_of(problem, both)
+    for source, copy in zip(sources, both, strict=True):
         operands = source, copy.memory.name
-        before += [replace(each, operands=operands, scan=(begin, begin)) for each in copy.launches]
+        before += [replace(each, operands=operands) for each in _scanning(copy, scan)]
     planned = _of_decomposed(specialization.packed, problem, both)
     kernel_args = np.append(planned.multiplying.kernel_args, [copy.plane for copy in both])
     multiplying = replace(planned.multiplying, scan=scan, kernel_args=kernel_args)
     launches = [multiplying if each is planned.multiplying else each for each in planned.launches]
     launches += [replace(each, scan=scan) for each in otherwise.launches]
-    scratch += [*(copy.memory for copy in both), Scratch(SCAN, (size,), size, ELEMENTS["uint8"])]
+    scratch += [*(copy.memory for copy in both), memory]
     return Schedule((*before, *launches), (*scratch, *planned.scratch))
+
+
+def _decomposed_to_residues(specialization: Specialization, problem: Problem) -> Schedule:
+    """Decomposes both operands into residues, multiplies these and reconstructs C; or multiplies the operands.
+
+    As with limbs, decomposition scans the values, and kernels of one of both return at once.
+    """
+    both = [decomposed_to_residues(specialization, problem, operand) for operand in range(2)]
+    scan, memory = _scan_of(problem, both)
+    before = [each for copy in both for each in _scanning(copy, scan)]
+    planned = by_residues(specialization, problem, both, scan)
+    otherwise = _schedule(not_decomposed(specialization), problem)
+    launches = [replace(each, scan=scan) for each in otherwise.launches]
+    scratch = [*(copy.memory for copy in both), memory]
+    return Schedule((*before, *planned.launches, *launches), (*scratch, *planned.scratch))
+
+
+def _scan_of(problem: Problem, both: Sequence[PackedOperand]) -> tuple[tuple[int, int], Scratch]:
+    """Byte offsets of the scans of A and B, and the memory that holds both."""
+    begins, size = [], 0
+    for rows, copy in zip((problem.m, problem.n), both, strict=True):
+        begins.append(size)
+        size += SCAN_HEAD + 4 * rows * copy.matrices
+        size += -size % 8
+    return (begins[0], begins[1]), Scratch(SCAN, (size,), size, ELEMENTS["uint8"])
+
+
+def _scanning(copy: PackedOperand, scan: tuple[int, int]) -> Iterator[Launch]:
+    """The launches that decompose an operand, with its scan."""
+    begin = scan[copy.operand]
+    return (replace(each, scan=(begin, begin)) for each in copy.launches)
 
 
 def _decomposed_to_bytes(specialization: Specialization, problem: Problem) -> Schedule:
@@ -234,15 +264,6 @@ def _packing_both(
     return before, scratch, names, problem
 
 
-def _one_after_the_other(problem: Problem, pitch: int) -> tuple[BatchDimension, ...]:
-    """The batch with C's products one after the other, their rows ``pitch`` elements apart."""
-    rows, step = [], problem.m * pitch
-    for dimension in reversed(problem.batch):
-        rows.append(replace(dimension, c=step))
-        step *= dimension.size
-    return tuple(reversed(rows))
-
-
 def required_kernels(spec: Specialization, split_k: Iterable[int] = (), by_auto: bool = False) -> set[Specialization]:
     """All kernels that products of a kernel may launch: itself, and its auxiliary kernels.
 
@@ -257,6 +278,9 @@ def required_kernels(spec: Specialization, split_k: Iterable[int] = (), by_auto:
         found.update(packing(spec, operand) for operand in (0, 1) if packs[operand])
         found.update(decomposing(spec.packed, operand, short) for operand in (0, 1) for short in (False, True))
         found.update((other.kernel, replace(other, condition="").kernel))  # the latter if K is short
+    elif spec.variant.decomposes_to_residues:
+        found.update(decomposing_to_residues(spec, operand) for operand in (0, 1))
+        found.update((reconstructing(spec), not_decomposed(spec).kernel))
     elif spec.variant.decomposes_to_bytes:
         found.update(decomposing_to_bytes(spec, operand) for operand in (0, 1))
     elif spec.variant.tma:  # which packs what TMA cannot read

@@ -15,6 +15,7 @@ from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 from tiledmm.registry.config import VECTOR_BYTES, Config
+from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
 from tiledmm.registry.tensor_cores import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
@@ -129,6 +130,12 @@ class Cost:
             aligned = left or "pack_a" in packs, right or "pack_b" in packs
             time = len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing)
             return _Operands((a, b), layout, aligned, problem.k, time)
+        if variant.decomposes_to_residues:
+            planes = residue_planes(config.moduli, compute.parts)
+            residues = tuple(planes * footprint(problem, operand) * 1.0 for operand in (0, 1))
+            time = self._decomposing_to_residues(sum(residues[:1]) + a, layout[0])
+            time += self._decomposing_to_residues(sum(residues[1:]) + b, layout[1]) + self.device.residue_launches
+            return _Operands((residues[0], residues[1]), "NN", (True, True), problem.k, time)
         if variant.decomposes_to_bytes:
             rate = self.device.decomposing_bytes[str(compute.itemsize)]
             time = 2 * self.device.launch + self._moving(2 * (a + b), rate)
@@ -138,6 +145,11 @@ class Cost:
             time += self.device.decomposing_launches
             return _Operands((a, b * compute.parts), layout, (True, True), problem.k, time)
         return _Operands((a, b), layout, _aligned_in_place(product), problem.k, 0.0)
+
+    def _decomposing_to_residues(self, size: float, letter: str) -> float:
+        """Microseconds of decomposing an operand into residues: so many bytes are read and written."""
+        rate = self.device.decomposing_residues.get(letter, 0.0)
+        return self._moving(size, rate) if rate else math.inf
 
     def _packing_elements(self, size: float, letter: str, compute: Element) -> float:
         """Microseconds of packing the elements of an operand."""
@@ -224,13 +236,19 @@ class Cost:
             size / (whole if aligned else part) for size, aligned in zip(asked, operands.aligned, strict=True)
         )
         half = 0.5 if config.triangle else 1.0
-        after = 0.0
+        after, planes = 0.0, 1
+        if variant.decomposes_to_residues:
+            planes = residue_planes(config.moduli, compute.parts)
+            written = planes * c_bytes / compute.itemsize
+            rate = device.reconstructing
+            after = self._moving(written, rate) + writing * device.memory / rate if rate else math.inf
+            writing = self._moving(written, device.memory)
         if partitions > 1:
             after = device.reduction_launch + partitions / 32 * device.reduction_partitions
             after += self._moving(c_bytes * (partitions + 1), device.reduction)
         return Terms(
-            blocks=tiles(blocks, self.gpu.sms // config.cluster),
-            flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms,
+            blocks=tiles(planes * blocks, self.gpu.sms // config.cluster),
+            flops=2 * config.bm * config.bn * config.tiles_per_block / config.cluster * self.gpu.sms / planes,
             steps=tiles(steps, config.bk) * config.bk,
             access=access(variant, packs, product),
             sizes=operands.sizes,
@@ -239,7 +257,7 @@ class Cost:
             writing=writing + self._moving(c_bytes * (partitions - 1), device.memory),
             cache=half * reading / self._l2 / 1e6,
             before=operands.microseconds + device.launch,
-            host=device.decomposing_call if variant.decomposes else 0.0,
+            host=device.decomposing_call if variant.emulates else 0.0,
             after=after,
         )
 
@@ -265,6 +283,8 @@ def unit_flops(variant: Variant, compute: Element, gpu: Gpu, *, scheme: str = ""
         return gpu.tensor_flops(chosen.limb.itemsize, by_mma=by_mma) / chosen.products / compute.multiplies
     if variant.decomposes_to_bytes:
         return gpu.tensor_flops(1, by_mma=by_mma) / pairs_of_bytes(compute)
+    if variant.decomposes_to_residues:
+        return gpu.tensor_flops(1, by_mma=by_mma) / residue_planes(DEFAULT_MODULI, compute.parts)
     if variant.tensor_cores:
         return gpu.tensor_flops(compute.itemsize, by_mma=by_mma)
     return gpu.peak_flops(compute.multiplied)
@@ -329,8 +349,7 @@ def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
 
 def reads_in_place(variant: Variant) -> bool:
     """Whether a kernel of tensor cores also reads operands that are not aligned, more slowly."""
-    decomposes = variant.decomposes or variant.decomposes_to_bytes
-    return variant.tensor_cores and not variant.tma and not decomposes
+    return variant.tensor_cores and not variant.tma and not variant.has_own_operands
 
 
 def has_wide_rows(problem: Problem, compute: Element) -> bool:

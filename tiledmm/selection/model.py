@@ -13,6 +13,7 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import Config
+from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
@@ -40,8 +41,8 @@ _WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 100.0, 3, 0.98
 # Most blocks an SM of a split-K product.
 _MOST_BLOCKS = 16
 
-# Most bytes of split-K partial sums, and of decomposed operands.
-_MOST_WORKSPACE, _MOST_LIMBS = 1 << 27, 1 << 33
+# Most bytes of split-K partial sums, of operands decomposed into limbs or bytes, and of those decomposed into residues.
+_MOST_WORKSPACE, _MOST_LIMBS, _MOST_RESIDUES = 1 << 27, 1 << 33, 1 << 34
 
 
 class Model:
@@ -50,13 +51,13 @@ class Model:
     Args:
         gpu: Its data sheet.
         rates: What it, or another GPU, reaches with the kernels; None for the nearest of the package's tables.
-        decomposes: Whether float32 and complex64 operands may be decomposed into limbs.
+        decomposes: Whether floats and complex numbers may be decomposed into limbs or residues.
     """
 
     def __init__(self, gpu: Gpu, rates: Rates | None = None, *, decomposes: bool = True) -> None:
         rates = nearest_rates(gpu) if rates is None else rates
         self.gpu = gpu
-        self.rates = rates if decomposes else rates.only(lambda variant: not find_variant(variant).decomposes)
+        self.rates = rates if decomposes else rates.only(lambda variant: not find_variant(variant).emulates)
         self._cost = Cost(gpu, rates)
         self._fastest = functools.lru_cache(maxsize=256)(self._fastest_in_one)
 
@@ -115,7 +116,7 @@ class Model:
             own = best.product.computed_in(best.specialization.compute)
             config = best.specialization.config
             config = replace(config, launch=replace(config.launch, split_k=1, pack_a=0, pack_b=0, pack_elements=0))
-            for packs, split in itertools.product(packings(row, own), SPLIT_K_FACTORS):
+            for packs, split in itertools.product(packings(row, own), [1] if config.moduli else SPLIT_K_FACTORS):
                 chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
                 time = self._cost.microseconds(row, config, own, packs, split)
                 yield Choice(best.product, specialization_of(row.variant, chosen, own), time)
@@ -160,7 +161,8 @@ class Model:
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
-        ways = ((packs, split) for packs in packings(row, product) for split in self._splits(config, product))
+        splits = [1] if config.moduli else [*self._splits(config, product)]
+        ways = itertools.product(packings(row, product), splits)
         times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
         for packs, split in sorted(times, key=times.__getitem__):
             chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
@@ -261,6 +263,10 @@ def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
             yield () if problem.layout[0] == "N" else ("pack_a",)
     elif variant.global_reads == "rows of B":
         if problem.m <= row.tile and has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
+            yield ()
+    elif variant.decomposes_to_residues:
+        elements = footprint(problem, 0) + footprint(problem, 1)
+        if residue_planes(DEFAULT_MODULI, compute.parts) * elements <= _MOST_RESIDUES:
             yield ()
     elif variant.decomposes_to_bytes:
         if (footprint(problem, 0) + footprint(problem, 1)) * compute.itemsize <= _MOST_LIMBS:

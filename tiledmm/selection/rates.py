@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tiledmm.codegen.template_files import kernels_hash
@@ -81,6 +81,10 @@ class DeviceRates:
             block decomposes rows from end to end: few blocks reach at most twice their SMs' share of the rate, and
             there is a time for prologue and epilogue.
         decomposing_bytes: Rate, read and written, of decomposing into bytes, by an element's bytes.
+        decomposing_residues, residue_launches: Rate, read and written, of decomposing into residues, by the operand's
+            layout; and time of the other launches of such a product, all but the one that multiplies. Empty or 0 in
+            tables that know nothing of residues: ``auto`` then takes no kernel of these.
+        reconstructing: Rate, read and written, of writing C from residues; 0 likewise.
         scattered: Rate of writes to a C whose rows are not contiguous.
     """
 
@@ -105,6 +109,9 @@ class DeviceRates:
     decomposing_mn_major: float
     decomposing_bytes: Mapping[str, float]
     scattered: float
+    decomposing_residues: Mapping[str, float] = field(default_factory=dict)
+    residue_launches: float = 0.0
+    reconstructing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

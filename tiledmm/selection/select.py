@@ -18,12 +18,12 @@ AUTO = "auto"
 # The variant of ``variant="auto", tile=...``.
 _VARIANT_OF_A_TILE = "double_buffered"
 
-#: What ``precision=`` takes.
-PRECISIONS = ("float32", "ieee", "tf32", *SCHEMES)
+#: What ``precision=`` takes; ``"float32"`` is another name of ``"full"``.
+PRECISIONS = ("full", "float32", "ieee", "tf32", *SCHEMES)
 
 
 def may_decompose(precision: str) -> bool:
-    """Whether a precision allows float32 and complex64 operands to be decomposed into limbs.
+    """Whether a precision allows operands to be decomposed into limbs or residues.
 
     Raises:
         ConfigError: If there is no such precision.
@@ -39,9 +39,9 @@ def with_precision(product: Product, precision: str) -> Product:
     return product.computed_in(TF32) if precision == "tf32" and product.compute == TF32.stored else product
 
 
-def precision_of(compute: Element) -> Literal["float32", "tf32"]:
+def precision_of(compute: Element) -> Literal["full", "tf32"]:
     """The ``precision=`` for a computation type."""
-    return "tf32" if compute == TF32 else "float32"
+    return "tf32" if compute == TF32 else "full"
 
 
 def dtype_of(compute: Element) -> str | None:
@@ -65,9 +65,11 @@ def kernel_of(
         UnknownVariantError, ConfigError: If there is no such variant, or not with that precision.
         UnsupportedTypeError: If no variant that has the scheme runs there.
     """
-    decomposes = variant != AUTO and find_variant(variant).decomposes
-    if decomposes and not may_decompose(precision):
-        raise ConfigError(f"precision {precision!r} is float32 multiply-adds, which variant {variant!r} does not use")
+    if not may_decompose(precision) and variant != AUTO and find_variant(variant).emulates:
+        raise ConfigError(
+            f"precision {precision!r} is multiply-adds of the operands' own type, "
+            f"which variant {variant!r} does not use"
+        )
     compute = product.compute
     rows = (row for row in kernel_variants() if precision in dict(row.schemes))
     if having := [row.name for row in rows if row.multiplies(compute)]:
@@ -78,7 +80,7 @@ def kernel_of(
         if variant == AUTO:
             raise UnsupportedTypeError(
                 f"precision {precision!r} of {compute.dtype_name} needs {known}, which other devices run; "
-                "precision='float32' takes what runs on this one"
+                "precision='full' takes what runs on this one"
             )
         if variant not in having:
             raise ConfigError(f"precision {precision!r} of {compute.dtype_name} is for {known}, not {variant!r}")

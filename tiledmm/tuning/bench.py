@@ -12,6 +12,7 @@ from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import describe, resolve
+from tiledmm.registry.residues import DEFAULT_MODULI
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of
 from tiledmm.selection.rates import KernelRates
@@ -160,6 +161,7 @@ class Bench:
         found = {
             "memory": memory, "launch": launch,
             **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
+            **self._residues(),
             "scattered": self._scattered(memory),
         }  # fmt: skip
         return {name: _rounded(value) for name, value in found.items()}
@@ -250,6 +252,31 @@ class Bench:
             time = self._first("split_integer", 128, dtype, Case(1, 8192, 128, 4096)) - launch
             rates[str(size)] = 2 * size * 8192 * 4096 / time / 1e6
         return {"decomposing_bytes": rates}
+
+    def _residues(self) -> dict[str, Any]:
+        """Decomposing operands into residues, likewise, and writing C from them."""
+        variant = "split_float64"
+        if not find_variant(variant).runs_on(self.gpu.arch.capability, compute_element("float64")):
+            return {}
+
+        def times(m: int, n: int, k: int, layout: str = "NN") -> list[float]:
+            """Microseconds of each launch."""
+            return [
+                1e6 * self.seconds(each) for each in self._launches(variant, 128, "float64", Case(1, m, n, k, layout))
+            ]
+
+        small, width = times(128, 128, 64), DEFAULT_MODULI + 8
+        moved = width * (8192 - 2048) * 4096 / 1e6
+        rates = {
+            letter: moved / (times(8192, 128, 4096, f"{letter}N")[0] - times(2048, 128, 4096, f"{letter}N")[0])
+            for letter in "NT"
+        }
+        written = times(4096, 4096, 64)[_MULTIPLYING + 1] - small[_MULTIPLYING + 1]
+        return {
+            "decomposing_residues": {**rates, "G": min(rates.values())},
+            "residue_launches": sum(time for i, time in enumerate(small) if i != _MULTIPLYING),
+            "reconstructing": width * 4096**2 / written / 1e6,
+        }
 
     def _scattered(self, memory: float) -> float:
         """The rate of writes to a C whose columns are contiguous."""

@@ -8,6 +8,7 @@ reduction by themselves. ``fit`` finds the rates that explain these timings.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,8 @@ from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
-from tiledmm.registry.variants import find_variant
+from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.selection.cost import unit_flops
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.tuning.bench import Bench, Told
@@ -72,9 +74,10 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
 
 
 def kernels_of(rates: Rates) -> list[KernelRates]:
-    """The kernels of a table, and those of tensor-core tiles that it does not know, which came after it.
+    """The kernels of a table, and those of tensor-core tiles and variants that it does not know, which came after it.
 
-    The latter begin from the rates of the next tile that it knows. A tile that it knows of another type it leaves out.
+    Tiles begin from the rates of the next tile that it knows; a tile that it knows of another type it leaves out.
+    Variants begin from half the peak of the unit that multiplies.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
@@ -84,7 +87,17 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
             best = nearest.get((row.variant, tile, row.type), row)
             if (row.variant, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
                 nearest[row.variant, tile, row.type] = row
-    return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items())]
+    others = {row.variant for row in rates.rows}
+    memory = rates.device.memory
+    new = (
+        KernelRates(
+            variant=row.name, tile=tile, type=dtype, residents=(), overhead_k=1000.0, mn_major=memory, k_major=memory,
+            tflops=unit_flops(row, compute_element(dtype), rates.gpu) / 2e12,
+        )
+        for row in kernel_variants() if row.tensor_cores and row.name not in others
+        for tile, (dtype, _) in itertools.product(row.tiles, row.types)
+    )  # fmt: skip
+    return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items()), *new]
 
 
 def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dict[str, Any]) -> Rates:

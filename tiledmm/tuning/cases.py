@@ -100,7 +100,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         if number % 2:  # rows that are aligned
             n, k = n + -n % 16, k + -k % 16
         cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
-    return list(dict.fromkeys(cases))
+    return [case for case in dict.fromkeys(cases) if case.split == 1 or not config.moduli]
 
 
 def _splits(config: Config, gpu: Gpu, residents: int, m: int, n: int, k: int) -> Iterator[int]:

@@ -110,6 +110,10 @@ def _decomposes_to_bytes(size: int, row: KernelRates, timing: Timing) -> bool:
     return find_variant(row.variant).decomposes_to_bytes and timing.product.compute.itemsize == size
 
 
+def _decomposes_to_residues(row: KernelRates, timing: Timing) -> bool:
+    return find_variant(row.variant).decomposes_to_residues
+
+
 def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
     variant = find_variant(row.variant)
     return not variant.tensor_cores and access(variant, timing.packs, timing.product) == "elements"
@@ -119,6 +123,10 @@ def _reads_single_elements(row: KernelRates, timing: Timing) -> bool:
 _DEVICE: tuple[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]], ...] = (
     (("decomposing_launches", "decomposing.N", "decomposing.T", "decomposing_mn_major"), _decomposes),
     *(((f"decomposing_bytes.{size}",), functools.partial(_decomposes_to_bytes, size)) for size in (2, 4, 8)),
+    (
+        ("residue_launches", "decomposing_residues.N", "decomposing_residues.T", "reconstructing"),
+        _decomposes_to_residues,
+    ),
     (("single_elements",), _reads_single_elements),
     (("packing", "packing_launch"), lambda row, timing: bool(timing.packs)),
 )
