@@ -102,12 +102,12 @@ def test_registers_of_pending_products_are_fenced():
     text = render(specialize("wgmma", dtype="tf32", layout="TN").kernel)
     loop = text[text.index("// mainloop") : text.index("// epilogue")]
     order = [
-        r"load_fragment_a\(frag",
-        r"fence_registers\(frag\)",
+        r"load_fragment_a\(frag_a",
+        r"fence_registers\(frag_a\)",
         r"wgmma_fence",
         r"mma\(",
         r"wgmma_wait<0>",
-        r"fence_registers\(frag\)",
+        r"fence_registers\(frag_a\)",
     ]
     assert re.search(".*".join(order), loop, re.DOTALL)
 

@@ -701,7 +701,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
             for (int k = 0; k < tile.k; k += BK, state.next()) {
                 tiles.full[state.stage].wait(state.phase);
-                const auto a_stage = a_matrix.at(state.stage * sizeof(tiles.a[0])), b_stage = b_matrix.at(state.stage * sizeof(tiles.b[0]));
+                const auto b_stage = b_matrix.at(state.stage * sizeof(tiles.b[0]));
+                const auto a_stage = a_matrix.at(state.stage * sizeof(tiles.a[0]));
                 wgmma_fence();
 #pragma unroll
                 for (int kk = 0; kk < BK; kk += DEPTH)

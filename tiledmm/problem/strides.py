@@ -7,6 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+# Bytes of a cache line, and so many elements of any type: whole lines.
+_LINE = 128
+
 #: Batch dimensions that a kernel addresses itself (``Problem`` in ``cuda_src/matrices.cuh.j2``).
 KERNEL_BATCH_DIMENSIONS = 3
 
@@ -168,16 +171,21 @@ def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int, int, str]:
-    """The layout letter of a matrix. An axis with one element may have any stride."""
+    """The layout letter of a matrix. An axis with one element may have any stride: it gets one that is aligned."""
     if col_stride == 1 and cols > 1:
-        return row_stride, 1, "N"
+        return row_stride if rows > 1 else _aligned(cols), 1, "N"
     if row_stride == 1 and rows > 1:
-        return 1, col_stride, "T"
+        return 1, col_stride if cols > 1 else _aligned(rows), "T"
     if cols <= 1:
-        return row_stride, 1, "N"
+        return row_stride if rows > 1 else _aligned(cols), 1, "N"
     if rows <= 1:
         return 1, col_stride, "T"
     return row_stride, col_stride, "G"
+
+
+def _aligned(size: int) -> int:
+    """A stride from which so many elements follow: of whole cache lines, whatever the type."""
+    return -(-max(size, 1) // _LINE) * _LINE
 
 
 def _collapse(
