@@ -363,7 +363,7 @@ def test_partitions_begin_at_whole_tiles_of_k(dtype: str) -> None:
     matrix = np.zeros((200, 4096), dtype)
     made = resolve(describe(matrix), describe(matrix.T))
     for variant in kernel_variants():
-        if variant.multiplies(made.compute) and not variant.small_products:
+        if variant.multiplies(made.compute) and not variant.small_products and not variant.decomposes_to_residues:
             config = variant.config(None, made.compute, {"split_k": 5})
             (sums,) = (
                 each

@@ -52,7 +52,7 @@ def test_maps_of_a_product(layout: str, maps: tuple) -> None:
 
 def test_the_copy_engine_rounds_what_tensor_cores_would_cut_off() -> None:
     wgmma = find_variant("wgmma")
-    config = wgmma.config(64, TF32)
+    config = wgmma.config(96, TF32)
     wanted = product(array((300, 200), (200, 1), "float32"), array((200, 512), (1, 200), "float32"))
     spec = Specialization(wgmma, config, wanted.a, wanted.b, TF32, wanted.c, "NT").packing_unless(True, True)
     maps = schedule(spec, wanted.problem).multiplying.maps
