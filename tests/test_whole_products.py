@@ -450,6 +450,8 @@ def test_what_is_converted_first_lies_as_explain_says(h100: HostGpu, layout: str
         ("float32", {"variant": "warp_tiled", "tile": 64, "config": {"pack_a": 1}}),
         ("float16", {"variant": "wgmma"}),
         ("float32", {"variant": "split_float32"}),
+        ("float64", {"variant": "split_float64"}),
+        ("complex128", {"variant": "split_float64_tensor_core"}),
         ("float32", {}),
     ],
 )

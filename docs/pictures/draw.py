@@ -45,6 +45,8 @@ SCENES = (
 PICTURES: dict[str, Callable[[], str]] = {
     **{scene.variant: partial(blocks.picture, scene) for scene in SCENES},
     "tiny": partial(batches.picture, "tiny", 8),
+    # Blocks of bytes with the same tile touch the same.
+    "split_float64_tensor_core": partial(blocks.picture, Scene("tensor_core", 128, dtype="int8", layout="NT")),
     "mma": partial(fragments.picture, Scene("tensor_core", 64, dtype="float16")),
     **{name: partial(clusters.picture, name) for name in ("wgmma", "split_float32", "split_integer", "split_float64")},
     "architecture": architecture.picture,
