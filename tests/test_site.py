@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.browser import DESKTOP, PHONE, Browser, find_browser
+from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
 
 ROOT = Path(__file__).resolve().parent.parent
 
