@@ -28,6 +28,7 @@ from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.choices import choices_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
+from benchmarks.studies.wgmma_steps import steps_table
 from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
@@ -220,6 +221,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_parts(batches=batches_table)),
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
+    "wgmma-steps": ("wgmma_steps", _with_parts(rows=steps_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
