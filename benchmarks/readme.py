@@ -1,12 +1,15 @@
 """Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
 In README.md and docs/*.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is written
-from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change.
+from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change. ``--older`` writes
+nothing, either: it lists the shown results that are of other kernel sources than today's, and what measures them again;
+exit status 1 if there are any.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import functools
 import json
 import re
@@ -32,7 +35,7 @@ from benchmarks.studies.wgmma_steps import steps_table
 from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
-from benchmarks.support.results import FOLDER, ROOT, origin
+from benchmarks.support.results import FOLDER, ROOT, is_current, origin
 from benchmarks.support.rung_results import file_of, result
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
@@ -280,11 +283,38 @@ def documents(root: Path = ROOT) -> list[Path]:
     return [path for path in (root / "README.md", *sorted((root / "docs").glob("**/*.md"))) if path.exists()]
 
 
+def older(root: Path = ROOT, results: Path = FOLDER) -> dict[str, list[Path]]:
+    """Results that documents show and that are of other kernel sources than today's, with these documents."""
+    found: dict[str, list[Path]] = {}
+    for path in documents(root):
+        names = {marker["name"] for marker in _MARKER.finditer(path.read_text(encoding="utf-8")) if marker["name"]}
+        for run in sorted({TABLES[name][0] for name in names if name in TABLES}):
+            known = json.loads((results / f"{run}.json").read_text(encoding="utf-8"))
+            if "machine" in known and not is_current(known):
+                found.setdefault(run, []).append(path)
+    return found
+
+
+def _list_older(root: Path, results: Path) -> int:
+    rows = re.findall(r"^\| `(\S+)\.json`[^|]*\| `([^`]+)`", (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
+    commands = [(re.sub("<.*?>", "*", name), command) for name, command in rows]
+    found = older(root, results)
+    for run, paths in found.items():
+        names = ", ".join(path.relative_to(root).as_posix() for path in paths)
+        command = next(command for name, command in commands if fnmatch.fnmatch(run, name))
+        print(f"{run}.json: {command}\n    shown in {names}")
+    return 1 if found else 0
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = FOLDER) -> int:
     """Writes or checks; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
-    check = parser.parse_args(arguments).check
+    parser.add_argument("--older", action="store_true", help="list shown results of other kernel sources; fail if any")
+    options = parser.parse_args(arguments)
+    if options.older:
+        return _list_older(root, results)
+    check = options.check
     stale = []
     for path in documents(root):
         text = path.read_text(encoding="utf-8")

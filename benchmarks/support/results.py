@@ -23,6 +23,9 @@ from tiledmm.report.documents import json_text
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks" / "results"
 
+#: What stands behind results of other kernel sources than today's.
+OLDER = "older kernel sources"
+
 
 def commit(root: Path = ROOT) -> str:
     """The commit of a checkout, ``"+changes"`` behind it if kernels or host code differ; empty if there is none.
@@ -79,14 +82,21 @@ def save_report(path: Path, report: ComparisonReport) -> None:
     path.write_text(json_text({**json.loads(to_json(report)), "sources": sources()}), encoding="utf-8")
 
 
+def is_current(results: Mapping[str, Any]) -> bool:
+    """Whether results are of the kernel sources as they are now."""
+    return bool(results.get("sources", {}).get("kernels") == kernels_hash())
+
+
 def origin(results: Mapping[str, Any]) -> str:
-    """Machine, date and, where they are known, sources of results, in a line."""
+    """Machine, date and, where they are known, sources of results, in a line; and whether kernels have changed since."""
     machine, known = results["machine"], results.get("sources", {})
     parts = [str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())]
     if "commit" in known:
         parts.append(f"commit {known['commit']}")
     elif "kernels" in known:
         parts.append(f"kernel sources {known['kernels']}")
+    if not is_current(results):
+        parts.append(OLDER)
     return ", ".join(parts)
 
 
