@@ -155,7 +155,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each step")
     options = parser.parse_args()
     rows = [counted(step) for step in STEPS]
-    machine: Any = {"counted": "from machine code", "tiledmm": tiledmm.__version__, "date": date.today().isoformat()}
+    machine: Any = {"counted": "counted in the machine code", "by": f"tiledmm {tiledmm.__version__}", "date": date.today().isoformat()}
     found: dict[str, Any] = {"rows": rows}
     ok = True
     if reason := missing_gpu():
