@@ -37,6 +37,7 @@ from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, ROOT, is_current, origin
 from benchmarks.support.rung_results import file_of, result
+from benchmarks.support.runs import told
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
@@ -77,6 +78,17 @@ def ladder_summary(report: ComparisonReport) -> Table:
 def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
     """A table of a report, and what it was made with below."""
     return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
+
+
+#: Whose ratios over several runs are told below the tables of the ladder.
+TOLD = ("warp_tiled 256", AUTO)
+
+
+def _machine(text: str) -> str:
+    """What the ladder was made with, and how far runs differ."""
+    results = json.loads(text)
+    spread = told(results, TOLD)
+    return "\n\n".join([*([spread] if spread else []), origin(results)])
 
 
 def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
@@ -188,7 +200,7 @@ def _held_out(text: str) -> str:
 
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
-    "machine": ("ladder", lambda text: origin(json.loads(text))),
+    "machine": ("ladder", _machine),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
     "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),

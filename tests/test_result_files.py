@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from benchmarks import readme
-from benchmarks.support import results
+from benchmarks.support import results, runs
 from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import ComparisonReport, Machine
+from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
 from tiledmm.codegen import template_files
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
@@ -32,6 +32,29 @@ def test_results_say_what_they_were_made_of(tmp_path: Path) -> None:
         "machine": asdict(MACHINE), "sources": results.sources(), "rows": [],
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{12}", results.sources()["kernels"])
+
+
+def test_of_several_runs_the_middle_one_is_kept(tmp_path: Path) -> None:
+    def run(warp_tiled: float, auto: float) -> ComparisonReport:
+        rows = (
+            Row("warp_tiled", 256, ok=True, to_cupy=warp_tiled),
+            Row("auto", ok=True, to_cupy=auto),
+            Row("cupy.matmul", ok=True, to_cupy=1.0),
+        )
+        return ComparisonReport(MACHINE, (Comparison(8, 8, 8, "float32", "NN", 1e-6, 1, rows),))
+
+    reports = [run(1.08, 4.0), run(1.03, 4.2), run(1.02, 4.1)]
+    report, found = runs.middle(reports)
+    assert report is reports[2] and found["count"] == 3
+    assert found["spread"] == {"warp_tiled 256": [1.02, 1.08], "auto": [4.0, 4.2]}
+    path = tmp_path / "ladder.json"
+    results.save_report(path, report, runs=found)
+    assert from_json(path.read_text(encoding="utf-8")) == report
+    said = runs.told(json.loads(path.read_text(encoding="utf-8")), readme.TOLD)
+    assert said == (
+        "x cupy.matmul over 3 runs, of which this is the middle one: warp_tiled 256 1.02 to 1.08, auto 4.00 to 4.20."
+    )
+    assert runs.told({}, readme.TOLD) == "" and runs.middle(reports[:1])[0] is reports[0]
 
 
 def test_older_results_that_stay_have_to_be_of_the_same_sources() -> None:

@@ -76,10 +76,11 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def save_report(path: Path, report: ComparisonReport) -> None:
-    """Writes a report, with the sources; ``from_json`` reads it."""
+def save_report(path: Path, report: ComparisonReport, runs: Mapping[str, Any] | None = None) -> None:
+    """Writes a report, with the sources and, where it is one of several runs, what is known of these; ``from_json`` reads it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json_text({**json.loads(to_json(report)), "sources": sources()}), encoding="utf-8")
+    beside: dict[str, Any] = {"sources": sources()} | ({"runs": dict(runs)} if runs else {})
+    path.write_text(json_text({**json.loads(to_json(report)), **beside}), encoding="utf-8")
 
 
 def is_current(results: Mapping[str, Any]) -> bool:
