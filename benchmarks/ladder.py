@@ -1,7 +1,7 @@
 """The run that the documented tables come from: ``python -m benchmarks.ladder``.
 
-Needs a GPU; exit status 1 if a kernel gave a wrong result. It runs several times: the file has the run in the middle, and
-how far the others are from it. ``python -m benchmarks.readme`` then writes the tables into the documents.
+Needs a GPU; exit status 1 if a kernel gave a wrong result. It runs several times: the file has the run in the middle,
+and how far the others are from it. ``python -m benchmarks.readme`` then writes the tables into the documents.
 """
 
 from __future__ import annotations

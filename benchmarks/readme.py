@@ -1,9 +1,9 @@
 """Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
 In README.md and docs/*.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is written
-from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change. ``--older`` writes
-nothing, either: it lists the shown results that are of other kernel sources than today's, and what measures them again;
-exit status 1 if there are any.
+from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change. ``--older``
+writes nothing, either: it lists the shown results that are of other kernel sources than today's, and what measures them
+again; exit status 1 if there are any.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def counted(step: Step) -> dict[str, Any]:
 
 
 def timed(seconds: float) -> tuple[list[dict[str, float]], float, bool]:
-    """Times of all steps in us with their ratios to ``cupy.matmul``, that of ``cupy.matmul``, and whether all are right."""
+    """Times of all steps in us, with ratios to ``cupy.matmul``; its own; and whether all results are right."""
     import cupy
 
     from tiledmm.bench import reference, timing
@@ -142,8 +142,8 @@ def steps_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             )
         )
     columns = (
-        "<step", "tile of a block", "stages", "multiply-adds an instruction", "bytes a cycle", "cycles ahead", "TFLOP/s",
-        f"x {BASELINE}",
+        "<step", "tile of a block", "stages", "multiply-adds an instruction", "bytes a cycle", "cycles ahead",
+        "TFLOP/s", f"x {BASELINE}",
     )  # fmt: skip
     return Table("wgmma step by step", columns, tuple(cells))
 
@@ -155,7 +155,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each step")
     options = parser.parse_args()
     rows = [counted(step) for step in STEPS]
-    machine: Any = {"counted": "counted in the machine code", "by": f"tiledmm {tiledmm.__version__}", "date": date.today().isoformat()}
+    machine: Any = {
+        "counted": "counted in the machine code",
+        "by": f"tiledmm {tiledmm.__version__}",
+        "date": date.today().isoformat(),
+    }
     found: dict[str, Any] = {"rows": rows}
     ok = True
     if reason := missing_gpu():

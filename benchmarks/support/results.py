@@ -77,7 +77,7 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def save_report(path: Path, report: ComparisonReport, runs: Mapping[str, Any] | None = None) -> None:
-    """Writes a report, with the sources and, where it is one of several runs, what is known of these; ``from_json`` reads it."""
+    """Writes a report, with the sources and what is known of several runs; ``from_json`` reads it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside: dict[str, Any] = {"sources": sources()} | ({"runs": dict(runs)} if runs else {})
     path.write_text(json_text({**json.loads(to_json(report)), **beside}), encoding="utf-8")
@@ -89,7 +89,7 @@ def is_current(results: Mapping[str, Any]) -> bool:
 
 
 def origin(results: Mapping[str, Any]) -> str:
-    """Machine, date and, where they are known, sources of results, in a line; and whether kernels have changed since."""
+    """Machine, date and, where known, sources of results, in a line; and whether kernels have changed since."""
     machine, known = results["machine"], results.get("sources", {})
     parts = [str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())]
     if "commit" in known:

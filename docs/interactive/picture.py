@@ -1,7 +1,8 @@
 """Takes the picture of the page that README.md and the site show: ``python -m docs.interactive.picture``.
 
-A file for each color scheme, ``tile_loop-light.png`` and ``tile_loop-dark.png`` in ``docs/pictures``. It needs a Chromium
-on PATH (or ``$TILEDMM_BROWSER``). Browsers and fonts differ: tests do not compare the pictures, only that they are there.
+A file for each color scheme, ``tile_loop-light.png`` and ``tile_loop-dark.png`` in ``docs/pictures``. It needs a
+Chromium on PATH (or ``$TILEDMM_BROWSER``). Browsers and fonts differ: tests see that the pictures are there, and do not
+compare them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
 from tiledmm.simulator import Request, Trace, trace
-from tiledmm.simulator.requests import SECTOR_BYTES, WARP, WORD_BYTES
+from tiledmm.simulator.requests import WARP, WORD_BYTES
 
 DATA = Path(__file__).with_name("recorded.js")
 
@@ -63,12 +63,12 @@ def sizes_of(kernel: Specialization) -> tuple[int, int, int]:
 def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     """One kernel's block, instruction by instruction.
 
-    An instruction is ``[line, kind, array, base, pattern, units, ideal, width, base, pattern]``: its source line, counted
-    from the first that is shown; the array's number among ``arrays``, -1 for arithmetic and barriers; and what a lane of
-    a warp touches first, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements of A, B and C
-    are counted row after row, whichever way they lie in memory; those of shared arrays are words, and the second base and
-    pattern have the elements that they hold. Units are wavefronts of shared memory or sectors of global memory. The width
-    is in elements. All products with one k are one instruction, whose base is k.
+    An instruction is ``[line, kind, array, base, pattern, units, ideal, width, base, pattern]``: its source line,
+    counted from the first that is shown; the array's number among ``arrays``, -1 for arithmetic and barriers; and what
+    a lane of a warp touches first, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements
+    of A, B and C are counted row after row, whichever way they lie in memory; those of shared arrays are words, and the
+    second base and pattern have the elements that they hold. Units are wavefronts of shared memory or sectors of global
+    memory. The width is in elements. All products with one k are one instruction, whose base is k.
 
     Raises:
         ValueError: If warps do not all do the same, each a constant further: nothing to draw in one picture.
@@ -227,7 +227,12 @@ class _Shared:
                 width += 1
             pitch = max(down, right)
             # ``along``: whether successive words are elements of a row, or of a column.
-            found[name] = {"rows": -(-(max(words) + 1) // pitch), "width": width, "pitch": pitch, "along": int(right < down)}
+            found[name] = {
+                "rows": -(-(max(words) + 1) // pitch),
+                "width": width,
+                "pitch": pitch,
+                "along": int(right < down),
+            }
         return found
 
 

@@ -1,4 +1,4 @@
-"""Which tiles of C blocks compute at the same time, by the order in which they are given out: row by row, or in groups."""
+"""Which tiles of C blocks compute at the same time, by their order: row by row, or in groups."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def picture() -> str:
         parts.append(f'<rect class="ground" y="{_ABOVE}" width="{width:.2f}" height="{rows * down:.2f}"/>')
         for place, (row, col) in enumerate(first):
             x, y = col * across, _ABOVE + row * down
-            parts.append(f'<rect class="half" x="{x:.2f}" y="{y:.2f}" width="{across - 1:.2f}" height="{down - 1:.2f}"/>')
+            parts.append(
+                f'<rect class="half" x="{x:.2f}" y="{y:.2f}" width="{across - 1:.2f}" height="{down - 1:.2f}"/>'
+            )
             if place % 10 == 0:
                 parts.append(text(place, x + across / 2, y + down / 2 + 3, "small"))
         parts.append("</g>")

@@ -1,4 +1,4 @@
-"""One SM of an H100: schedulers, registers, the MIO queue, the banks of shared memory, L2 and memory, with their widths."""
+"""One SM of an H100: schedulers, registers, the MIO queue, shared memory, L2 and memory, with their widths."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def picture() -> str:
     registers, lanes = arch.registers // arch.partitions, arch.float32_lanes // arch.partitions
     parts += _partitions(arch.partitions, "once", 28, "scheduler", "1 instruction a cycle")
     parts += _partitions(arch.partitions, "A", 72, f"{lanes} lanes, float32", "and a tensor core")
-    parts += _link(f"a multiply-add of a warp reads {_OPERANDS} x {WARP * WORD_BYTES} bytes, a cycle in each partition", 118)
+    parts += _link(
+        f"a multiply-add of a warp reads {_OPERANDS} x {WARP * WORD_BYTES} bytes, a cycle in each partition", 118
+    )
     parts += _partitions(arch.partitions, "B", 142, f"{registers:,} registers", f"of {WORD_BYTES} bytes")
     parts += _link("loads and stores only", 188)
     parts += _box("C", _GAP, 212, WIDTH - 2 * _GAP, 28, "MIO queue: loads and stores of all schedulers wait here")

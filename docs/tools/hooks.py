@@ -76,7 +76,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Folds the sections of pages that are looked up; the glossary's are opened again where there is room for columns."""
+    """Folds the sections of pages that are looked up; a script opens the glossary's where there is room."""
     if page.file.src_uri == "glossary.md":
         opening, terms = folded(html).split("<details", 1)
         return f'{opening}<div class="glossary"><details{terms}</div>'

@@ -18,7 +18,7 @@ from docs.interactive import picture, record
 from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
 from tiledmm.codegen.specialization import specialize
 from tiledmm.registry.variants import general_variants
-from tiledmm.simulator import Request, Trace, trace
+from tiledmm.simulator import Request, trace
 
 PAGE = Path(record.__file__).parent / "index.html"
 ROOT = PAGE.parents[2]
@@ -123,7 +123,8 @@ def page(browser: Browser) -> Iterator[Browser]:
 LOOK = """(() => {
   const all = (what) => [...document.querySelectorAll(what)];
   const matrices = Object.fromEntries(["A", "B", "C"].map((name) => [name, {
-    tile: ["y", "x", "height", "width"].map((side) => Number(document.querySelector(`#matrix-${name} .tile`).getAttribute(side))),
+    tile: ["y", "x", "height", "width"].map(
+      (side) => Number(document.querySelector(`#matrix-${name} .tile`).getAttribute(side))),
     own: document.querySelector(`#matrix-${name} .own`).getAttribute("d"),
     lit: document.querySelector(`#matrix-${name} .lit`).getAttribute("d"),
   }]));
@@ -414,7 +415,12 @@ def test_a_conflict_is_shown_on_request(page):
 
 def test_arrow_keys_step_after_a_click_on_any_control(page):
     count = "Number(document.querySelector('#count').value.split(' ')[0])"
-    for control in ("input[name=layout][value=NT]", "input[name=tile][value='32']", "#conflict", "input[value=vectorized]"):
+    for control in (
+        "input[name=layout][value=NT]",
+        "input[name=tile][value='32']",
+        "#conflict",
+        "input[value=vectorized]",
+    ):
         page.click(control)
         chosen, before = page.evaluate("location.hash.replace(/&step.*/, '')"), page.evaluate(count)
         page.press("ArrowRight")
@@ -473,7 +479,8 @@ def test_it_fits_a_phone_and_follows_the_color_scheme(page):
 
 def test_everything_that_can_be_operated_has_a_name(page):
     unnamed = page.evaluate("""[...document.querySelectorAll("button, input, select, pre, svg[role]")].filter((each) =>
-        !each.getAttribute("aria-label") && !each.labels?.length && !(each.matches("button") && each.textContent.trim()) &&
+        !each.getAttribute("aria-label") && !each.labels?.length &&
+        !(each.matches("button") && each.textContent.trim()) &&
         !document.getElementById(each.getAttribute("aria-labelledby"))).map((each) => each.outerHTML)""")
     assert unnamed == []
 
