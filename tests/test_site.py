@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Pages that are looked at: each kind of page once.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
-    "padding.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html", "glossary.html",
-    "command_line.html", "notebook.html",
+    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",
+    "glossary.html", "command_line.html", "notebook.html",
 )  # fmt: skip
 
 
