@@ -18,9 +18,10 @@ import numpy as np
 import tiledmm
 from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm import simulator
+from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.report.cells import count, significant
+from tiledmm.report.cells import NONE, count, significant
 from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "counts.json"
@@ -100,19 +101,33 @@ def counts() -> dict[str, Any]:
     return measured(machine | {"date": date.today().isoformat()}, {"kernels": found})
 
 
+def _barriers_of_a_block(row: dict[str, Any]) -> str:
+    """Barriers that one block of a kernel passes."""
+    products, m, n, _ = row["product"]
+    config = specialize(row["variant"], tile=row["tile"], layout=row["layout"]).kernel.config
+    tiles = products * -(-m // config.bm) * -(-n // config.bn)
+    each, rest = divmod(row["barriers"], -(-tiles // config.tiles_per_block))
+    return NONE if rest else f"{each:,}"
+
+
 def counts_table(results: dict[str, Any], variant: str) -> Table:
     """What one variant asks for, by tile and layout."""
     kernels = [row for row in results["kernels"] if row["variant"] == variant]
     tiles = any(row["tile"] for row in kernels)
     staged = any(row["shared loads"] for row in kernels)
     products, m, n, k = kernels[0]["product"] if kernels else USUAL
-    size = f"{m} x {n} x {k}" + (f", a batch of {products}" if products > 1 else "")
+    size = f"{m} x {n} x {k} (M x N x K)" + (f", a batch of {products}" if products > 1 else "")
     columns = ("tile",) * tiles + ("<layout", "FLOP/byte", "reuse", "global loads", "sectors/request")
-    columns += ("shared loads", "wavefronts", "x ideal") * staged
+    columns += ("shared loads", "wavefronts", "x ideal", "barriers") * staged
     figures = ("intensity", "reuse", "global loads", "sectors")
     figures += ("shared loads", "wavefronts", "times ideal") * staged
     rows = tuple(
-        (*(count(row["tile"]),) * tiles, row["layout"], *(significant(row[name]) for name in figures))
+        (
+            *(count(row["tile"]),) * tiles,
+            row["layout"],
+            *(significant(row[name]) for name in figures),
+            *(_barriers_of_a_block(row),) * staged,
+        )
         for row in kernels
     )
     note = f"{find_variant(variant).default_type}, {size}. Counted by {origin(results)}."

@@ -1,12 +1,15 @@
 """Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
 In README.md and docs/*.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is written
-from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change.
+from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change. ``--older``
+writes nothing, either: it lists the shown results that are of other kernel sources than today's, and what measures them
+again; exit status 1 if there are any.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import functools
 import json
 import re
@@ -28,11 +31,13 @@ from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.choices import choices_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
+from benchmarks.studies.wgmma_steps import steps_table
 from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
-from benchmarks.support.results import FOLDER, ROOT, origin
+from benchmarks.support.results import FOLDER, ROOT, is_current, origin
 from benchmarks.support.rung_results import file_of, result
+from benchmarks.support.runs import told
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
@@ -73,6 +78,17 @@ def ladder_summary(report: ComparisonReport) -> Table:
 def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], str]:
     """A table of a report, and what it was made with below."""
     return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
+
+
+#: Whose ratios over several runs are told below the tables of the ladder.
+TOLD = ("warp_tiled 256", AUTO)
+
+
+def _machine(text: str) -> str:
+    """What the ladder was made with, and how far runs differ."""
+    results = json.loads(text)
+    spread = told(results, TOLD)
+    return "\n\n".join([*([spread] if spread else []), origin(results)])
 
 
 def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
@@ -184,7 +200,7 @@ def _held_out(text: str) -> str:
 
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
-    "machine": ("ladder", lambda text: origin(json.loads(text))),
+    "machine": ("ladder", _machine),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
     "ladder-summary": ("ladder", _of_report(ladder_summary)),
     "padding": ("ladder", _of_report(lambda r: padding_table(r, r.comparisons[0].size))),
@@ -220,6 +236,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_parts(batches=batches_table)),
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
+    "wgmma-steps": ("wgmma_steps", _with_parts(rows=steps_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
     "bugs": ("bugs", _bugs),
     "mutation": ("mutation", _mutation),
@@ -278,11 +295,38 @@ def documents(root: Path = ROOT) -> list[Path]:
     return [path for path in (root / "README.md", *sorted((root / "docs").glob("**/*.md"))) if path.exists()]
 
 
+def older(root: Path = ROOT, results: Path = FOLDER) -> dict[str, list[Path]]:
+    """Results that documents show and that are of other kernel sources than today's, with these documents."""
+    found: dict[str, list[Path]] = {}
+    for path in documents(root):
+        names = {marker["name"] for marker in _MARKER.finditer(path.read_text(encoding="utf-8")) if marker["name"]}
+        for run in sorted({TABLES[name][0] for name in names if name in TABLES}):
+            known = json.loads((results / f"{run}.json").read_text(encoding="utf-8"))
+            if "machine" in known and not is_current(known):
+                found.setdefault(run, []).append(path)
+    return found
+
+
+def _list_older(root: Path, results: Path) -> int:
+    rows = re.findall(r"^\| `(\S+)\.json`[^|]*\| `([^`]+)`", (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
+    commands = [(re.sub("<.*?>", "*", name), command) for name, command in rows]
+    found = older(root, results)
+    for run, paths in found.items():
+        names = ", ".join(path.relative_to(root).as_posix() for path in paths)
+        command = next(command for name, command in commands if fnmatch.fnmatch(run, name))
+        print(f"{run}.json: {command}\n    shown in {names}")
+    return 1 if found else 0
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = FOLDER) -> int:
     """Writes or checks; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
-    check = parser.parse_args(arguments).check
+    parser.add_argument("--older", action="store_true", help="list shown results of other kernel sources; fail if any")
+    options = parser.parse_args(arguments)
+    if options.older:
+        return _list_older(root, results)
+    check = options.check
     stale = []
     for path in documents(root):
         text = path.read_text(encoding="utf-8")

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support import results
+from benchmarks import readme
+from benchmarks.support import results, runs
 from tiledmm.bench.report_files import from_json
-from tiledmm.bench.results import ComparisonReport, Machine
+from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
 from tiledmm.codegen import template_files
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
@@ -33,6 +34,29 @@ def test_results_say_what_they_were_made_of(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{12}", results.sources()["kernels"])
 
 
+def test_of_several_runs_the_middle_one_is_kept(tmp_path: Path) -> None:
+    def run(warp_tiled: float, auto: float) -> ComparisonReport:
+        rows = (
+            Row("warp_tiled", 256, ok=True, to_cupy=warp_tiled),
+            Row("auto", ok=True, to_cupy=auto),
+            Row("cupy.matmul", ok=True, to_cupy=1.0),
+        )
+        return ComparisonReport(MACHINE, (Comparison(8, 8, 8, "float32", "NN", 1e-6, 1, rows),))
+
+    reports = [run(1.08, 4.0), run(1.03, 4.2), run(1.02, 4.1)]
+    report, found = runs.middle(reports)
+    assert report is reports[2] and found["count"] == 3
+    assert found["spread"] == {"warp_tiled 256": [1.02, 1.08], "auto": [4.0, 4.2]}
+    path = tmp_path / "ladder.json"
+    results.save_report(path, report, runs=found)
+    assert from_json(path.read_text(encoding="utf-8")) == report
+    said = runs.told(json.loads(path.read_text(encoding="utf-8")), readme.TOLD)
+    assert said == (
+        "x cupy.matmul over 3 runs, of which this is the middle one: warp_tiled 256 1.02 to 1.08, auto 4.00 to 4.20."
+    )
+    assert runs.told({}, readme.TOLD) == "" and runs.middle(reports[:1])[0] is reports[0]
+
+
 def test_older_results_that_stay_have_to_be_of_the_same_sources() -> None:
     ours = results.measured(MACHINE, {"rows": [1]})
     assert "sources" in results.measured(MACHINE, {"rows": [1, 2]}, beside=ours)
@@ -42,12 +66,38 @@ def test_older_results_that_stay_have_to_be_of_the_same_sources() -> None:
 
 def test_a_line_names_machine_and_sources_where_they_are_known() -> None:
     found: dict[str, Any] = {"machine": asdict(MACHINE)}
-    assert results.origin(found) == str(MACHINE), "older files name no sources"
+    assert results.origin(found) == f"{MACHINE}, {results.OLDER}", "older files name no sources"
     found["sources"] = {"kernels": "0123456789ab"}
-    assert results.origin(found) == f"{MACHINE}, kernel sources 0123456789ab"
+    assert results.origin(found) == f"{MACHINE}, kernel sources 0123456789ab, {results.OLDER}"
     found["sources"]["commit"] = "4279bd0"
+    assert results.origin(found) == f"{MACHINE}, commit 4279bd0, {results.OLDER}"
+    found["sources"]["kernels"] = template_files.kernels_hash()
     assert results.origin(found) == f"{MACHINE}, commit 4279bd0"
-    assert results.origin({"machine": {"cpu": "a CPU", "date": "2026-11-22"}}) == "a CPU, 2026-11-22"
+    found = {"machine": {"cpu": "a CPU", "date": "2026-11-22"}, "sources": found["sources"]}
+    assert results.origin(found) == "a CPU, 2026-11-22, commit 4279bd0"
+
+
+def test_a_page_that_shows_results_of_other_kernel_sources_says_so() -> None:
+    """``python -m benchmarks.readme`` writes it; ``--older`` lists what has to be measured again."""
+    for run, pages in readme.older().items():
+        for page in pages:
+            assert results.OLDER in page.read_text(encoding="utf-8"), f"{page}: {run}.json is of other kernel sources"
+
+
+def test_older_results_are_listed_with_what_measures_them_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "README.md").write_text("<!-- table:wgmma-steps -->\n<!-- /table -->\n", encoding="utf-8")
+    path = tmp_path / "results" / "wgmma_steps.json"
+    found = {"machine": asdict(MACHINE), "sources": {"kernels": template_files.kernels_hash()}, "rows": []}
+    path.write_text(json.dumps(found), encoding="utf-8")
+    assert readme.main(["--older"], tmp_path, tmp_path / "results") == 0
+    path.write_text(json.dumps(found | {"sources": {"kernels": "0123456789ab"}}), encoding="utf-8")
+    assert readme.main(["--older"], tmp_path, tmp_path / "results") == 1
+    assert capsys.readouterr().out == (
+        "wgmma_steps.json: python -m benchmarks.studies.wgmma_steps\n    shown in README.md\n"
+    )
 
 
 def test_the_kernels_hash_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from benchmarks import readme
 from benchmarks.support import rung_results
 from docs.tools import instructions, plain, programs
-from tests.browser import DESKTOP, PHONE, Browser, find_browser
+from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
 from tests.conftest import missing_simulator
 from tiledmm.bench.report_files import from_json
 from tiledmm.codegen.specialization import specialize

@@ -13,15 +13,15 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.browser import DESKTOP, PHONE, Browser, find_browser
+from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
 
 ROOT = Path(__file__).resolve().parent.parent
 
 #: Pages that are looked at: each kind of page once.
 SHOWN = (
     "index.html", "ladder.html", "rungs/tiled.html", "rungs/wgmma.html", "charts.html", "performance.html",
-    "padding.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html", "glossary.html",
-    "command_line.html", "notebook.html",
+    "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",
+    "glossary.html", "command_line.html", "notebook.html",
 )  # fmt: skip
 
 
@@ -115,6 +115,40 @@ def test_no_page_scrolls_sideways_or_complains(site: Path, browser: Browser, pag
             background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
             is_dark = sum(map(int, re.findall(r"\d+", background)[:3])) < 3 * 128
             assert is_dark == (scheme == "dark"), f"{page} is {background}"
+    assert browser.errors == []
+
+
+#: CSS pixels of a page before anything is unfolded.
+HIGHEST = 6000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_no_page_is_long(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+    browser.resize(*size)
+    extent = "[document.documentElement.scrollHeight, document.documentElement.scrollWidth]"
+    for path in site.glob("**/*.html"):
+        if path.is_relative_to(site / "source") or path.name == "404.html":
+            continue
+        browser.open(path)
+        height, width = browser.evaluate(extent)
+        assert height <= HIGHEST, f"{path.relative_to(site)}: {height}"
+        assert width <= size[0], f"{path.relative_to(site)}: {width}"
+    assert browser.errors == []
+
+
+def test_a_link_opens_the_section_that_it_leads_to(site: Path, browser: Browser) -> None:
+    browser.resize(*PHONE)
+    shown = "document.querySelector('#{}').closest('details').open"
+    browser.open(site / "glossary.html", "#wavefront")
+    assert browser.evaluate(shown.format("wavefront")) and not browser.evaluate(shown.format("warp"))
+    browser.evaluate("location.hash = '#warp'")
+    browser.wait_for(shown.format("warp"))
+    browser.open(site / "simulator.html", "#compared-with-nsight-compute")  # within a section
+    assert browser.evaluate(shown.format("compared-with-nsight-compute"))
+    browser.resize(*DESKTOP)
+    browser.open(site / "glossary.html")
+    assert browser.evaluate("document.querySelectorAll('.glossary details:not([open])').length") == 0
     assert browser.errors == []
 
 

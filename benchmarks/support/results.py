@@ -23,6 +23,9 @@ from tiledmm.report.documents import json_text
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks" / "results"
 
+#: What stands behind results of other kernel sources than today's.
+OLDER = "older kernel sources"
+
 
 def commit(root: Path = ROOT) -> str:
     """The commit of a checkout, ``"+changes"`` behind it if kernels or host code differ; empty if there is none.
@@ -73,20 +76,28 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def save_report(path: Path, report: ComparisonReport) -> None:
-    """Writes a report, with the sources; ``from_json`` reads it."""
+def save_report(path: Path, report: ComparisonReport, runs: Mapping[str, Any] | None = None) -> None:
+    """Writes a report, with the sources and what is known of several runs; ``from_json`` reads it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json_text({**json.loads(to_json(report)), "sources": sources()}), encoding="utf-8")
+    beside: dict[str, Any] = {"sources": sources()} | ({"runs": dict(runs)} if runs else {})
+    path.write_text(json_text({**json.loads(to_json(report)), **beside}), encoding="utf-8")
+
+
+def is_current(results: Mapping[str, Any]) -> bool:
+    """Whether results are of the kernel sources as they are now."""
+    return bool(results.get("sources", {}).get("kernels") == kernels_hash())
 
 
 def origin(results: Mapping[str, Any]) -> str:
-    """Machine, date and, where they are known, sources of results, in a line."""
+    """Machine, date and, where known, sources of results, in a line; and whether kernels have changed since."""
     machine, known = results["machine"], results.get("sources", {})
     parts = [str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())]
     if "commit" in known:
         parts.append(f"commit {known['commit']}")
     elif "kernels" in known:
         parts.append(f"kernel sources {known['kernels']}")
+    if not is_current(results):
+        parts.append(OLDER)
     return ", ".join(parts)
 
 

@@ -9,71 +9,112 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiledmm.codegen.specialization import specialize
+from tiledmm.codegen.specialization import Specialization, specialize
+from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
 from tiledmm.simulator import Request, Trace, trace
-from tiledmm.simulator.requests import WARP
+from tiledmm.simulator.requests import WARP, WORD_BYTES
 
 DATA = Path(__file__).with_name("recorded.js")
 
-VARIANTS = ("tiled", "tiled_padded")
 LAYOUTS = ("NN", "NT")
-TILES = (8, 16, 32)
+
+#: The kernels, with the tiles in which they are shown.
+KERNELS = {
+    "tiled": (8, 16, 32),
+    "tiled_padded": (8, 16, 32),
+    "double_buffered": (16, 32),
+    "register_tiled": (64,),
+    "vectorized": (64,),
+    "warp_tiled": (64,),
+}
+
+#: Kernels whose accesses are shown element by element, as their source has them: what the textbook says of its loop is
+#: said of these. Of the others they are shown as the compiler joins them, 16 bytes at a time.
+ELEMENTWISE = ("tiled", "tiled_padded")
 
 # C is two tiles by two, and its last tile takes three steps along K.
 TILES_OF_C = 2
 STEPS = 3
+
+# Words of a joined access.
+_JOINED = 4
 
 # A kernel's function; headers and parameters stand before it.
 _FUNCTION = 'extern "C" __global__'
 
 _HEAD = "// Written by python -m docs.interactive.record from what the simulator recorded.\n"
 
+#: Row and column.
+Element = tuple[int, ...]
+
+
+def sizes_of(kernel: Specialization) -> tuple[int, int, int]:
+    """m, n and k of the product that is recorded."""
+    config = kernel.config
+    return TILES_OF_C * config.bm, TILES_OF_C * config.bn, STEPS * config.bk
+
 
 def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     """One kernel's block, instruction by instruction.
 
-    An instruction is ``[line, kind, array, base, pattern, units, ideal]``: its source line, counted from that of the
-    function; the array's number among ``arrays``, -1 for arithmetic and barriers; and which element a lane of a warp
-    touches, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements of A, B and C are
-    counted row after row, whichever way they lie in memory; those of shared arrays are words. Units are wavefronts of
-    shared memory or sectors of global memory.
+    An instruction is ``[line, kind, array, base, pattern, units, ideal, width, base, pattern]``: its source line,
+    counted from the first that is shown; the array's number among ``arrays``, -1 for arithmetic and barriers; and what
+    a lane of a warp touches first, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements
+    of A, B and C are counted row after row, whichever way they lie in memory; those of shared arrays are words, and the
+    second base and pattern have the elements that they hold. Units are wavefronts of shared memory or sectors of global
+    memory. The width is in elements. All products with one k are one instruction, whose base is k.
 
     Raises:
         ValueError: If warps do not all do the same, each a constant further: nothing to draw in one picture.
     """
-    size = TILES_OF_C * tile
-    sizes = (size, size, STEPS * tile)
+    kernel = specialize(variant, tile=tile, layout=layout)
+    sizes = sizes_of(kernel)
     traced = trace(variant, tile=tile, layout=layout, sizes=sizes, block=TILES_OF_C**2 - 1, arithmetic=True)
-    config = specialize(variant, tile=tile, layout=layout).config
     lines = traced.text.splitlines()
-    begin = next(number for number, line in enumerate(lines) if line.startswith(_FUNCTION))
+    shared = _Shared(traced, layout)
+    timeline = list(_in_step(traced, kernel))
+    begin = _begin(lines, timeline)
     arrays: list[str] = []
     patterns: list[dict[str, list[int]]] = []
     steps: list[list[Any]] = []
-    for each in _in_step(traced):
+    products, k = kernel.config.tm * kernel.config.tn, 0
+    for each in timeline:
         if isinstance(each, int):
-            steps.append([each - 1 - begin, "barrier", -1, 0, -1, 0, 0])
+            steps.append([each - 1 - begin, "barrier", -1, 0, -1, 0, 0, 0])
             continue
         first = each[0]
-        array, base, pattern = -1, 0, -1
-        if first.array:
-            numbers = [[_number(element, first.array, sizes) for element in request.elements] for request in each]
-            base, distances = _separate(numbers)
-            array, pattern = _index(first.array, arrays), _index(distances, patterns)
-        steps.append([first.line - 1 - begin, first.kind, array, base, pattern, first.units, first.ideal_units])
+        head = [first.line - 1 - begin, first.kind]
+        if not first.array:
+            k += 1
+            if k % products == 0:
+                steps.append([*head, -1, k // products - 1, -1, 0, 0, 0])
+            continue
+        width = first.bytes // WORD_BYTES
+        units = [first.units, first.ideal_units, width]
+        if first.space == "shared":
+            name, words, elements = shared.follow(each)
+            numbers = [[_number(element, name[0], sizes) for element in row] for row in elements]
+        else:
+            name, words, numbers = first.array, [[_number(x, first.array, sizes) for x in r.elements] for r in each], []
+            shared.load(each)
+        step = [*head, _index(name, arrays), *_place(words, patterns), *units]
+        steps.append(step + _place(numbers, patterns) if numbers else step)
     return {
         "variant": variant,
         "layout": layout,
         "tile": tile,
         "symbol": traced.symbol,
         "sizes": list(sizes),
+        "depth": kernel.config.bk,
+        "products": products,
         "block": list(traced.block[:2]),
-        "pitch": tile + config.pad,
+        "shared": shared.shapes(),
         "arrays": arrays,
         "patterns": patterns,
         "steps": steps,
@@ -81,10 +122,11 @@ def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     }
 
 
-def _in_step(traced: Trace) -> Iterator[tuple[Request, ...] | int]:
+def _in_step(traced: Trace, kernel: Specialization) -> Iterator[tuple[Request, ...] | int]:
     """What all warps do, one instruction after the other: each warp's request, or the line of a barrier."""
-    threads = traced.block[0] * traced.block[1]
-    warps = [traced.requests(warp) for warp in range(threads // WARP)]
+    warps = [traced.requests(warp) for warp in range(kernel.threads // WARP)]
+    if kernel.variant.name not in ELEMENTWISE:
+        warps = [joined(each) for each in warps]
     passed = 0
     for together in zip(*warps, strict=True):
         first = together[0]
@@ -97,13 +139,122 @@ def _in_step(traced: Trace) -> Iterator[tuple[Request, ...] | int]:
         yield together
 
 
-def _number(element: tuple[int, ...], array: str, sizes: tuple[int, int, int]) -> int:
-    """An element's number: its word in shared memory, in a matrix row after row."""
-    if len(element) == 1:
-        return element[0]
+def joined(requests: tuple[Request, ...]) -> tuple[Request, ...]:
+    """One warp's accesses as the compiler joins them: four successive words of each lane are one access of 16 bytes.
+
+    It takes the place of the first of the four. The others may come later, between two barriers: the compiler unrolls
+    the loop.
+    """
+    by_place = defaultdict(list)
+    for number, each in enumerate(requests):
+        if each.space == "shared" and each.bytes == WORD_BYTES and each.kind != "copy":
+            by_place[each.step, each.line, each.kind, each.array].append(number)
+    found: dict[int, Request | None] = dict(enumerate(requests))
+    for numbers in by_place.values():
+        while numbers:
+            group, numbers = numbers[:_JOINED], numbers[_JOINED:]
+            if wide := _wide([requests[number] for number in group]):
+                found.update(dict.fromkeys(group))
+                found[group[0]] = wide
+    return tuple(each for each in found.values() if each)
+
+
+def _wide(group: list[Request]) -> Request | None:
+    """Four accesses as one of 16 bytes, if they can be."""
+    first, size = group[0], _JOINED * WORD_BYTES
+    for number, each in enumerate(group):
+        if each.addresses != tuple(address + number * WORD_BYTES for address in first.addresses):
+            return None
+    if len(group) < _JOINED or any(address % size for address in first.addresses) or len(first.lanes) != WARP:
+        return None
+    store = first.kind != "load"
+    units = wavefronts(first.addresses, size, store=store)
+    ideal = ideal_wavefronts(first.addresses, size, store=store)
+    return replace(first, bytes=size, units=units, ideal_units=ideal)
+
+
+class _Shared:
+    """What lies in shared memory: arrays by what they hold, ``As`` and ``Bs``, whatever they are called."""
+
+    def __init__(self, traced: Trace, layout: str) -> None:
+        self._layout = layout
+        self._loaded: deque[list[list[Element]]] = deque()  # by warp and lane, not yet stored
+        self._held: dict[int, tuple[str, Element]] = {}  # by address
+        self._begins: dict[str, int] = {}
+        self._words: dict[str, dict[int, Element]] = {"As": {}, "Bs": {}}  # the first that a word held
+
+    def load(self, together: tuple[Request, ...]) -> None:
+        """Elements on their way to shared memory, with the next stores."""
+        first = together[0]
+        if first.array == "C":
+            return
+        down = self._layout["AB".index(first.array)] == "T"
+        for ahead in range(first.bytes // WORD_BYTES):
+            step = (ahead, 0) if down else (0, ahead)
+            moved = [[(row + step[0], col + step[1]) for row, col in each.elements] for each in together]
+            self._loaded.append([[(first.array, *element) for element in row] for row in moved])  # type: ignore[misc]
+
+    def follow(self, together: tuple[Request, ...]) -> tuple[str, list[list[int]], list[list[Element]]]:
+        """The array that an access is of, and its first word and element by warp and lane."""
+        first = together[0]
+        if first.kind != "load":
+            for ahead in range(first.bytes // WORD_BYTES):
+                for each, row in zip(together, self._loaded.popleft(), strict=True):
+                    for address, (matrix, *element) in zip(each.addresses, row, strict=True):
+                        self._held[address + ahead * WORD_BYTES] = (str(matrix), tuple(element))
+        matrix, _ = self._held[first.addresses[0]]
+        name = f"{matrix}s"
+        addresses = [address for each in together for address in each.addresses]
+        begin = self._begins.setdefault(name, min(addresses))  # the first store is of the first row
+        if begin % 128 or min(addresses) < begin:
+            raise ValueError(f"{name} does not begin with its first element, in bank 0")
+        words = [[(address - begin) // WORD_BYTES for address in each.addresses] for each in together]
+        if first.kind != "load":
+            for address in addresses:
+                for at in range(address, address + first.bytes, WORD_BYTES):
+                    self._words[name].setdefault((at - begin) // WORD_BYTES, self._held[at][1])
+        return name, words, [[self._held[address][1] for address in each.addresses] for each in together]
+
+    def shapes(self) -> dict[str, dict[str, int]]:
+        """Rows of each array, words in one that hold elements, and words from one to the next."""
+        found = {}
+        for name, words in self._words.items():
+            row, col = words[0]
+            places = {element: word for word, element in reversed(words.items())}
+            down, right = places[row + 1, col], places[row, col + 1]
+            width = 1
+            while words.get(width) == ((row, col + width) if right < down else (row + width, col)):
+                width += 1
+            pitch = max(down, right)
+            # ``along``: whether successive words are elements of a row, or of a column.
+            found[name] = {
+                "rows": -(-(max(words) + 1) // pitch),
+                "width": width,
+                "pitch": pitch,
+                "along": int(right < down),
+            }
+        return found
+
+
+def _begin(lines: list[str], timeline: list[tuple[Request, ...] | int]) -> int:
+    """The first line that is shown: where the first function begins that does something."""
+    touched = min(each if isinstance(each, int) else each[0].line for each in timeline) - 1
+    function = next(number for number, line in enumerate(lines) if line.startswith(_FUNCTION))
+    while touched < function and lines[touched - 1]:
+        touched -= 1
+    return min(touched, function)
+
+
+def _number(element: Element, array: str, sizes: tuple[int, int, int]) -> int:
+    """An element's number in a matrix, row after row."""
     _, n, k = sizes
     row, col = element
     return row * {"A": k, "B": n, "C": n}[array] + col
+
+
+def _place(numbers: list[list[int]], patterns: list[dict[str, list[int]]]) -> list[int]:
+    base, distances = _separate(numbers)
+    return [base, _index(distances, patterns)]
 
 
 def _separate(elements: list[list[int]]) -> tuple[int, dict[str, list[int]]]:
@@ -127,9 +278,17 @@ def _index(value: Any, among: list[Any]) -> int:
     return among.index(value)
 
 
-def recordings(tiles: tuple[int, ...] = TILES) -> list[dict[str, Any]]:
+def cases() -> Iterator[tuple[str, str, int]]:
+    """Variant, layout and tile of all that the page shows."""
+    for variant, tiles in KERNELS.items():
+        for tile in tiles:
+            for layout in LAYOUTS:
+                yield variant, layout, tile
+
+
+def recordings() -> list[dict[str, Any]]:
     """All that the page shows."""
-    return [record(variant, layout, tile) for tile in tiles for variant in VARIANTS for layout in LAYOUTS]
+    return [record(*case) for case in cases()]
 
 
 def render(found: list[dict[str, Any]]) -> str:

@@ -17,6 +17,9 @@ _HEIGHT = 480
 # The iteration that is drawn: the second, when pipelines are full.
 _ITERATION = 1
 
+# px that the label of a matrix takes.
+_LABEL = 110
+
 # Steps along k where a kernel goes on by single ones.
 _SINGLE_STEPS = 24
 
@@ -89,11 +92,12 @@ def picture(scene: Scene) -> str:
     scale = min((svg.WIDTH - gaps) / (pieces * shown + n), (_HEIGHT - gaps) / (pieces * shown + m))
     step = shown * scale + svg.GAP  # from a piece of A or B to the next
     corner = pieces * step
+    narrow = step < _LABEL  # beside C's label there is no room for A's
 
     def drawn(name: str, shape: tuple[int, int], x: float, y: float, piece: int | None = None) -> str:
         parts = {layer.look: _part(layer.touched.of(name), shape, piece) for layer in layers}
         label = None if piece is None else f"{('large', 'small')[piece]} parts"
-        return svg.matrix(name, shape, (x, y), scale, parts, label=label)
+        return svg.matrix(name, shape, (x, y), scale, parts, label=label, below=name == "A" and narrow)
 
     parts = []
     for number in range(pieces):
@@ -101,10 +105,12 @@ def picture(scene: Scene) -> str:
         parts.append(drawn("A", (m, shown), number * step, corner, piece))
         parts.append(drawn("B", (shown, n), corner, number * step, piece))
     parts.append(drawn("C", (m, n), corner, corner))
-    below = corner + m * scale + 28
+    below = corner + m * scale + (50 if narrow else 28)
     parts.append(svg.text(caption(scene.kernel), 0, below))
     words, bottom = svg.legend({layer.look: layer.words for layer in layers}, below + 14)
-    return svg.document(f"{recorded.symbol}: what its threads touch", _description(done), bottom, [*parts, *words])
+    words.append(svg.text("Shades mean the same in A, B and C, each in the color of its letter.", 0, bottom + 12))
+    title = f"{recorded.symbol}: what its threads touch"
+    return svg.document(title, _description(done), bottom + 20, [*parts, *words])
 
 
 def caption(kernel: Specialization) -> str:

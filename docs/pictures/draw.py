@@ -6,6 +6,8 @@
     architecture                the folders of the package in layers
     banks                       rows of a shared tile by bank, with paddings and swizzled
     pipelines                   when tiles are copied and multiplied, by the number of stages
+    rasterization               which tiles of C blocks compute at the same time
+    sm                          one SM: what an instruction reads from, and how wide each is
 
 What threads touch is followed through the accesses that the simulator recorded: a picture shows what the kernel does.
 With ``--check`` nothing is written: exit status 1 if something would change.
@@ -19,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docs.pictures import architecture, banks, batches, blocks, clusters, fragments, pipelines
+from docs.pictures import architecture, banks, batches, blocks, clusters, fragments, pipelines, rasterization, sm
 from docs.pictures.blocks import Scene
 
 FOLDER = Path(__file__).parent
@@ -52,6 +54,8 @@ PICTURES: dict[str, Callable[[], str]] = {
     "architecture": architecture.picture,
     "banks": banks.picture,
     "pipelines": pipelines.picture,
+    "rasterization": rasterization.picture,
+    "sm": sm.picture,
 }
 
 

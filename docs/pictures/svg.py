@@ -81,6 +81,7 @@ def matrix(
     layers: Mapping[str, Iterable[Element]],
     *,
     label: str | None = None,
+    below: bool = False,
     inside: Iterable[str] = (),
 ) -> str:
     """A, B or C, with elements of it filled in layers, the first below.
@@ -90,13 +91,15 @@ def matrix(
         at, scale: Where its corner is, and px an element.
         layers: Its elements, by how they look.
         label: What stands beside its letter; its shape, if None. Empty: no letter either.
+        below: Whether the label stands below the matrix, not above.
         inside: What else is drawn in it.
     """
     rows, cols = shape
     drawn = [f'<rect class="ground" width="{cols * scale:.2f}" height="{rows * scale:.2f}"/>']
     drawn += [f'<path class="{kind}" d="{path(layers[kind], scale)}"/>' for kind in layers if layers[kind]]
     label = f"{rows} by {cols}" if label is None else label
-    words = [text(name, 0, -8, "letter"), text(label, 20, -8)] if label else []
+    y = rows * scale + 20 if below else -8
+    words = [text(name, 0, y, "letter"), text(label, 20, y)] if label else []
     begin = f'<g class="{name}" transform="translate({at[0]:.2f} {at[1]:.2f})">'
     return "\n".join([begin, *drawn, *inside, *words, "</g>"])
 

@@ -30,6 +30,10 @@ PAGES = {
     "docs/notebook.ipynb": "notebook.md",
 }
 
+#: Pages that are looked up rather than read from top to bottom: their sections are folded, and open by a click on their
+#: heading, a link to it or a search.
+FOLDED = ("api.md", "changelog.md", "command_line.md", "profiling.md", "selection.md", "shapes.md", "simulator.md")
+
 #: Where other files of the repository get pages, once something links to them.
 SOURCES = "source"
 
@@ -69,6 +73,24 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     text = _MARKER.sub(lambda marker: _expanded(marker, here), markdown)
     text = _outside_of_code(text, lambda part: _LINK.sub(lambda link: _relinked(link, here), part))
     return _outside_of_code(text, lambda part: _NAMED.sub(lambda named: _renamed(named, here), part))
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Folds the sections of pages that are looked up; a script opens the glossary's where there is room."""
+    if page.file.src_uri == "glossary.md":
+        opening, terms = folded(html).split("<details", 1)
+        return f'{opening}<div class="glossary"><details{terms}</div>'
+    return folded(html) if page.file.src_uri in FOLDED else html
+
+
+def folded(html: str) -> str:
+    """A page whose sections are folded, each under its heading."""
+    opening, *sections = re.split(r"(?=<h2[ >])", html)
+    parts = [opening]
+    for section in sections:
+        heading, end, rest = section.partition("</h2>")
+        parts.append(f'<details class="section"><summary>{heading}{end}</summary>{rest}</details>\n')
+    return "".join(parts)
 
 
 def _renamed(named: re.Match[str], here: str) -> str:

@@ -13,7 +13,8 @@ from tests.gpu.device import SMALLEST, check_into, exact_product, matrix_layout,
 from tests.strategies import Layout, any_bits, np_dtype, plain
 from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.compilation import compiled
-from tiledmm.elements import WIDE_RESULTS, compute_element
+from tiledmm.elements import ELEMENTS, WIDE_RESULTS, compute_element, compute_element_of
+from tiledmm.errors import UnsupportedTypeError
 from tiledmm.registry.variants import find_variant
 
 CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
@@ -66,8 +67,15 @@ def test_the_largest_sums(name: str, k: int) -> None:
     left, right = (np.full(shape, -128 if operand == "int8" else 255, operand) for shape in ((70, k), (k, 40)))
     left[1::3, ::2], right[1::3, 1::2] = 127, 1
     expected = exact_product(left, right, result)
-    kernels = [("auto", None, None), *((*each, None) for each in TENSOR_CORES if each[1] == 64)]
-    for variant, tile, config in (*kernels, ("warp_tiled", None, {"pack_elements": 1})):
+    kernels: list[tuple[str, int | None, dict[str, int] | None]] = [("auto", None, None)]
+    if compute_element_of(ELEMENTS[operand], ELEMENTS[operand], ELEMENTS[result], k).result_name:
+        kernels += [(*each, None) for each in TENSOR_CORES if each[1] == 64]
+        kernels.append(("warp_tiled", None, {"pack_elements": 1}))
+    else:  # longer sums are computed in 64 bits, which tensor cores do not multiply
+        for variant, tile in TENSOR_CORES:
+            with pytest.raises(UnsupportedTypeError):
+                tiledmm.matmul(to_device(left), to_device(right), dtype=result, variant=variant, tile=tile)
+    for variant, tile, config in kernels:
         keywords = {"variant": variant, "tile": tile, "config": config, "dtype": result}
         check_into(expected, plain(2), to_device(left), to_device(right), f"{name} {k} {variant}", **keywords)
 

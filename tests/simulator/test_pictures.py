@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from docs.pictures import banks, clusters, draw, fragments, pipelines, svg
+from docs.pictures import banks, clusters, draw, fragments, pipelines, sm, svg
 from docs.pictures.blocks import Scene, caption
 from docs.pictures.traced import iteration, together
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.simulator import trace
 from tiledmm.simulator.requests import WARP
@@ -46,7 +47,7 @@ def test_every_rung_has_a_picture_and_every_picture_is_shown_and_told():
         found = dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(\.\./pictures/(\w+)\.svg\)", page))
         assert row.name in found, f"docs/rungs/{row.name}.md"
         shown |= found
-    for name in ("architecture", "padding"):
+    for name in ("architecture", "padding", "sm"):
         page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
         shown |= dict(reversed(each) for each in re.findall(r"!\[(.*)\]\(pictures/(\w+)\.svg\)", page))
     assert shown.keys() == draw.PICTURES.keys()
@@ -211,3 +212,13 @@ def test_rectangles_cover_elements_once():
         ]
         assert sorted(covered) == sorted(elements)
     assert svg.rectangles(box(range(2, 5), range(3, 9))) == [(2, 3, 3, 6)]
+
+
+def test_the_page_of_an_sm_has_the_widths_of_its_picture():
+    page = (ROOT / "docs" / "sm.md").read_text(encoding="utf-8")
+    gpu = REFERENCE_GPUS[sm.GPU]
+    wide = sm.widths(gpu)
+    assert f"| registers, for multiply-adds | {wide['registers']:,} |" in page
+    assert f"| shared memory, or L1 | {wide['shared memory']} |" in page
+    assert f"| memory | {wide['memory']:.1f} |" in page
+    assert f"{gpu.bandwidth / 1e12:g} TB/s / ({gpu.sms} SMs x {gpu.clock / 1e9:g} GHz)" in page

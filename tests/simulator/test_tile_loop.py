@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import shutil
-from collections import defaultdict
+import struct
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from docs.interactive import record
-from tests.browser import DESKTOP, PHONE, Browser, find_browser
-from tiledmm.simulator import Request, Trace, trace
+from docs.interactive import picture, record
+from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
+from tiledmm.codegen.specialization import specialize
+from tiledmm.registry.variants import general_variants
+from tiledmm.simulator import Request, trace
 
 PAGE = Path(record.__file__).parent / "index.html"
+ROOT = PAGE.parents[2]
 KERNELS = [
-    pytest.param(variant, layout, tile, marks=pytest.mark.full if tile > 16 else (), id=f"{variant}-{layout}-{tile}")
-    for tile in record.TILES
-    for variant in record.VARIANTS
-    for layout in record.LAYOUTS
+    pytest.param(*case, marks=pytest.mark.full if case[2] == 32 else (), id="-".join(map(str, case)))
+    for case in record.cases()
 ]
+TEXTBOOK = record.KERNELS["tiled"]
 
 
 # ---- what is recorded ----
@@ -35,11 +39,10 @@ def recordings() -> dict[tuple[str, str, int], dict[str, Any]]:
 
 def test_every_kernel_is_there_and_the_file_is_as_it_is_written():
     found = record.read()
-    assert list(recordings()) == [
-        (variant, layout, tile) for tile in record.TILES for variant in record.VARIANTS for layout in record.LAYOUTS
-    ]
+    assert list(recordings()) == list(record.cases())
+    assert list(record.KERNELS) == [row.name for row in general_variants()[2:8]], "from tiled to warp_tiled"
     assert record.render(found) == record.DATA.read_text(encoding="utf-8")
-    assert record.DATA.stat().st_size < 200_000
+    assert record.DATA.stat().st_size < 260_000
 
 
 @pytest.mark.parametrize(("variant", "layout", "tile"), KERNELS)
@@ -59,20 +62,40 @@ def conflicts(variant: str, layout: str, tile: int) -> tuple[int, int]:
     """Of a warp and one tile along K: conflicts of stores to shared memory, and of loads from it."""
     found = recordings()[variant, layout, tile]
     sums = {"store": 0, "load": 0}
-    for _, kind, array, _, _, units, ideal in found["steps"]:
+    for _, kind, array, _, _, units, ideal, *_ in found["steps"]:
         if array >= 0 and len(found["arrays"][array]) > 1:
-            sums[kind] += units - ideal
+            sums["load" if kind == "load" else "store"] += units - ideal
     assert not any(total % record.STEPS for total in sums.values())
     return sums["store"] // record.STEPS, sums["load"] // record.STEPS
 
 
 def test_the_textbook_loop_has_no_conflict_and_nt_has_until_it_is_padded():
-    for tile in record.TILES:
+    for tile in TEXTBOOK:
         assert conflicts("tiled", "NN", tile) == (0, 0)
         ways = tile * tile // 32  # as many words in one bank
         assert conflicts("tiled", "NT", tile) == (0, tile * (ways - 1))
         stores = 0 if tile == 32 else 2  # one for each array, where a warp spans several rows
         assert conflicts("tiled_padded", "NN", tile) == conflicts("tiled_padded", "NT", tile) == (stores, 0)
+
+
+COUNTED = ("variant", "layout", "tile")
+
+
+def test_joined_accesses_are_those_of_the_machine_code():
+    """Loads and wavefronts for one multiply-add of a warp, as ``benchmarks.counts`` counts them."""
+    counts = json.loads((ROOT / "benchmarks" / "results" / "counts.json").read_text(encoding="utf-8"))["kernels"]
+    compared = 0
+    for (variant, layout, tile), found in recordings().items():
+        if variant in record.ELEMENTWISE:
+            continue
+        shared = [step for step in found["steps"] if step[2] >= 0 and len(found["arrays"][step[2]]) > 1]
+        products = sum(step[1] == "arithmetic" for step in found["steps"]) * found["products"]
+        (row,) = (each for each in counts if [each[name] for name in COUNTED] == [variant, layout, tile])
+        assert sum(step[1] == "load" for step in shared) / products == pytest.approx(row["shared loads"], rel=0.01)
+        assert sum(step[5] for step in shared) / products == pytest.approx(row["wavefronts"], rel=0.01)
+        assert conflicts(variant, layout, tile) == (0, 0)
+        compared += 1
+    assert compared == 10
 
 
 # ---- what is shown ----
@@ -99,11 +122,10 @@ def page(browser: Browser) -> Iterator[Browser]:
 
 LOOK = """(() => {
   const all = (what) => [...document.querySelectorAll(what)];
-  const seen = (rect) => rect.style.display !== "none" &&
-    ["y", "x", "height", "width"].map((name) => Number(rect.getAttribute(name)));
   const matrices = Object.fromEntries(["A", "B", "C"].map((name) => [name, {
-    tile: seen(document.querySelector(`#matrix-${name} .tile`)),
-    own: seen(document.querySelector(`#matrix-${name} .own`)),
+    tile: ["y", "x", "height", "width"].map(
+      (side) => Number(document.querySelector(`#matrix-${name} .tile`).getAttribute(side))),
+    own: document.querySelector(`#matrix-${name} .own`).getAttribute("d"),
     lit: document.querySelector(`#matrix-${name} .lit`).getAttribute("d"),
   }]));
   const words = all("#shared .word").map((word) => ({
@@ -126,82 +148,133 @@ LOOK = """(() => {
 })()"""
 
 
+Element = tuple[int, ...]
+
+
 def lit(look: dict[str, Any], matrix: str) -> set[tuple[int, int]]:
     return {(int(row), int(col)) for col, row in re.findall(r"M(\d+) (\d+)h1v1h-1z", look["matrices"][matrix]["lit"])}
+
+
+def own(look: dict[str, Any], matrix: str) -> set[tuple[int, ...]]:
+    """Row, column, height and width of what is marked as the thread's."""
+    found = re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-\d+z", look["matrices"][matrix]["own"])
+    return {(int(row), int(col), int(height), int(width)) for col, row, width, height in found}
 
 
 class Expected:
     """What the page has to show of a block, straight from the simulator's trace."""
 
-    def __init__(self, recorded: Trace, warp: int) -> None:
-        self.recorded = recorded
+    def __init__(self, variant: str, layout: str, tile: int, warp: int) -> None:
+        kernel = specialize(variant, tile=tile, layout=layout)
+        self.config, self.layout, self.warp = kernel.config, layout, warp
+        self.recorded = trace(
+            variant, tile=tile, layout=layout, sizes=record.sizes_of(kernel), block=record.TILES_OF_C**2 - 1,
+            arithmetic=True,
+        )  # fmt: skip
+        requests = self.recorded.requests(warp)
+        if variant not in record.ELEMENTWISE:
+            requests = record.joined(requests)
         self.timeline: list[Request | int] = []
-        for request in recorded.requests(warp):
+        self.k: dict[int, int] = {}  # by place in the timeline, what is multiplied
+        products = 0
+        for request in requests:
             while sum(isinstance(each, int) for each in self.timeline) < request.step:
-                self.timeline.append(recorded.barriers[sum(isinstance(each, int) for each in self.timeline)])
+                self.timeline.append(self.recorded.barriers[sum(isinstance(each, int) for each in self.timeline)])
+            if request.kind == "arithmetic":
+                products += 1
+                if products % (self.config.tm * self.config.tn):
+                    continue
+                self.k[len(self.timeline)] = products // (self.config.tm * self.config.tn) - 1
             self.timeline.append(request)
-        # By step and array, the elements that the block reads or writes; by step, what each word was stored from.
-        self.touched: dict[tuple[int, str], list[tuple[int, ...]]] = defaultdict(list)
-        self.origin: dict[int, dict[tuple[str, int], tuple[int, ...]]] = defaultdict(dict)
-        read: dict[tuple[int, int, int], tuple[int, ...]] = {}
-        for event in recorded.events:
-            if event.space == "global":
-                self.touched[event.step, event.array].append(event.element)
-                read[event.thread] = event.element
-            elif event.kind == "store":
-                self.origin[event.step][event.array, event.element[0]] = read[event.thread]
-        (self.owned,) = [request for request in recorded.requests(warp) if request.array == "C"]
+        stores = [request for request in requests if request.array == "C"]
+        self.owned = [
+            {element for each in stores for element in self.elements("C", each.elements[lane], each.bytes)}
+            for lane in range(32)
+        ]
+        # By address, what was stored there and in which step: each thread's loads are stored in their order.
+        self.stored: dict[int, list[tuple[int, str, Element]]] = defaultdict(list)
+        carried: dict[tuple[int, ...], deque[tuple[str, Element]]] = defaultdict(deque)
+        for event in self.recorded.events:
+            if event.space == "global" and event.array != "C":
+                carried[event.thread].extend(
+                    (event.array, each) for each in self.elements(event.array, event.element, event.bytes)
+                )
+            elif event.space == "shared" and event.kind != "load":
+                for address in range(event.address, event.address + event.bytes, 4):
+                    self.stored[address].append((event.step, *carried[event.thread].popleft()))
+        self.begins = {
+            name: min(address for address, held in self.stored.items() if held[0][1] == name) for name in "AB"
+        }
 
-    def box(self, step: int, array: str) -> list[int]:
-        rows, cols = zip(*self.touched[step, array], strict=True)
-        return [min(rows), min(cols), max(rows) - min(rows) + 1, max(cols) - min(cols) + 1]
+    def elements(self, matrix: str, first: Element, size: int) -> list[Element]:
+        down = matrix != "C" and self.layout["AB".index(matrix)] == "T"
+        row, col = first
+        return [(row + i, col) if down else (row, col + i) for i in range(size // 4)]
+
+    def held(self, address: int, step: int, is_load: bool) -> tuple[str, Element]:
+        """What lies at an address of shared memory when it is read in a step, or is written there."""
+        before = [each for each in self.stored[address] if (each[0] < step if is_load else each[0] <= step)]
+        _, matrix, element = before[-1]
+        return matrix, element
+
+    def in_shared(self, each: Request) -> tuple[str, set[Element]]:
+        held = {
+            self.held(address, each.step, each.kind == "load")
+            for first in each.addresses
+            for address in range(first, first + each.bytes, 4)
+        }
+        (matrix,) = {matrix for matrix, _ in held}
+        return matrix, {element for _, element in held}
 
     def check(self, number: int, look: dict[str, Any], lane: int) -> None:
         each = self.timeline[number]
         assert look["count"] == f"{number + 1} of {len(self.timeline)}"
         line = each if isinstance(each, int) else each.line
         assert look["line"] == self.recorded.text.splitlines()[line - 1]
-        requests = [other for other in self.timeline[: number + 1] if isinstance(other, Request)]
-        # The tiles were copied in the last even step, between an odd barrier and the next.
-        last = max(self.recorded.barriers and [event.step for event in self.recorded.events])
-        copied = min(requests[-1].step // 2 * 2, last - 2)
-        for array in "AB":
-            assert look["matrices"][array]["tile"] == self.box(copied, array)
-        assert look["matrices"]["C"]["tile"] == self.box(last, "C")
-        row, col = self.owned.elements[lane]
-        _, _, k = self.recorded.sizes
-        owns = {"A": [row, 0, 1, k], "B": [0, col, k, 1], "C": [row, col, 1, 1]}
-        assert {name: matrix["own"] for name, matrix in look["matrices"].items()} == owns
+        _, _, depth = self.recorded.sizes
+        owned = self.owned[lane]
+        assert own(look, "A") == {(row, 0, 1, depth) for row, _ in owned}
+        assert own(look, "B") == {(0, col, depth, 1) for _, col in owned}
+        assert own(look, "C") == {(row, col, 1, 1) for row, col in owned}
 
-        expected: dict[str, set[tuple[int, ...]]] = {"A": set(), "B": set(), "C": set()}
-        if isinstance(each, Request):
-            parts = [each]
-            if each.kind == "arithmetic":  # of what was read last, for the warp's elements of C
-                parts = [next(x for x in reversed(requests) if x.array == array) for array in ("As", "Bs")]
-                parts.append(self.owned)
-            for part in parts:
-                if part.space == "shared":
-                    expected[part.array[0]] = {self.origin[copied][part.array, word] for (word,) in part.elements}
-                else:
-                    expected[part.array] = set(part.elements)
+        expected: dict[str, set[Element]] = {"A": set(), "B": set(), "C": set()}
+        matrix = ""
+        if number in self.k:
+            everyone = set().union(*self.owned)
+            k = self.k[number]
+            expected = {"A": {(row, k) for row, _ in everyone}, "B": {(k, col) for _, col in everyone}, "C": everyone}
+        elif isinstance(each, Request) and each.space == "shared":
+            matrix, expected_here = self.in_shared(each)
+            expected[matrix] = expected_here
+        elif isinstance(each, Request):
+            expected[each.array] = {x for first in each.elements for x in self.elements(each.array, first, each.bytes)}
         assert {name: lit(look, name) for name in "ABC"} == expected
 
-        banks = each.banks if isinstance(each, Request) else {}
-        assert look["banks"] == [len(banks.get(bank, {})) for bank in range(32)]
-        assert look["red"] == [len(banks.get(bank, {})) > 1 for bank in range(32)]
-        assert look["wires"] == (32 if banks else 0)
-        words: dict[int, dict[int, tuple[int, ...]]] = defaultdict(dict)
-        for word in look["words"]:
-            words[word["word"] % 32][word["word"]] = tuple(word["lanes"])
-        first = min((word for asked in banks.values() for word in asked), default=0)
-        begin = first - min((word["word"] for word in look["words"]), default=0)  # of the array, in shared memory
-        assert begin % 32 == 0
-        assert words == {b: {word - begin: lanes for word, lanes in asked.items()} for b, asked in banks.items()}
-        for word in look["words"]:
-            assert word["array"] == each.array and word["x"] == word["word"] % 32
-            assert word["conflict"] == (len(banks[word["x"]]) > 1) and word["broadcast"] == (len(word["lanes"]) > 1)
+        c = self.config
+        top, left = record.TILES_OF_C * c.bm - c.bm, record.TILES_OF_C * c.bn - c.bn  # of the last block
+        assert look["matrices"]["C"]["tile"] == [top, left, c.bm, c.bn]
+        row, begin, *extent = look["matrices"]["A"]["tile"]
+        assert [row, *extent] == [top, c.bm, c.bk] and begin % c.bk == 0
+        assert look["matrices"]["B"]["tile"] == [begin, left, c.bk, c.bn]
+        depths = {col for _, col in expected["A"]} | {row for row, _ in expected["B"]}
+        assert all(begin <= k < begin + c.bk for k in depths)
 
+        banks = each.banks if isinstance(each, Request) else {}
         units, ideal = (0, 0) if isinstance(each, int) else (each.units, each.ideal_units)
+        costs = units > ideal and bool(banks)
+        assert look["banks"] == [len(banks.get(bank, {})) for bank in range(32)]
+        assert look["red"] == [costs and len(banks.get(bank, {})) > 1 for bank in range(32)]
+        assert look["wires"] == sum(len(lanes) for asked in banks.values() for lanes in asked.values())
+        shown: dict[int, dict[int, tuple[int, ...]]] = defaultdict(dict)
+        for word in look["words"]:
+            shown[word["word"] % 32][word["word"]] = tuple(word["lanes"])
+            assert word["array"] == f"{matrix}s" and word["x"] == word["word"] % 32
+            assert word["conflict"] == (costs and len(banks[word["x"]]) > 1)
+            assert word["broadcast"] == (len(word["lanes"]) > 1)
+        begin = self.begins[matrix] // 4 if matrix else 0
+        assert begin % 32 == 0
+        assert shown == {b: {word - begin: lanes for word, lanes in asked.items()} for b, asked in banks.items()}
+
         assert look["squares"] == [units, units - ideal]
         conflict = re.search(r"(\d+) conflict", look["cost"])
         assert int(conflict[1] if conflict else 0) == (units - ideal if banks else 0)
@@ -213,10 +286,7 @@ class Expected:
 
 @pytest.mark.parametrize(("variant", "layout", "tile"), KERNELS)
 def test_every_step_shows_what_the_simulator_says(page, variant, layout, tile):
-    size = record.TILES_OF_C * tile
-    sizes = (size, size, record.STEPS * tile)
-    recorded = trace(variant, tile=tile, layout=layout, sizes=sizes, block=record.TILES_OF_C**2 - 1, arithmetic=True)
-    warp, lane = tile * tile // 32 - 1, 21
+    warp, lane = specialize(variant, tile=tile, layout=layout).threads // 32 - 1, 21
     for name, value in {"variant": variant, "layout": layout, "tile": tile}.items():
         page.click(f"input[name={name}][value='{value}']")
     page.evaluate(
@@ -225,7 +295,7 @@ def test_every_step_shows_what_the_simulator_says(page, variant, layout, tile):
     )
     page.evaluate("document.activeElement.blur()")
     page.press("Home")
-    expected = Expected(recorded, warp)
+    expected = Expected(variant, layout, tile, warp)
     for number in range(len(expected.timeline)):
         expected.check(number, page.evaluate(LOOK), lane)
         page.press("ArrowRight")
@@ -240,7 +310,7 @@ def test_sentences(page):
 
     nn = "variant=tiled&layout=NN&tile=8&warp=0&lane=9"
     assert says(f"{nn}&step=0") == (
-        "Warp 0 reads 32 elements of A, 8 neighbours in each of 4 rows: 4 sectors of 32 bytes."
+        "Warp 0 reads 32 elements of A, 8 contiguous elements in each of 4 rows: 4 sectors of 32 bytes."
     )
     assert (
         says(f"{nn}&step=4") == "All 64 threads wait for each other: both tiles are complete before anyone reads them."
@@ -291,7 +361,7 @@ def test_a_click_chooses_the_thread(page):
     assert page.evaluate("[warp.value, lane.value].join()") == "0,21"
     page.click("#matrix-C .tile", right=8.5 / 16, down=8.5 / 16)  # element (24, 24), of the thread (8, 8)
     assert page.evaluate("[warp.value, lane.value].join()") == "4,8"
-    assert page.evaluate(LOOK)["matrices"]["C"]["own"] == [24, 24, 1, 1]
+    assert own(page.evaluate(LOOK), "C") == {(24, 24, 1, 1)}
 
 
 def test_the_address_names_what_is_shown_and_nonsense_in_it_does_no_harm(page):
@@ -307,16 +377,75 @@ def test_the_address_names_what_is_shown_and_nonsense_in_it_does_no_harm(page):
 
 
 def test_totals_are_those_of_the_data(page):
-    for tile in record.TILES:
+    for tile in (8, 16, 32, 64):
         page.click(f"input[name=tile][value='{tile}']")
         cells = "[...row.cells].map((cell) => cell.textContent)"
         rows = page.evaluate(f"[...document.querySelectorAll('#totals tbody tr')].map((row) => {cells})")
-        assert [(variant, layout, int(red)) for variant, layout, _, _, red in rows] == [
-            (variant, layout, sum(conflicts(variant, layout, tile)))
-            for variant in record.VARIANTS
+        nearest = {name: min(tiles, key=lambda each: abs(each - tile)) for name, tiles in record.KERNELS.items()}
+        assert [(variant, int(of), layout, int(red)) for variant, of, layout, _, _, red, _ in rows] == [
+            (variant, of, layout, sum(conflicts(variant, layout, of)))
+            for variant, of in nearest.items()
             for layout in record.LAYOUTS
         ]
-        assert rows[0][2:4] == ["2", str(2 * tile)]
+        assert rows[0][3:5] == ["2", str(2 * nearest["tiled"])]
+
+
+# ---- finding a way ----
+
+
+def test_a_conflict_is_shown_on_request(page):
+    def cost() -> str:
+        return str(page.evaluate("document.querySelector('#cost').textContent"))
+
+    page.click("#conflict")  # tiled on NN has none
+    assert page.evaluate("location.hash").startswith("#variant=tiled&layout=NT&tile=16") and "7 conflicts" in cost()
+    first = page.evaluate("document.querySelector('#count').value")
+    page.click("#conflict")
+    assert page.evaluate("document.querySelector('#count').value") != first and "conflict" in cost()
+    page.press("End")
+    page.click("#conflict")  # around to the first
+    assert page.evaluate("document.querySelector('#count').value") == first
+    page.click("input[name=variant][value=tiled_padded]")
+    page.click("#conflict")
+    assert page.evaluate("document.querySelector('input[value=tiled_padded]').checked") and "1 conflict" in cost()
+    page.click("input[name=variant][value=warp_tiled]")
+    page.click("#conflict")
+    assert page.evaluate("document.querySelector('input[value=tiled]').checked") and "conflict" in cost()
+
+
+def test_arrow_keys_step_after_a_click_on_any_control(page):
+    count = "Number(document.querySelector('#count').value.split(' ')[0])"
+    for control in (
+        "input[name=layout][value=NT]",
+        "input[name=tile][value='32']",
+        "#conflict",
+        "input[value=vectorized]",
+    ):
+        page.click(control)
+        chosen, before = page.evaluate("location.hash.replace(/&step.*/, '')"), page.evaluate(count)
+        page.press("ArrowRight")
+        assert page.evaluate(count) == before + 1
+        assert page.evaluate("location.hash.replace(/&step.*/, '')") == chosen
+    page.evaluate("document.querySelector('input[name=layout]:checked').focus()")
+    layout = page.evaluate("document.querySelector('input[name=layout]:checked').value")
+    page.press("ArrowRight")  # a control that the keyboard reached keeps its keys
+    assert page.evaluate("document.querySelector('input[name=layout]:checked').value") != layout
+
+
+def test_a_kernel_without_the_tile_is_shown_in_its_nearest_and_a_tile_finds_a_kernel(page):
+    page.click("input[name=variant][value=warp_tiled]")
+    assert page.evaluate("document.querySelector('input[name=tile]:checked').value") == "64"
+    page.click("input[name=tile][value='8']")
+    assert page.evaluate("document.querySelector('input[name=variant]:checked').value") == "tiled"
+    page.click("input[name=variant][value=double_buffered]")
+    assert page.evaluate("document.querySelector('input[name=tile]:checked').value") == "16"
+
+
+def test_it_leads_back_to_the_site(page):
+    links = page.evaluate("[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href'))")
+    assert links == ["../index.md", "../padding.md"]
+    assert all((PAGE.parent / link).exists() for link in links)
+    assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") != "none"
 
 
 def test_it_needs_nothing_but_its_own_files(page, tmp_path):
@@ -337,9 +466,13 @@ def test_it_fits_a_phone_and_follows_the_color_scheme(page):
     dark = page.evaluate(paper)
     page.prefer("light")
     assert page.evaluate(paper) != dark
-    for tile in record.TILES:
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    for tile in (8, 16, 32, 64):
         page.click(f"input[name=tile][value='{tile}']")
         page.resize(*PHONE)
+        page.evaluate("scrollTo(0, 0)")
+        assert page.evaluate(top.format("#shared")) < page.evaluate(top.format("#matrices")), "banks come first"
+        assert page.evaluate(top.format("#wires")) < PHONE[1] / 2, "and are seen at once"
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
         assert page.evaluate("document.querySelector('#play').getBoundingClientRect().bottom") <= PHONE[1]
 
@@ -347,5 +480,15 @@ def test_it_fits_a_phone_and_follows_the_color_scheme(page):
 def test_everything_that_can_be_operated_has_a_name(page):
     unnamed = page.evaluate("""[...document.querySelectorAll("button, input, select, pre, svg[role]")].filter((each) =>
         !each.getAttribute("aria-label") && !each.labels?.length &&
+        !(each.matches("button") && each.textContent.trim()) &&
         !document.getElementById(each.getAttribute("aria-labelledby"))).map((each) => each.outerHTML)""")
     assert unnamed == []
+
+
+def test_its_picture_is_there_in_both_schemes():
+    for path in picture.pictures().values():
+        data = path.read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) < 250_000
+        assert struct.unpack(">II", data[16:24]) == picture.SIZE
+        for page in ("README.md", "docs/index.md"):
+            assert f"pictures/{path.name}" in (ROOT / page).read_text(encoding="utf-8")

@@ -23,14 +23,13 @@ from tiledmm.selection.select import AUTO, may_decompose
 __all__ = ["Products", "replacing"]
 
 
-@contextlib.contextmanager
 def replacing(
     *,
     variant: VariantName | str = AUTO,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
     precision: Precision = "full",
-) -> Iterator[Products]:
+) -> contextlib.AbstractContextManager[Products]:
     """Computes CuPy's matrix products by a kernel of your choice, in a ``with`` block.
 
     It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and so all that calls them by
@@ -45,8 +44,8 @@ def replacing(
     Args:
         variant, tile, config, precision: As for ``matmul``.
 
-    Yields:
-        The account of the products, to be printed in the block or after it.
+    Returns:
+        What a ``with`` statement takes. In the block it is the account of the products, to be printed then or later.
 
     Raises:
         UnknownVariantError, ConfigError, UnsupportedTypeError: If there is no such kernel.
@@ -57,6 +56,12 @@ def replacing(
         ...     c = a @ b
         >>> print(products)
     """
+    replacement_by(variant=variant, tile=tile, config=config, precision=precision)  # a mistake is an error here
+    return _replaced(variant, tile, config, precision)
+
+
+@contextlib.contextmanager
+def _replaced(variant: str, tile: int | None, config: Mapping[str, int] | None, precision: str) -> Iterator[Products]:
     replacement = replacement_by(variant=variant, tile=tile, config=config, precision=precision)
     begin(replacement)
     try:

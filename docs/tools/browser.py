@@ -94,7 +94,7 @@ class Browser:
         self._folder.cleanup()
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Opens a file anew, as a double click on it does."""
+        """Opens a file, as a double click on it does."""
         self._call("Page.navigate", url="about:blank")
         self._call("Page.navigate", url=path.resolve().as_uri() + fragment)
         self.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")

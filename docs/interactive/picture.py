@@ -1,0 +1,54 @@
+"""Takes the picture of the page that README.md and the site show: ``python -m docs.interactive.picture``.
+
+A file for each color scheme, ``tile_loop-light.png`` and ``tile_loop-dark.png`` in ``docs/pictures``. It needs a
+Chromium on PATH (or ``$TILEDMM_BROWSER``). Browsers and fonts differ: tests see that the pictures are there, and do not
+compare them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from docs.tools.browser import Browser, find_browser
+
+PAGE = Path(__file__).with_name("index.html")
+FOLDER = Path(__file__).resolve().parents[1] / "pictures"
+
+#: Width and height in CSS pixels.
+SIZE = (1200, 860)
+
+#: What is shown: the warp reads a column of B's tile, eight words in each of two banks.
+SHOWN = "#variant=tiled&layout=NT&tile=16&warp=0&lane=5&step=6"
+
+# The picture begins where the step is explained.
+_BEGIN = "document.querySelector('.now').scrollIntoView()"
+
+
+def pictures() -> dict[str, Path]:
+    """The files by color scheme."""
+    return {scheme: FOLDER / f"tile_loop-{scheme}.png" for scheme in ("light", "dark")}
+
+
+def main() -> int:
+    """Writes the pictures; returns the exit status."""
+    command = find_browser()
+    if command is None:
+        print("There is no Chromium on PATH; $TILEDMM_BROWSER may name one.", file=sys.stderr)
+        return 1
+    browser = Browser(command)
+    try:
+        browser.resize(*SIZE)
+        for scheme, path in pictures().items():
+            browser.prefer(scheme)
+            browser.open(PAGE, SHOWN)
+            browser.evaluate(_BEGIN)
+            browser.screenshot(path)
+            print(f"{path}: written")
+    finally:
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
