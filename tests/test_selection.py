@@ -112,9 +112,9 @@ def test_auto_takes_tiles_for_few_rows_once_their_rates_are_known() -> None:
         for m, n in ((200, 900), (900, 200)):
             ranked = [choice.specialization for choice in model.rank(product(m, n, 512, dtype="float16"))]
             assert ({spec.config.bm for spec in ranked if spec.variant.name == "tensor_core"} & {16, 32}) == skinny
-        ranked = [choice.specialization for choice in model.rank(product(300, 300, 512, dtype="float16"))]
+        ranked = [choice.specialization for choice in model.rank(product(1100, 1100, 512, dtype="float16"))]
         tiles = {spec.config.bm for spec in ranked if spec.variant.name == "tensor_core"}
-        assert 16 not in tiles, "those are for at most 256 rows"
+        assert 16 not in tiles, "those are for at most 1024 rows"
 
 
 def test_auto_reads_a_row_or_a_column_at_the_speed_of_memory() -> None:

@@ -275,7 +275,7 @@ VARIANTS = VariantTable(
             persistent=True,
             warpgroup=True,
             decomposes_to_residues=True,
-            undecomposed="warp_tiled",
+            undecomposed="tensor_core",
         ),
         Variant(
             name="split_float64_tensor_core",
@@ -292,7 +292,7 @@ VARIANTS = VariantTable(
             dynamic_shared=True,
             types=(("float64", (8, 0)), ("complex128", (8, 0))),
             decomposes_to_residues=True,
-            undecomposed="warp_tiled",
+            undecomposed="tensor_core",
         ),
         Variant(
             name="cublas",

@@ -23,7 +23,7 @@ from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, re
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
 
 # Most rows of C for which skinny tiles are considered: of CUDA cores and of tensor cores.
-_SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 256
+_SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 1024
 
 # Most rows and columns of small products, and fewest elements of a batch of them.
 _SMALL, _MANY = 32, 1 << 14
