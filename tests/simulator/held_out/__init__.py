@@ -10,10 +10,10 @@ batch                      bugs    found    other line       missed    no correc
 43 more                      334       287               21         6               20
 ========================  ======  ========  ===============  ========  ===============
 
-270 of 291 (92.8%), and 287 of 334 (85.9%, ``benchmarks/results/simulator_bugs_held_out_first_run.json``). Of the first 40
-kernels all are right, and without a finding before they are edited; of the next 43, one did not compile for the CPU, and
-another was called wrong. Of the first two batches only mistakes of the bugs themselves were corrected then, which left
-273 of 288.
+270 of 291 (92.8%), and 287 of 334 (85.9%, ``benchmarks/results/simulator_bugs_held_out_first_run.json``). Of the first
+40 kernels all are right, and without a finding before they are edited; of the next 43, one did not compile for the CPU,
+and another was called wrong. Of the first two batches only mistakes of the bugs themselves were corrected then, which
+left 273 of 288.
 
 Not bugs, and removed (all three had been missed, as they should be):
 
