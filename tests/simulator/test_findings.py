@@ -13,8 +13,9 @@ import tiledmm
 from tiledmm import simulator
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
-from tiledmm.simulator import execution, findings
+from tiledmm.simulator import findings
 from tiledmm.simulator.findings import Region, nearest
+from tiledmm.simulator.interface import RawFinding
 from tools.kernel_bugs import BUGS, Bug, simulate
 
 
@@ -242,9 +243,9 @@ class Lines:
         return self.line(place) == self.line(other)
 
 
-def made_up(kind: str, **changes: object) -> execution.RawFinding:
+def made_up(kind: str, **changes: object) -> RawFinding:
     """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
-    raw = execution.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
+    raw = RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
     raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
     raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
     for name, value in changes.items():

@@ -67,8 +67,15 @@ inline void acquire(Worker& w, Fiber& fiber) {
     std::lock_guard<std::mutex> guard(run.lock);
     const auto found = run.syncs.find(place);
     if (found == run.syncs.end()) return;
-    keep_acquired(fiber.acquired, {&found->second, found->second.version});
+    keep_acquired(fiber.unfenced, {&found->second, found->second.version});
     w.acquires = true;
+}
+
+// A fence after a flag is read: what was released there is known from now on.
+inline void know_unfenced(Worker& w, Fiber& fiber) {
+    if (fiber.reads_from) acquire(w, fiber);
+    for (const Acquired& each : fiber.unfenced) keep_acquired(fiber.acquired, each);
+    fiber.unfenced.clear();
 }
 
 // Whether what a thread of a block did at a time was released at a place, or known to who released there, for a block to know.
@@ -95,25 +102,45 @@ inline bool is_released(const Acquired& known, const Stamp& earlier, unsigned bl
     return false;
 }
 
-inline bool is_acquired(const Worker& w, const Stamp& earlier) {
-    if (!w.acquires) return false;
+inline bool is_known(const Worker& w, const std::vector<Acquired>& list, const Stamp& earlier) {
+    if (list.empty()) return false;
     std::lock_guard<std::mutex> guard(w.run->lock);
     std::vector<const Sync*> visited;
-    for (const std::vector<Acquired>* list : {&std::as_const(w.current->acquired), &w.acquired})
-        for (const Acquired& each : *list)
-            if (is_released(each, earlier, static_cast<unsigned>(w.block_number), visited)) return true;
+    for (const Acquired& each : list)
+        if (is_released(each, earlier, static_cast<unsigned>(w.block_number), visited)) return true;
     return false;
 }
 
-// At a barrier of the block, what its threads acquired is known to all of them.
+inline bool is_acquired(const Worker& w, const Stamp& earlier) {
+    return w.acquires && (is_known(w, w.current->acquired, earlier) || is_known(w, w.acquired, earlier));
+}
+
+// Whether a flag would order what the current thread does, were there a fence after it is read.
+inline bool lacks_fence(const Worker& w, const Stamp& earlier) { return w.acquires && is_known(w, w.current->unfenced, earlier); }
+
+// At a barrier of the block, what its threads acquired is known to all of them. No fence is needed: NVIDIA's own examples have
+// none between the flag, which one thread reads, and a barrier.
 inline void share_acquired(Worker& w) {
     for (Fiber& fiber : w.fibers)
         if (fiber.reads_from) acquire(w, fiber);
     if (!w.acquires) return;
     for (Fiber& fiber : w.fibers) {
+        know_unfenced(w, fiber);
         for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);
         fiber.acquired.clear();
     }
+}
+
+// The same at a barrier of some threads.
+template <class Threads>
+void share_acquired(Worker& w, const Threads& threads) {
+    std::vector<Acquired> all;
+    for (Fiber* each : threads) {
+        know_unfenced(w, *each);
+        for (const Acquired& mine : each->acquired) keep_acquired(all, mine);
+    }
+    if (all.empty()) return;
+    for (Fiber* each : threads) each->acquired = all;
 }
 
 inline void fence(Worker& w, bool for_all) {
@@ -121,6 +148,11 @@ inline void fence(Worker& w, bool for_all) {
     const Fence now = {true, block_epoch(w), ++fiber.clock};
     fiber.fences[0] = now;
     if (for_all) fiber.fences[1] = now;
+    know_unfenced(w, fiber);
+    FlagWrites& flags = fiber.flags;
+    // At a barrier, other threads' data join its own.
+    const bool has_data = flags.has_data || block_epoch(w) > 0 || w.warps[fiber.thread / WARP].synced;
+    flags = {false, has_data || (flags.after_data && !flags.over), false, false};
 }
 
 // ---- within a block ----
