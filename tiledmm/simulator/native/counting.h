@@ -2,6 +2,9 @@
 // Depends on: state.h
 #pragma once
 
+#include <array>
+#include <unordered_set>
+
 #include "state.h"
 
 // Wavefronts of a part of a warp: the largest number of different words in one bank.
@@ -179,19 +182,57 @@ ALWAYS_INLINE const uint64_t* lane_log(const Worker& w, unsigned lane) {
     return w.log.data() + static_cast<size_t>(lane) * (LOG_ENTRIES + 72);
 }
 
-// Divergent lanes: the n-th access of a lane at a place belongs to the n-th of the others.
+constexpr uint64_t PLACE = 0x7fff;   // of an entry of a log: site and space
+
+// The places that all lanes come to, in one order: what lanes access between two of them belongs together.
+std::unordered_set<unsigned> common_places(const Worker& w) {
+    std::unordered_map<unsigned, std::array<unsigned, WARP>> times;
+    for (unsigned lane = 0; lane < WARP; ++lane)
+        for (unsigned i = 0; i < w.logged[lane]; ++i) ++times[lane_log(w, lane)[i] & PLACE][lane];
+    std::unordered_map<unsigned, unsigned> common;   // and how often
+    for (const auto& [place, of_lane] : times) {
+        const unsigned most = *std::max_element(of_lane.begin(), of_lane.end());
+        bool same = true;
+        for (unsigned lane = 0; lane < WARP; ++lane) same = same && (of_lane[lane] == most || !w.logged[lane]);
+        if (same) common.emplace(place, most);
+    }
+    std::vector<unsigned> first, order;
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+        order.clear();
+        for (unsigned i = 0; i < w.logged[lane]; ++i)
+            if (const unsigned place = lane_log(w, lane)[i] & PLACE; common.count(place)) order.push_back(place);
+        if (first.empty()) first = order;
+        const auto differs = std::mismatch(order.begin(), order.end(), first.begin(), first.end());
+        if (differs.first == order.end()) continue;
+        // Of two places in another order, the less frequent one is where lanes skip an iteration.
+        const bool less = common[*differs.first] < common[*differs.second];
+        common.erase(less ? *differs.first : *differs.second);
+        first.clear();
+        lane = ~0u;   // from the first lane on
+    }
+    std::unordered_set<unsigned> found;
+    for (const auto& each : common) found.insert(each.first);
+    return found;
+}
+
+// Divergent lanes: between two places that all come to, the n-th access of a lane at a place belongs to the n-th of the others.
 void count_divergent(Worker& w) {
-    std::unordered_map<uint64_t, size_t> index;
+    const std::unordered_set<unsigned> common = common_places(w);
+    std::map<std::pair<unsigned, unsigned>, size_t> index;   // by how many of these places were passed, and occurrence and place
     std::vector<Request> requests;
     std::unordered_map<unsigned, unsigned> occurrences;
     for (unsigned lane = 0; lane < WARP; ++lane) {
         occurrences.clear();
+        unsigned passed = 0;
         const uint64_t* log = lane_log(w, lane);
         for (unsigned i = 0; i < w.logged[lane]; ++i) {
             const unsigned site = log[i] >> 1 & 0x3fff, space = log[i] & 1;
-            const unsigned nth = occurrences[site * 2 + space]++;
-            const uint64_t key = static_cast<uint64_t>(nth) << 16 | site << 1 | space;
-            const auto entry = index.emplace(key, requests.size());
+            if (common.count(log[i] & PLACE)) {
+                ++passed;
+                occurrences.clear();
+            }
+            const unsigned nth = occurrences[log[i] & PLACE]++;
+            const auto entry = index.emplace(std::pair{passed, nth << 15 | static_cast<unsigned>(log[i] & PLACE)}, requests.size());
             if (entry.second) requests.push_back({site, space, 0, {}});
             Request& r = requests[entry.first->second];
             r.mask |= 1u << lane;
@@ -223,7 +264,7 @@ void flush(Worker& w, unsigned warp) {
     for (unsigned i = 0; i < w.logged[0] && alike; ++i) {
         uint64_t different = 0;
         for (unsigned lane = 1; lane < lanes; ++lane) different |= logs[lane][i] ^ logs[0][i];
-        alike = (different & 0x7fff) == 0;
+        alike = (different & PLACE) == 0;
     }
     if (alike) {
         Request r;
