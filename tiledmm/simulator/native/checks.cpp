@@ -115,6 +115,41 @@ void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t add
     keep(*w.run, finding);
 }
 
+// ---- barriers and fences: here because both units need them ----
+
+void share_acquired(Worker& w) {
+    for (Fiber& fiber : w.fibers)
+        if (fiber.reads_from) acquire(w, fiber);
+    if (!w.acquires) return;
+    for (Fiber& fiber : w.fibers) {
+        know_unfenced(w, fiber);
+        for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);
+        fiber.acquired.clear();
+    }
+}
+
+void share_acquired(Worker& w, const std::vector<unsigned>& threads) {
+    std::vector<Acquired> all;
+    for (const unsigned thread : threads) {
+        know_unfenced(w, w.fibers[thread]);
+        for (const Acquired& each : w.fibers[thread].acquired) keep_acquired(all, each);
+    }
+    if (all.empty()) return;
+    for (const unsigned thread : threads) w.fibers[thread].acquired = all;
+}
+
+void fence(Worker& w, bool for_all) {
+    Fiber& fiber = *w.current;
+    const Fence now = {true, block_epoch(w), ++fiber.clock};
+    fiber.fences[0] = now;
+    if (for_all) fiber.fences[1] = now;
+    know_unfenced(w, fiber);
+    FlagWrites& flags = fiber.flags;
+    // At a barrier, other threads' data join its own.
+    const bool has_data = flags.has_data || block_epoch(w) > 0 || w.warps[fiber.thread / WARP].synced;
+    flags = {false, has_data || (flags.after_data && !flags.over), false, false};
+}
+
 // ---- shared memory ----
 
 void look_at_overwritten(Worker& w, Fiber& fiber) {

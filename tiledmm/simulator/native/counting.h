@@ -2,9 +2,6 @@
 // Depends on: state.h
 #pragma once
 
-#include <array>
-#include <unordered_set>
-
 #include "state.h"
 
 // Wavefronts of a part of a warp: the largest number of different words in one bank.
@@ -184,41 +181,43 @@ ALWAYS_INLINE const uint64_t* lane_log(const Worker& w, unsigned lane) {
 
 constexpr uint64_t PLACE = 0x7fff;   // of an entry of a log: site and space
 
-// The places that all lanes come to, in one order: what lanes access between two of them belongs together.
-std::unordered_set<unsigned> common_places(const Worker& w) {
-    std::unordered_map<unsigned, std::array<unsigned, WARP>> times;
+// How often all lanes come to a place, if they do, and do in one order: what they access between two of these belongs together.
+[[gnu::cold]] void find_common_places(const Worker& w, std::unordered_map<unsigned, unsigned>& common) {
+    std::unordered_map<unsigned, unsigned> times;   // by place and lane
+    std::vector<unsigned> places, first, order;
     for (unsigned lane = 0; lane < WARP; ++lane)
-        for (unsigned i = 0; i < w.logged[lane]; ++i) ++times[lane_log(w, lane)[i] & PLACE][lane];
-    std::unordered_map<unsigned, unsigned> common;   // and how often
-    for (const auto& [place, of_lane] : times) {
-        const unsigned most = *std::max_element(of_lane.begin(), of_lane.end());
+        for (unsigned i = 0; i < w.logged[lane]; ++i) {
+            const unsigned place = lane_log(w, lane)[i] & PLACE;
+            if (!common[place]++) places.push_back(place);
+            ++times[place * WARP + lane];
+        }
+    for (const unsigned place : places) {
+        unsigned most = 0;
         bool same = true;
-        for (unsigned lane = 0; lane < WARP; ++lane) same = same && (of_lane[lane] == most || !w.logged[lane]);
-        if (same) common.emplace(place, most);
+        for (unsigned lane = 0; lane < WARP; ++lane) most = std::max(most, times[place * WARP + lane]);
+        for (unsigned lane = 0; lane < WARP; ++lane) same = same && (times[place * WARP + lane] == most || !w.logged[lane]);
+        common[place] = same ? most : 0;
     }
-    std::vector<unsigned> first, order;
     for (unsigned lane = 0; lane < WARP; ++lane) {
         order.clear();
         for (unsigned i = 0; i < w.logged[lane]; ++i)
-            if (const unsigned place = lane_log(w, lane)[i] & PLACE; common.count(place)) order.push_back(place);
+            if (const unsigned place = lane_log(w, lane)[i] & PLACE; common[place]) order.push_back(place);
         if (first.empty()) first = order;
-        const auto differs = std::mismatch(order.begin(), order.end(), first.begin(), first.end());
-        if (differs.first == order.end()) continue;
+        unsigned at = 0;
+        while (at < order.size() && order[at] == first[at]) ++at;
+        if (at == order.size()) continue;
         // Of two places in another order, the less frequent one is where lanes skip an iteration.
-        const bool less = common[*differs.first] < common[*differs.second];
-        common.erase(less ? *differs.first : *differs.second);
+        common[common[order[at]] < common[first[at]] ? order[at] : first[at]] = 0;
         first.clear();
         lane = ~0u;   // from the first lane on
     }
-    std::unordered_set<unsigned> found;
-    for (const auto& each : common) found.insert(each.first);
-    return found;
 }
 
 // Divergent lanes: between two places that all come to, the n-th access of a lane at a place belongs to the n-th of the others.
 void count_divergent(Worker& w) {
-    const std::unordered_set<unsigned> common = common_places(w);
-    std::map<std::pair<unsigned, unsigned>, size_t> index;   // by how many of these places were passed, and occurrence and place
+    std::unordered_map<unsigned, unsigned> common;
+    find_common_places(w, common);
+    std::unordered_map<uint64_t, size_t> index;   // by how many of these places were passed, occurrence and place
     std::vector<Request> requests;
     std::unordered_map<unsigned, unsigned> occurrences;
     for (unsigned lane = 0; lane < WARP; ++lane) {
@@ -227,12 +226,12 @@ void count_divergent(Worker& w) {
         const uint64_t* log = lane_log(w, lane);
         for (unsigned i = 0; i < w.logged[lane]; ++i) {
             const unsigned site = log[i] >> 1 & 0x3fff, space = log[i] & 1;
-            if (common.count(log[i] & PLACE)) {
+            if (common[log[i] & PLACE]) {
                 ++passed;
                 occurrences.clear();
             }
             const unsigned nth = occurrences[log[i] & PLACE]++;
-            const auto entry = index.emplace(std::pair{passed, nth << 15 | static_cast<unsigned>(log[i] & PLACE)}, requests.size());
+            const auto entry = index.emplace(static_cast<uint64_t>(passed) << 40 | static_cast<uint64_t>(nth) << 16 | (log[i] & PLACE), requests.size());
             if (entry.second) requests.push_back({site, space, 0, {}});
             Request& r = requests[entry.first->second];
             r.mask |= 1u << lane;

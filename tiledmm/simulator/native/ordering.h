@@ -119,41 +119,11 @@ inline bool is_acquired(const Worker& w, const Stamp& earlier) {
 inline bool lacks_fence(const Worker& w, const Stamp& earlier) { return w.acquires && is_known(w, w.current->unfenced, earlier); }
 
 // At a barrier of the block, what its threads acquired is known to all of them. No fence is needed: NVIDIA's own examples have
-// none between the flag, which one thread reads, and a barrier.
-inline void share_acquired(Worker& w) {
-    for (Fiber& fiber : w.fibers)
-        if (fiber.reads_from) acquire(w, fiber);
-    if (!w.acquires) return;
-    for (Fiber& fiber : w.fibers) {
-        know_unfenced(w, fiber);
-        for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);
-        fiber.acquired.clear();
-    }
-}
+// none between the flag, which one thread reads, and a barrier. And the same at a barrier of some threads.
+void share_acquired(Worker& w);
+void share_acquired(Worker& w, const std::vector<unsigned>& threads);
 
-// The same at a barrier of some threads.
-template <class Threads>
-void share_acquired(Worker& w, const Threads& threads) {
-    std::vector<Acquired> all;
-    for (Fiber* each : threads) {
-        know_unfenced(w, *each);
-        for (const Acquired& mine : each->acquired) keep_acquired(all, mine);
-    }
-    if (all.empty()) return;
-    for (Fiber* each : threads) each->acquired = all;
-}
-
-inline void fence(Worker& w, bool for_all) {
-    Fiber& fiber = *w.current;
-    const Fence now = {true, block_epoch(w), ++fiber.clock};
-    fiber.fences[0] = now;
-    if (for_all) fiber.fences[1] = now;
-    know_unfenced(w, fiber);
-    FlagWrites& flags = fiber.flags;
-    // At a barrier, other threads' data join its own.
-    const bool has_data = flags.has_data || block_epoch(w) > 0 || w.warps[fiber.thread / WARP].synced;
-    flags = {false, has_data || (flags.after_data && !flags.over), false, false};
-}
+void fence(Worker& w, bool for_all);
 
 // ---- within a block ----
 

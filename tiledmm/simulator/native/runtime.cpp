@@ -352,9 +352,7 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
         }
         (*known)[thread] = std::max((*known)[thread], other.clock + 1);
     }
-    std::vector<Fiber*> all;
-    for (const unsigned thread : barrier.arrived) all.push_back(&w.fibers[thread]);
-    share_acquired(w, all);
+    share_acquired(w, barrier.arrived);
     for (const unsigned thread : barrier.arrived) {
         Fiber& other = w.fibers[thread];
         ++other.clock;

@@ -32,7 +32,7 @@ constexpr unsigned OTHER_PLACE = 2;   // in place of a mask or an operation
 constexpr size_t MOST_MIXED = 8;
 
 // Lanes do not all come to a barrier or an exchange: why is that those of an earlier one were not at one place.
-void explain(Worker& w, Warp& warp) {
+[[gnu::cold]] void explain(Worker& w, Warp& warp) {
     std::lock_guard<std::mutex> guard(w.run->lock);
     for (const Finding& each : warp.mixed) keep(*w.run, each);
     warp.mixed.clear();
@@ -64,9 +64,9 @@ void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, cons
     if (kind != WARP_BARRIER) return;
     join_lanes(w, first / WARP, present, lanes);
     if (w.acquires || w.run->released.load(std::memory_order_relaxed)) {
-        std::vector<Fiber*> threads;
+        std::vector<unsigned> threads;
         for (unsigned lane = 0; lane < lanes; ++lane)
-            if (present >> lane & 1) threads.push_back(&w.fibers[first + lane]);
+            if (present >> lane & 1) threads.push_back(first + lane);
         share_acquired(w, threads);
     }
 }
