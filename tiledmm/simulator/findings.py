@@ -176,9 +176,10 @@ def finding(
         shared, operands: Regions of shared and of global memory.
     """
     kind = KINDS[raw.kind]
-    duplicates = raw.bytes == 0 if kind == _BARRIER else raw.bytes == _OTHER_PLACE if kind == _LANES else False
-    if duplicates and raw.other_pc and lines.same_text(raw.pc, raw.other_pc):
+    if kind == _BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
         return None  # one barrier, which the C++ compiler duplicated
+    if kind == _LANES and raw.bytes == _OTHER_PLACE and lines.same_text(raw.pc, raw.other_pc):
+        return None  # and one shuffle
     line, other_line = lines.line(raw.pc), lines.line(raw.other_pc)
     callers = [place for place in raw.calls if place]
     calls = tuple(
