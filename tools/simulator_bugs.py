@@ -49,8 +49,9 @@ HELD_OUT = ROOT / "tests" / "simulator" / "held_out"
 # Causes that leave elements of the result unwritten.
 _LEAVE_OUT = ("result not written", "launch geometry")
 
-# Causes that show in the result alone: the line is that of the store, which need not be where the mistake is.
-_BY_RESULT = (WRONG, "views of dynamic shared memory", "read before set: global")
+# Causes that show in the result alone: the line is that of the store, which need not be where the mistake is, and an
+# element that nobody wrote has none.
+_BY_RESULT = (WRONG, "views of dynamic shared memory", "read before set: global", "overflow", "wrong type")
 
 
 class Verdict(str, Enum):
@@ -161,8 +162,7 @@ def judge(bug: Bug, text: str, outcome: Outcome) -> Judgement:
             continue
         if (
             {each.line, each.other_line} & lines
-            or (each.kind == WRONG and bug.cause in _BY_RESULT and each.line)
-            # An element that nobody wrote has no line.
+            or (each.kind == WRONG and bug.cause in _BY_RESULT)
             or (each.kind in (WRONG, NOT_WRITTEN) and not each.line and bug.cause in _LEAVE_OUT)
         ):
             return Judgement(Verdict.FOUND, outcome.findings)

@@ -85,6 +85,30 @@ def test_compare_and_swap_makes_other_atomics():
     assert after(body, np.ones(1), blocks=1, threads=32).tolist() == [2.0**32]
 
 
+@pytest.mark.parametrize("space", ["", "__shared__ int s; if (i == 0) s = 0; __syncthreads(); int* at = &s;"])
+def test_not_all_lanes_can_swap_what_they_read(space):
+    """A loop that does not look again never ends, as on a GPU, where lanes compare at the same time."""
+    text = f"""
+    __global__ void kernel(int* x) {{
+        const int i = threadIdx.x;
+        {space or "int* at = x;"}
+        int seen = atomicAdd(at, 0);
+        while (true) {{
+            const int before = atomicCAS(at, seen, seen + 1);
+            if (before == seen) break;
+            seen = before;
+        }}
+        __syncthreads();
+        if (i == 0) x[1] = atomicAdd(at, 0);
+    }}
+    """
+    x = np.zeros(2, np.int32)
+    simulator.launch(text, 1, 64, (x,)).check()
+    assert x[1] == 64
+    (found,) = simulator.launch(text.replace("seen = before;", ""), 1, 64, (x,)).findings
+    assert (found.kind, found.line, found.other_line) == ("thread that waits for ever", 7, 6)
+
+
 def test_compare_and_swap_of_16_and_128_bits():
     text = """
     struct alignas(16) Pair { long long first, second; };

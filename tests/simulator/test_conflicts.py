@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiledmm.simulator import conflicts, explain_conflicts, widths
-from tiledmm.simulator.compiled_kernel import Event
+from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.tracing import Trace
 
 Access = tuple[tuple[int, int, int], int]  # a thread, and an address

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import FOLDER, KERNELS, Kernel
 from tiledmm import simulator
 
@@ -16,7 +17,11 @@ def test_every_file_has_a_launch() -> None:
 @pytest.mark.parametrize(
     "threads", ["random", *(pytest.param(order, marks=pytest.mark.slow) for order in ("forward", "reverse"))]
 )
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel",
+    [*KERNELS.values(), *(pytest.param(each, marks=pytest.mark.slow) for each in HELD_OUT_KERNELS.values())],
+    ids=lambda kernel: kernel.name,
+)
 def test_a_correct_kernel_has_no_finding(kernel: Kernel, threads: str) -> None:
     launch = kernel.prepare()
     report = simulator.launch(

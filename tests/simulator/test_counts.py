@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from benchmarks import counts
+from tiledmm import simulator
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import MissingDependencyError
 from tiledmm.registry.variants import kernel_variants
@@ -55,3 +57,20 @@ def test_the_roofline_works_out_what_is_counted(row):
     # split_tensor_core also reads there, at its beginning and its end, which tile of C it computes.
     rel = 0.05 if row["variant"] == "split_tensor_core" else 1e-6
     assert wavefronts_per_multiply_add(spec, 256, 256, 256) + epilogue == pytest.approx(row["load wavefronts"], rel=rel)
+
+
+def test_lanes_that_skip_an_iteration_rejoin_the_others_at_the_next_place_that_all_come_to():
+    text = """
+    __global__ void kernel(const float* x, float* y) {
+        __shared__ float s[4][32];
+        for (int i = 0; i < 4; ++i) {
+            float value = 0;
+            if ((threadIdx.x + i) % 4) value = x[32 * i + threadIdx.x];
+            s[i][threadIdx.x] = value;
+        }
+        y[threadIdx.x] = s[0][threadIdx.x];
+    }
+    """
+    x, y = np.ones(128, np.float32), np.zeros(32, np.float32)
+    loads = simulator.launch(text, 1, 32, (x, y)).source.global_load
+    assert (loads.requests, loads.lanes, loads.sectors) == (4, 96, 16)

@@ -86,6 +86,21 @@ def test_a_lane_that_waits_elsewhere_is_waited_for():
     assert (found.kind, found.line, found.other_line) == ("warp not converged", 3, 3)
 
 
+def test_lanes_at_different_places_are_named_where_some_are_left_over():
+    """Exchanges of one kind come together wherever they are, on a GPU as well, until some lane waits alone."""
+    body = """int sum = lane;
+    if (lane < 16)
+        sum += __shfl_down_sync(~0u, sum, 8);
+    sum += __shfl_down_sync(~0u, sum, 4);
+    out[lane] = sum;"""
+    _, report = launch(body)
+    (found,) = [each for each in report.findings if each.kind == "lanes of a warp differ"]
+    assert {found.line, found.other_line} == {5, 6} and "which is at another place" in found.message
+    both = body.replace("if (lane < 16)", "if (lane >= 16) sum += __shfl_down_sync(~0u, sum, 8); else")
+    _, report = launch(both)
+    report.check()
+
+
 def test_no_lane_may_end_before_a_product_on_tensor_cores():
     text = """#include <mma.h>
     using namespace nvcuda;

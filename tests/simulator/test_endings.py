@@ -70,6 +70,46 @@ def test_a_thread_ends_with_a_finding(ending, workers):
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.parametrize(
+    ("loop", "line"),
+    [
+        ("while (*(volatile int*)&x[1] == 0) {\n}", 1),
+        ("for (int i = 0;\ni < 2; ++i)\nwhile (true)\n{\nif (*(volatile int*)&x[1]) break; }", 3),
+        ("do {\nif (x[3]) break;\n} while\n(*(volatile int*)&x[1] == 0);", 3),
+        ("// while (\nfor (;;) if (x[3])\nbreak;", 2),
+    ],
+)
+def test_a_thread_that_does_not_end_names_its_loop(loop, line):
+    text = TEXT.replace("%s", loop)
+    first = text[: text.index(loop)].count("\n")
+    (found,) = simulator.launch(text, 3, 8, (np.zeros(64, np.int32),)).findings
+    assert found.kind == "thread that waits for ever" and found.other_thread is None
+    assert first + line in (found.line, found.other_line)
+    assert found.line == first + line or found.message.endswith(f"in the loop at kernel.cu:{first + line}")
+
+
+def test_a_thread_that_waits_for_another_lets_it_run_in_every_build():
+    text = """
+    __global__ void kernel(int* x) {
+        int mine[4] = {1, 2, 3, 4};
+        if (threadIdx.x == 0) {
+            while (*(volatile int*)&x[1] == 0) {}
+            __threadfence();
+            x[2] = x[0];
+            while (atomicAdd(&x[3], 0) == 0) {}
+        } else {
+            x[0] = mine[x[4]];
+            __threadfence();
+            *(volatile int*)&x[1] = 1;
+            atomicExch(&x[3], 1);
+        }
+    }
+    """
+    begun = time.monotonic()
+    simulator.launch(text, 1, 2, (np.zeros(8, np.int32),), checks="full", timeout=60).check()
+    assert time.monotonic() - begun < 30
+
+
 def test_a_launch_ends_when_its_time_is_up():
     text = TEXT.replace("%s", "for (int i = 0; ; i = (i + 1) % 64) x[i] += 1;")
     report = simulator.launch(text, 3, 8, (np.zeros(64, np.int32),), timeout=0.2)

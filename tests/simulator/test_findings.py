@@ -13,8 +13,9 @@ import tiledmm
 from tiledmm import simulator
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
-from tiledmm.simulator import execution, findings
+from tiledmm.simulator import findings
 from tiledmm.simulator.findings import Region, nearest
+from tiledmm.simulator.interface import RawFinding
 from tools.kernel_bugs import BUGS, Bug, simulate
 
 
@@ -226,8 +227,10 @@ def test_the_message_says_which_subscript(tmp_path: Path, subscript: int) -> Non
 class Lines:
     """Made-up source lines: those of places, each with its number as text."""
 
-    def __init__(self, lines: dict[int, int], text: Callable[[int], str] = str, calls: tuple[int, ...] = ()) -> None:
-        self._lines, self.text, self._calls = lines, text, calls
+    def __init__(
+        self, lines: dict[int, int], text: Callable[[int], str] = str, calls: tuple[int, ...] = (), loop: int = 0
+    ) -> None:
+        self._lines, self.text, self._calls, self._loop = lines, text, calls, loop
 
     def line(self, place: int) -> int:
         return self._lines.get(place, 0)
@@ -238,13 +241,16 @@ class Lines:
     def location(self, line: int) -> str:
         return f"k.cu:{line}"
 
+    def loop(self, line: int) -> int:
+        return self._loop
+
     def same_text(self, place: int, other: int) -> bool:
         return self.line(place) == self.line(other)
 
 
-def made_up(kind: str, **changes: object) -> execution.RawFinding:
+def made_up(kind: str, **changes: object) -> RawFinding:
     """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
-    raw = execution.RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
+    raw = RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
     raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
     raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
     for name, value in changes.items():
@@ -314,6 +320,10 @@ SAID = {
     "barrier not reached by threads that have ended": (
         "waits for thread (7, 8, 9), which has ended, and counts as arrived"
     ),
+    "volatile read that nothing orders": (
+        "writes 3 bytes at byte 4 of global array A (8 bytes), which thread (7, 8, 9) read at k.cu:22: whether it is "
+        "there is a matter of luck, and volatile accesses order nothing else"
+    ),
     "lanes of a warp differ": (
         "waits for lanes of its warp, and thread (7, 8, 9), at k.cu:22, for another mask or operation"
     ),
@@ -353,6 +363,7 @@ SAID = {
 OF_TWO = (
     "race on shared memory", "race on global memory", "barrier not reached by all", "warp not converged",
     "copy not waited for", "barrier not reached by threads that have ended", "lanes of a warp differ",
+    "volatile read that nothing orders",
 )  # fmt: skip
 
 
@@ -367,6 +378,15 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
     assert (found.kind, found.line, found.text, found.count) == (kind, 11, "<11>", 1234)
     other = (found.other_line, found.other_text, found.other_block, found.other_thread)
     assert other == ((22, "<22>", (1, 2, 3), (7, 8, 9)) if kind in OF_TWO else (None,) * 4)
+
+
+@pytest.mark.parametrize("loop", [0, 7, 9, 11])
+def test_a_thread_that_does_not_end_is_in_a_loop(loop: int) -> None:
+    said = f", in the loop at k.cu:{loop}" if loop not in (0, 11) else ""
+    for kind in findings.ENDLESS:
+        found = findings.finding(made_up(kind, pc=10), "kernel", Lines({10: 11}, loop=loop), (), ())
+        assert found.message.endswith(f"{SAID[kind]}{said}")
+        assert (found.other_line, found.other_thread) == (loop or None, None)
 
 
 @pytest.mark.parametrize(
@@ -386,6 +406,9 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
         ("subscript out of bounds", {"address": 2**64 - 5}, "the subscript -5 of an array of 1 elements"),
         ("global access out of bounds", {"address": 108}, "reads 1 byte just behind global array A (8 bytes)"),
         ("uninitialised result", {"count": 2}, "(2 times)"),
+        ("race on global memory", {"unfenced": 1}, "at k.cu:22 with no fence after the flag that it read"),
+        ("lanes of a warp differ", {"bytes": 2}, "and thread (7, 8), at k.cu:22, which is at another place"),
+        ("lanes of a warp differ", {"other_pc": 10, "bytes": 2}, None),
     ],
 )
 def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | None) -> None:

@@ -8,10 +8,13 @@ from tiledmm import simulator
 RACE_GLOBAL, RACE_SHARED = "race on global memory", "race on shared memory"
 
 
-def kinds(body: str, *, grid: int = 1, block: int = 64, head: str = "", **options) -> list[str]:
+def launched(body: str, *, grid: int = 1, block: int = 64, head: str = "", **options) -> simulator.Report:
     text = f"{head}\n__global__ void k(volatile int* flag, int* x) {{\n{body}\n}}"
-    report = simulator.launch(text, grid, block, (np.zeros(8, np.int32), np.zeros(4096, np.int32)), **options)
-    return sorted({each.kind for each in report.findings})
+    return simulator.launch(text, grid, block, (np.zeros(8, np.int32), np.zeros(4096, np.int32)), **options)
+
+
+def kinds(body: str, **options) -> list[str]:
+    return sorted({each.kind for each in launched(body, **options).findings})
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "random"])
@@ -86,7 +89,7 @@ def test_two_threads_with_nothing_between(first, second, found, grid, workers):
 
 MESSAGE = """
     if (threadIdx.x == 0 && blockIdx.x == 0) { x[0] = 7; %s %s; }
-    if (threadIdx.x == 0 && blockIdx.x == 1) { while (%s == 0) {} x[1] = x[0]; }
+    if (threadIdx.x == 0 && blockIdx.x == 1) { while (%s == 0) {} __threadfence(); x[1] = x[0]; }
 """
 
 
@@ -119,7 +122,7 @@ def test_a_message_between_warps_by_a_flag_in_shared_memory(data, fence, ordered
     if (threadIdx.x == 0) ready = 0;
     __syncthreads();
     if (threadIdx.x == 0) {{ {data}[0] = 7; {fence} atomicExch(&ready, 1); }}
-    if (threadIdx.x == 32) {{ while (atomicAdd(&ready, 0) == 0) {{}} x[100] = {data}[0]; }}
+    if (threadIdx.x == 32) {{ while (atomicAdd(&ready, 0) == 0) {{}} __threadfence_block(); x[100] = {data}[0]; }}
     """
     found = [] if fence else [RACE_GLOBAL if data == "x" else RACE_SHARED]
     assert kinds(body, threads=order) == found
@@ -136,6 +139,114 @@ def test_blocks_have_shared_memory_at_the_same_addresses():
     atomicExch(&ready, 1);
     """
     assert RACE_GLOBAL in kinds(body, grid=2, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("after", "ordered"),
+    [
+        ("__threadfence();", True),
+        ("__syncthreads();", True),
+        ("__syncwarp();", True),
+        ("__barrier_sync(1);", True),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("read", ["*flag", "atomicAdd((int*)flag, 0)"])
+def test_whoever_reads_a_flag_needs_a_fence_or_a_barrier_too(read, after, ordered):
+    """As in readXY of the CUDA C++ Programming Guide; its sum in one launch has a barrier there."""
+    body = f"""
+    if (threadIdx.x == 0 && blockIdx.x == 0) {{ x[0] = 7; __threadfence(); *flag = 1; }}
+    if (blockIdx.x == 0) return;
+    if (threadIdx.x == 0) while ({read} == 0) {{}}
+    {after}
+    if (threadIdx.x == 0) x[1] = x[0];
+    """
+    found = launched(body, grid=2).findings
+    assert [each.kind for each in found] == ([] if ordered else [RACE_GLOBAL])
+    assert ordered or "which thread (0, 0) of block (0, 0) wrote" in found[0].message
+    assert ordered or found[0].message.endswith("with no fence after the flag that it read")
+
+
+RING = """
+    __shared__ int ring[4][32];
+    __shared__ volatile int made, used;
+    const int lane = threadIdx.x % 32;
+    if (threadIdx.x == 0) made = used = 0;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        for (int i = 0; i < 9; ++i) {
+            if (lane == 0) { while (i - used >= 4) {} __threadfence_block(); }
+            __syncwarp();
+            ring[i % 4][lane] = x[i] + lane;
+            __threadfence_block();
+            __syncwarp();
+            if (lane == 0) made = i + 1;
+        }
+    } else {
+        for (int i = 0; i < 9; ++i) {
+            if (lane == 0) { while (made <= i) {} __threadfence_block(); }
+            __syncwarp();
+            x[100 + lane] += ring[i % 4][lane];
+            __threadfence_block();
+            __syncwarp();
+            if (lane == 0) used = i + 1;
+        }
+    }
+"""
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+def test_volatile_flags_in_shared_memory(order):
+    assert kinds(RING, threads=order) == []
+    assert kinds(RING.replace("volatile", ""), threads=order, max_steps=10**5)
+    fence = "__threadfence_block();\n            __syncwarp();\n            if (lane == 0) made"
+    assert fence in RING
+    assert kinds(RING.replace(fence, fence[len("__threadfence_block();") :]), threads=order) == [RACE_SHARED]
+
+
+def test_volatile_data_in_shared_memory_need_a_barrier():
+    body = """
+    __shared__ volatile int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x < 32) { s[threadIdx.x] += s[threadIdx.x + 32]; s[threadIdx.x] += s[threadIdx.x + 16]; }
+    """
+    assert kinds(body) == [RACE_SHARED]
+
+
+def test_an_update_by_volatile_accesses_that_another_overwrites():
+    """A flag that all set to the same is none, and neither is what a lock guards."""
+    sum_up = "volatile int* sum = &x[1]; if (threadIdx.x == 0) { LOCK *sum = *sum + 1 + blockIdx.x; FREE }"
+    lock = "while (atomicCAS(&x[0], 0, 1)) {} __threadfence();"
+    free = "__threadfence(); atomicExch(&x[0], 0);"
+    for taken, freed, found in (
+        (lock, free, []),
+        ("", "", [RACE_GLOBAL]),
+        (lock, "atomicExch(&x[0], 0);", [RACE_GLOBAL]),
+    ):
+        body = sum_up.replace("LOCK", taken).replace("FREE", freed)
+        assert kinds(body, grid=3) == found, body
+    assert kinds("if (!*flag) *flag = 1;", grid=3) == []
+    after = sum_up.replace("LOCK", lock).replace(
+        "FREE", "__threadfence(); atomicExch(&x[0], 0); x[2 + blockIdx.x] = *sum; *sum = 0;"
+    )
+    assert RACE_GLOBAL in kinds(after.replace("*sum = 0", "*sum = *sum + 5"), grid=3)
+
+
+def test_a_volatile_read_that_nothing_orders_is_a_warning():
+    body = """
+    volatile int* total = &x[0];
+    if (threadIdx.x == 0) { if (blockIdx.x == 0) *total = 7; else x[1] = *total; }
+    """
+    report = launched(body, grid=2)
+    assert report.ok and [each.kind for each in report.warnings] == ["volatile read that nothing orders"]
+    ordered = (
+        body.replace("*total = 7;", "{ *total = 7; __threadfence(); *flag = 1; }")
+        .replace("x[1] =", "{ while (*flag == 0) {} __threadfence(); x[1] =")
+        .replace("*total; }", "*total; } }")
+    )
+    report = launched(ordered, grid=2)
+    assert report.ok and not report.warnings
 
 
 def test_what_is_written_after_the_fence_is_not_in_the_message():
@@ -162,7 +273,7 @@ def test_a_message_that_is_passed_on_within_a_block_alone():
     body = """
     if (threadIdx.x == 0 && blockIdx.x == 0) { x[0] = 7; __threadfence(); flag[0] = 1; }
     if (threadIdx.x == 0 && blockIdx.x == 1) { while (flag[0] == 0) {} FENCE; flag[1] = 1; }
-    if (threadIdx.x == 32 && blockIdx.x == READER) { while (flag[1] == 0) {} x[1] = x[0]; }
+    if (threadIdx.x == 32 && blockIdx.x == READER) { while (flag[1] == 0) {} __threadfence(); x[1] = x[0]; }
     """
     for fence, reader, found in (
         ("__threadfence()", 2, []),
@@ -176,7 +287,7 @@ def test_a_chain_of_messages():
     body = """
     if (threadIdx.x) return;
     const int b = blockIdx.x;
-    if (b) while (flag[b - 1] == 0) {}
+    if (b) { while (flag[b - 1] == 0) {} __threadfence(); }
     x[b] = b ? x[b - 1] + 1 : 0;
     if (b > 1) x[100 + b] = x[b - 2];
     __threadfence();

@@ -8,7 +8,7 @@ import pytest
 import tiledmm
 from tiledmm import simulator
 from tiledmm.simulator import trace
-from tiledmm.simulator.compiled_kernel import Event
+from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.requests import requests
 
 

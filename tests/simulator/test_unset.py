@@ -73,6 +73,37 @@ def test_a_member_is_named_by_the_element_that_depends_on_it_even_if_that_is_wro
     assert "x[1] depends on a variable that was not set; block (0, 0), thread (0, 0) wrote it" in found[0].message
 
 
+def test_a_member_that_is_passed_on_is_named_where_it_is_read():
+    text = """
+    struct Moments { float mean, m2; int count; };
+    __device__ Moments join(const Moments& a, float x) {
+        Moments sum;
+        sum.mean = a.mean + x;
+        sum.m2 = a.m2 + x * x / (a.count + 1);
+        return sum;
+    }
+    __global__ void k(float* x, int n) {
+        Moments mine = {0, 0, 0};
+        for (int i = 0; i < n; ++i) mine = join(mine, x[i]);
+        x[1] = mine.m2;
+    }
+    """
+    found = launch(text, checks="full").findings
+    assert [(each.kind, each.line, each.calls) for each in found] == [("element read before it is set", 6, (11,))]
+
+
+def test_an_element_that_is_not_set_and_leads_to_a_wild_access():
+    text = """
+    __global__ void k(float* x, int n) {
+        int at[4];
+        for (int i = 0; i < n; ++i) at[i % 4] += 1;
+        x[at[0]] = 1;
+    }
+    """
+    kinds = [each.kind for each in launch(text, checks="full").findings]
+    assert kinds[:2] == ["global access out of bounds", "element read before it is set"]
+
+
 @pytest.mark.parametrize(("declared", "named"), [("int at;", True), ("int at = 0;", False), ("int at = 9;", None)])
 def test_an_access_that_depends_on_what_is_not_set(declared, named):
     text = f"""
@@ -98,7 +129,7 @@ def test_an_access_through_a_member_that_is_not_set():
     }
     """
     kinds = {each.kind for each in launch(text, checks="full").findings}
-    assert kinds == {"global access out of bounds", "variable read before it is set"}
+    assert kinds == {"global access out of bounds", "element read before it is set"}
 
 
 @pytest.mark.parametrize("kind", ["bool", "int", "float"])

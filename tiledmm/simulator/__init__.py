@@ -26,9 +26,9 @@ import numpy as np
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
-from tiledmm.simulator.compiled_kernel import Event
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
+from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.launch import launch
 from tiledmm.simulator.raw import RawKernel, RawModule
 from tiledmm.simulator.report import ProductReport, Report

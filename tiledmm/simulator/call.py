@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from tiledmm.hardware.architectures import Architecture
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
-from tiledmm.simulator.findings import ENDLESS, UNSET, UNSET_ELEMENT, WILD, WRONG_RESULT, Finding
+from tiledmm.simulator.findings import WRONG_RESULT, Finding
+from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.translation.unset import VALUES
 
 #: Relative tolerances of ``expected=`` by the bytes of a floating-point number, unless the caller names one.
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-10}
@@ -67,6 +66,7 @@ class Call:
         exact: bool,
     ) -> None:
         self.kernel, self.parameters, self.shared_bytes = kernel, kernel.parameters, shared_bytes
+        self.said = KernelFindings(kernel)
         self.grid, self.block = _three("grid", grid), _three("block", block)
         _check_geometry(self.grid, self.block, shared_bytes, kernel.target)
         if len(arguments) != len(self.parameters):
@@ -150,7 +150,7 @@ class Call:
 
     def findings(self, outcome: execution.Outcome) -> list[Finding]:
         """What the runtime found."""
-        return self.kernel.findings([outcome], self.placed, self.shared_bytes)
+        return self.said.of([outcome], self.placed, self.shared_bytes)
 
     def wrong(
         self, outcome: execution.Outcome, wanted: dict[int, np.ndarray[Any, Any]], tolerance: Tolerance
@@ -168,99 +168,7 @@ class Call:
                 placed = self.placed[region]
                 offset = distance + sum(i * stride for i, stride in zip(first, array.strides, strict=True))
                 writer = outcome.writer(placed.writes, (offset - placed.span.start) // placed.granule)
-                yield self.kernel.wrong_result(WRONG_RESULT, said, writer, Geometry(self.grid, self.block))
-
-    def closer(
-        self,
-        settings: Settings,
-        state: ModuleState | None,
-        before: Sequence[np.ndarray[Any, Any]],
-        found: Sequence[Finding],
-    ) -> list[Finding]:
-        """What other builds of the kernel find: accesses beside a thread's variables, and variables that are not set.
-
-        Args:
-            settings, state, before: Of the launch.
-            found: Errors that it had; those of the results apart.
-        """
-        if any(each.kind in ENDLESS for each in found):
-            return []
-        elements = []
-        if not any(each.kind in WILD for each in found):  # the build that guards variables checks no other access
-            guarded = self._again(self.kernel.rebuilt("guarded"), "guarded", settings, state, before).findings
-            elements = [each for each in guarded if each.kind == UNSET_ELEMENT]
-            known = {each.kind for each in found}
-            if outside := [each for each in guarded if each.kind not in (UNSET_ELEMENT, *known)]:
-                return outside
-        one = self._again(self.kernel.rebuilt("checked"), "checked", settings, state, before)
-        filled = (self.kernel.filled(value) for value in VALUES)
-        for kernel in itertools.chain([self.kernel.rebuilt("zeroed")], filled):
-            if kernel is None:
-                continue
-            other = self._again(kernel, "zeroed", settings, state, before)
-            if said := self._difference(one, other):
-                return self.kernel.unset_variables() + elements or [said]
-        return []
-
-    def _difference(self, one: _Shown, other: _Shown) -> Finding | None:
-        """A finding for the first element, or the first finding, that changes with the values of unset variables."""
-        for region, (mine, its) in enumerate(zip(one.results, other.results, strict=True)):
-            different = np.flatnonzero(mine.reshape(-1) != its.reshape(-1))
-            if len(different) == 0:
-                continue
-            placed = self.placed[region]
-            first = np.unravel_index(int(different[0]) // placed.itemsize, placed.array.shape)
-            strides = zip(first, placed.array.strides, strict=True)
-            offset = sum(int(i) * stride for i, stride in strides) - placed.span.start
-            said = f"{placed.name}[{', '.join(map(str, map(int, first)))}] depends on a variable that was not set"
-            # An element that only one of them wrote.
-            for shown in (other, one):
-                if writer := shown.outcome.writer(shown.writes[region], offset // placed.granule):
-                    return shown.kernel.wrong_result(UNSET, said, writer, Geometry(self.grid, self.block))
-            return self.kernel.wrong_result(UNSET, said, None, Geometry(self.grid, self.block))
-        known = {(each.kind, each.line) for each in other.findings}
-        for each in one.findings:
-            if (each.kind, each.line) not in known:
-                return self.kernel.depends(f"{each.kind}, which depends on a variable that was not set", each)
-        return None
-
-    def _again(
-        self,
-        kernel: CompiledKernel,
-        build: str,
-        settings: Settings,
-        state: ModuleState | None,
-        before: Sequence[np.ndarray[Any, Any]],
-    ) -> _Shown:
-        """Runs the kernel once more, compiled in some way."""
-        own = {name: raw.copy() for name, raw in state.items()} if state is not None else None
-        outcome = self.run(kernel, settings.alone(build), own, before, writers=True)
-        return _Shown(
-            kernel,
-            outcome,
-            kernel.findings([outcome], self.placed, self.shared_bytes),
-            [np.ascontiguousarray(each.result).view(np.uint8) for each in self.placed],
-            [each.writes if each.writable else np.zeros((0, 2), np.uint64) for each in self.placed],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What one run of a kernel showed.
-
-    Attributes:
-        kernel: As it was compiled.
-        outcome: Of the run.
-        findings: Of the runtime.
-        results: The bytes that the regions then had.
-        writes: Who wrote their elements.
-    """
-
-    kernel: CompiledKernel
-    outcome: execution.Outcome
-    findings: list[Finding]
-    results: list[np.ndarray[Any, np.dtype[np.uint8]]]
-    writes: list[np.ndarray[Any, np.dtype[np.uint64]]]
+                yield self.said.wrong_result(WRONG_RESULT, said, writer, Geometry(self.grid, self.block))
 
 
 def _three(what: str, size: int | Sequence[int]) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.hardware.banks import ideal_wavefronts, wavefronts
-from tiledmm.simulator.compiled_kernel import Event
+from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES, words_by_bank
 from tiledmm.simulator.tracing import Trace, trace
 

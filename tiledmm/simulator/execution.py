@@ -1,4 +1,4 @@
-"""Runs a compiled kernel on the CPU, one worker per core. The structures are those of ``native/interface.h``."""
+"""Runs a compiled kernel on the CPU, one worker per core."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_uint8, c_uint64, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tiledmm.simulator.compiler import toolchain
-
-SPACES = ("shared", "global")
-KINDS = ("load", "store", "copy", "arithmetic", "barrier")
-ORDERS = ("forward", "reverse", "random")
+from tiledmm.simulator.interface import (
+    DESCRIBE,
+    KINDS,
+    ORDERS,
+    NativeLaunch,
+    NativeSharedArray,
+    Operand,
+    RawEvent,
+    RawFinding,
+    RawSite,
+    runtime,
+)
 
 #: Places in a kernel's code that access memory (``native/state.h``).
 SITES = 1 << 14
@@ -30,80 +37,14 @@ BEFORE = 1
 #: A thread that neither accesses memory nor waits for that long is taken for one that never will.
 STALL_SECONDS = 10.0
 
+#: The same where a kernel is built as ``"guarded"``: at accesses to a shared variable by its name, which a thread may
+#: wait for, GCC calls nothing then. Only local memory is looked at, and the rest has been.
+GUARDED_STALL_SECONDS = 1.0
+
 _WATCH_SECONDS = 0.1
 
 #: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
 GUARD_BYTES = 256 << 20
-
-
-class Operand(Structure):
-    """One array in global memory."""
-
-    _fields_ = [
-        ("begin", c_uint64), ("bytes", c_uint64), ("granule", c_uint64), ("valid", c_void_p), ("writes", c_void_p),
-        ("reads", c_void_p), ("defined", c_uint64),
-    ]  # fmt: skip
-
-
-class NativeSharedArray(Structure):
-    """The place of a shared array."""
-
-    _fields_ = [("from_anchor", c_int64), ("bytes", c_uint64), ("alignment", c_uint64)]
-
-
-_DESCRIBE = CFUNCTYPE(None, c_uint64, c_uint32, POINTER(c_uint64))
-
-
-class NativeLaunch(Structure):
-    """Parameters of a run."""
-
-    _fields_ = [
-        ("run_thread", c_void_p), ("anchor", c_void_p), ("arguments", POINTER(c_void_p)),
-        ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
-        ("operands", POINTER(Operand)), ("arrays", POINTER(NativeSharedArray)),
-        ("operand_count", c_uint32), ("array_count", c_uint32),
-        ("checks", c_uint32), ("counts", c_uint32), ("order", c_uint32), ("trace", c_uint32),
-        ("seed", c_uint64), ("traced_block", c_uint64), ("max_steps", c_uint64),
-        ("code", c_uint64), ("code_end", c_uint64),
-        ("constants", c_uint64), ("constants_end", c_uint64), ("guarded", c_uint32), ("padding", c_uint32),
-        ("arch", c_uint32), ("stall", c_uint32),
-        ("describe", _DESCRIBE),
-    ]  # fmt: skip
-
-
-class RawFinding(Structure):
-    """A finding, as the runtime records it."""
-
-    _fields_ = [
-        ("count", c_uint64), ("pc", c_uint64), ("other_pc", c_uint64), ("address", c_uint64), ("calls", c_uint64 * 8),
-        ("kind", c_uint32), ("space", c_uint32), ("bytes", c_uint32), ("writes", c_uint32), ("other_writes", c_uint32),
-        ("block", c_uint32 * 3), ("thread", c_uint32 * 3), ("other_block", c_uint32 * 3),
-        ("other_thread", c_uint32 * 3), ("padding", c_uint32),
-    ]  # fmt: skip
-
-
-class RawCounts(Structure):
-    """Requests of warps to one memory."""
-
-    _fields_ = [(name, c_uint64) for name in ("requests", "lanes", "bytes", "units", "ideal")]
-
-
-class RawSite(Structure):
-    """Counts of one instruction that accesses memory, calculates or waits."""
-
-    _fields_ = [
-        ("pc", c_uint64), ("flops", c_uint64), ("barriers", c_uint64), ("bytes", c_uint32), ("kind", c_uint32),
-        ("source", RawCounts * 2), ("sass", RawCounts * 2),
-    ]  # fmt: skip
-
-
-class RawEvent(Structure):
-    """One access or operation of one thread, or a barrier of the block."""
-
-    _fields_ = [
-        ("pc", c_uint64), ("address", c_uint64), ("step", c_uint64),
-        ("thread", c_uint32), ("bytes", c_uint32), ("kind", c_uint32), ("space", c_uint32),
-    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,33 +80,6 @@ class Outcome:
             return None
         stamp = int(writes[element, 0])
         return Writer(stamp >> 32, stamp >> 22 & 0x3FF, self.places.get(stamp >> 8 & 0x3FFF, 0))
-
-
-def runtime() -> Any:
-    """The runtime's library, compiled if need be, with its functions declared."""
-    with toolchain.runtime_library() as path:
-        return _load_runtime(path)
-
-
-@functools.lru_cache(maxsize=4)
-def _load_runtime(path: Path) -> Any:
-    library = ctypes.CDLL(str(path))
-    library.tiledmm_begin.restype = c_void_p
-    library.tiledmm_work.argtypes = (c_void_p,)
-    for name in ("stop", "time_out", "watch"):
-        getattr(library, f"tiledmm_{name}").argtypes = (c_void_p,)
-    library.tiledmm_output.restype = c_uint64
-    library.tiledmm_output.argtypes = (c_void_p, c_void_p)
-    library.tiledmm_end.argtypes = (c_void_p,)
-    library.tiledmm_place.restype = c_uint64
-    library.tiledmm_place.argtypes = (c_void_p, c_uint64)
-    for name in ("blocks_done", "barriers", "findings", "counts", "trace"):
-        function = getattr(library, f"tiledmm_{name}")
-        function.restype = c_uint64
-        function.argtypes = (c_void_p,) if name in ("blocks_done", "barriers") else (c_void_p, c_void_p)
-    library.tiledmm_reserve.restype = c_void_p
-    library.tiledmm_release.argtypes = (c_void_p, c_uint64)
-    return library
 
 
 class Memory:
@@ -268,7 +182,7 @@ def execute(
         writers: Whether ``Outcome.writer`` is asked afterwards.
         arch: Value of ``__CUDA_ARCH__``.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
-        guarded: Whether the kernel was built as ``"guarded"``.
+        guarded: Whether the kernel was built as one of ``toolchain.GUARDED_BUILDS``.
     """
     library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))
@@ -301,8 +215,8 @@ def execute(
         constants=code.constants[0],
         constants_end=code.constants[1],
         arch=arch,
-        stall=round(1000 * STALL_SECONDS),
-        describe=_DESCRIBE(answer) if describe is not None else _DESCRIBE(0),
+        stall=round(1000 * (GUARDED_STALL_SECONDS if guarded else STALL_SECONDS)),
+        describe=DESCRIBE(answer) if describe is not None else DESCRIBE(0),
     )
     run = library.tiledmm_begin(byref(launch))
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiledmm.simulator.debug.lines import SourceLines
-from tiledmm.simulator.execution import SPACES, RawFinding
+from tiledmm.simulator.interface import SPACES, RawFinding
 
 #: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
 KINDS = (
@@ -48,12 +48,14 @@ KINDS = (
     "shuffle from a lane that has ended",
     "conversion out of range",
     "alignment not declared",
+    "volatile read that nothing orders",
 )
 
 #: Those that are no errors on a GPU.
 WARNINGS = frozenset(
-    {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared"}
-)
+    {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared",
+     "volatile read that nothing orders"}
+)  # fmt: skip
 
 #: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
 NOT_WRITTEN = "result not written"
@@ -62,9 +64,6 @@ UNSET = "variable read before it is set"
 
 #: What the runtime finds of elements of a thread's own arrays: an error if the result depends on them.
 UNSET_ELEMENT = "element read before it is set"
-
-#: Those of accesses that would damage the process, were they made.
-WILD = frozenset({"global access out of bounds", "write to an operand", "shared access out of bounds"})
 
 #: Those of kernels that did not end.
 ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits for ever"})
@@ -87,7 +86,7 @@ class Finding:
         text: The line's text.
         block, thread: Indices of the first occurrence, as (x, y, z).
         other_line, other_location, other_text, other_block, other_thread: The other party of a race, or of a barrier;
-            or None.
+            the loop of a thread that does not end; or None.
         count: Number of occurrences.
         calls: Lines of the calls around it, from the innermost on, where the line is in a function of its own.
     """
@@ -179,6 +178,8 @@ def finding(
     kind = KINDS[raw.kind]
     if kind == _BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
         return None  # one barrier, which the C++ compiler duplicated
+    if kind == _LANES and raw.bytes == _OTHER_PLACE and lines.same_text(raw.pc, raw.other_pc):
+        return None  # and one shuffle
     line, other_line = lines.line(raw.pc), lines.line(raw.other_pc)
     callers = [place for place in raw.calls if place]
     calls = tuple(
@@ -206,11 +207,15 @@ def finding(
         doing=f"is at {other_at}" if raw.other_pc else "has ended",
         value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
         integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << (raw.bytes >> 1)} bits",
-        unordered="with no barrier in between" if other_block == block else "with nothing that orders the two",
+        unordered=_unordered(raw, other_block == block),
+        for_what=", which is at another place" if raw.bytes == _OTHER_PLACE else ", for another mask or operation",
     )
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""
-    second = kind in _OF_TWO
+    loop = lines.loop(line) if kind in ENDLESS else 0
+    if loop not in (0, line):
+        said += f", in the loop at {lines.location(loop)}"
+    second, other_line = kind in _OF_TWO or loop > 0, loop or other_line
     return Finding(
         kind=kind,
         message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times}",
@@ -222,14 +227,18 @@ def finding(
         other_line=other_line if second else None,
         other_location=lines.location(other_line) if second else None,
         other_text=lines.text(other_line) if second else None,
-        other_block=other_block if second else None,
-        other_thread=other_thread if second else None,
+        other_block=other_block if kind in _OF_TWO else None,
+        other_thread=other_thread if kind in _OF_TWO else None,
         count=raw.count,
         calls=calls,
     )
 
 
 _BARRIER = "barrier not reached by all"
+_LANES = "lanes of a warp differ"
+
+# What lanes of a warp differ in (``native/warp_barriers.h``).
+_OTHER_PLACE = 2
 
 # What a finding says after "block (0, 0), thread (0, 0)".
 _SENTENCES = {
@@ -248,7 +257,7 @@ _SENTENCES = {
     "trap": "executed a trap",
     "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",
     "barrier not reached by threads that have ended": "waits for {other}, which has ended, and counts as arrived",
-    "lanes of a warp differ": "waits for lanes of its warp, and {other}, at {at}, for another mask or operation",
+    _LANES: "waits for lanes of its warp, and {other}, at {at}{for_what}",
     "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not have",
     "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not have",
     "shuffle of a wrong width": "shuffles with a width of {bytes}, which is no power of two up to 32",
@@ -278,13 +287,23 @@ _SENTENCES = {
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"
     ),
+    "volatile read that nothing orders": (
+        "{access}, which {other} {did} at {at}: whether it is there is a matter of luck, and volatile accesses order "
+        "nothing else"
+    ),
 }
 
 # Kinds with a second thread and place.
 _OF_TWO = frozenset(
     {"race on shared memory", "race on global memory", _BARRIER, "warp not converged", "copy not waited for",
-     "barrier not reached by threads that have ended", "lanes of a warp differ"}
+     "barrier not reached by threads that have ended", _LANES, "volatile read that nothing orders"}
 )  # fmt: skip
+
+
+def _unordered(raw: RawFinding, one_block: bool) -> str:
+    if raw.unfenced:
+        return "with no fence after the flag that it read"
+    return "with no barrier in between" if one_block else "with nothing that orders the two"
 
 
 def _triple(values: Any) -> tuple[int, int, int]:

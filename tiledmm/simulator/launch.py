@@ -11,6 +11,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.call import Call, Tolerance
 from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
+from tiledmm.simulator.other_builds import OtherBuilds
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.traffic import Traffic, total
@@ -143,13 +144,14 @@ def run(
     before = call.contents() if full or (settings.checks and wanted) else []
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None
     outcome = call.run(kernel, settings, state, writers=bool(wanted))
-    found = kernel.refusals(call.block) + call.findings(outcome)
+    found = call.said.refusals(call.block) + call.findings(outcome)
     for placed in call.placed:
         if placed.writable:
             placed.array[...] = placed.result
     wrong = list(call.wrong(outcome, wanted, tolerance or Tolerance()))
     if before and (wrong or full):
-        found += call.closer(settings, values, before, [each for each in found if not each.is_warning])
+        errors = [each for each in found if not each.is_warning]
+        found += OtherBuilds(call, settings, values, before).findings(errors, wrong=bool(wrong))
     found += wrong
     counts = kernel.line_counts([outcome], sass=settings.sass)
     return Report(

@@ -9,6 +9,7 @@ import numpy as np
 
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
+from tiledmm.simulator.interface import Operand
 
 # CuPy's allocations are aligned to this, and so are the simulator's: sectors are counted alike.
 _ALIGNMENT = 512
@@ -107,9 +108,9 @@ class Placed:
         self.of_elements(numbers)[...] = np.arange(self.array.size).reshape(self.array.shape)
         return numbers
 
-    def operand(self, *, writable: bool) -> execution.Operand:
+    def operand(self, *, writable: bool) -> Operand:
         """What the runtime checks accesses against."""
-        return execution.Operand(
+        return Operand(
             begin=self.begin,
             bytes=self.bytes,
             granule=self.granule,

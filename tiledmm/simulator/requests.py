@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
-from tiledmm.simulator.compiled_kernel import Event
+from tiledmm.simulator.kernel_events import Event
 
 WARP = 32
 BANKS = 32

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiledmm.errors import ConfigError
-from tiledmm.simulator import execution
+from tiledmm.simulator.compiler.toolchain import GUARDED_BUILDS
+from tiledmm.simulator.interface import ORDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.checks not in (True, False, "full"):
             raise ConfigError(f'checks is True, False or "full"; got {self.checks!r}')
-        if self.order not in execution.ORDERS:
-            raise ConfigError(f"order of threads is one of {', '.join(execution.ORDERS)}; got {self.order!r}")
+        if self.order not in ORDERS:
+            raise ConfigError(f"order of threads is one of {', '.join(ORDERS)}; got {self.order!r}")
         whole = isinstance(self.workers, (int, np.integer)) and not isinstance(self.workers, bool)
         if self.workers is not None and not (whole and self.workers > 0):
             raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
@@ -62,4 +63,5 @@ class Settings:
 
     def alone(self, build: str) -> Settings:
         """The same for one worker and without counts, of a kernel that is compiled in some way."""
-        return replace(self, checks=build != "guarded", counts=False, sass=False, workers=1, progress=None, build=build)
+        checks = build not in GUARDED_BUILDS
+        return replace(self, checks=checks, counts=False, sass=False, workers=1, progress=None, build=build)

@@ -21,9 +21,9 @@ from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
-from tiledmm.simulator import execution
-from tiledmm.simulator.compiled_kernel import Event
+from tiledmm.simulator import execution, kernel_events
 from tiledmm.simulator.findings import NOT_WRITTEN, UNSET_ELEMENT, Finding
+from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import ProductReport
 from tiledmm.simulator.settings import Settings
@@ -98,9 +98,9 @@ def _closer(choice: Choice, source: Source | None, settings: Settings, x1: Any, 
     if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
         return []
     kernels = checked.kernels
-    found = [each for kernel in kernels for each in kernel.compiled.unset_variables()]
+    found = [each for kernel in kernels for each in kernel.said.unset_variables()]
     found += [each for each in guarded if each.kind == UNSET_ELEMENT]
-    return found or [kernels[checked.main].compiled.unset_result("the product")]
+    return found or [kernels[checked.main].said.unset_result("the product")]
 
 
 def _differ(one: Simulation, other: Simulation) -> bool:
@@ -191,8 +191,8 @@ class _Run:
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
                 report = replace(report, findings=(*report.findings, *missing))
             kernel, outcome = self.kernels[self.main], outcomes[0][self.main]
-            events = tuple(kernel.compiled.events(outcome, placed, kernel.block))
-            barriers = kernel.compiled.barriers(outcome)
+            events = tuple(kernel_events.events(kernel.compiled, outcome, placed, kernel.block))
+            barriers = kernel_events.barriers(kernel.compiled, outcome)
             result[...] = placed[2].view()
             # Runs that are compared also differ in what one launch leaves for the next.
             written = tuple(each.memory.copy() for each in placed[2:]) if self.settings.build else ()

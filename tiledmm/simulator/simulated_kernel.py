@@ -17,6 +17,7 @@ from tiledmm.schedule import launches as geometry
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel
 from tiledmm.simulator.findings import Finding
+from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.parameters import POINTER
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.settings import Settings
@@ -58,7 +59,7 @@ class SimulatedKernel:
         text = self._given.text if self._given else render(self.spec)
         places = file_map(self._given.name, text) if self._given else source_map(self.spec)
         target = find_target(settings.target)
-        self.compiled = CompiledKernel(text, places, self.spec.symbol, target, build=settings.built)
+        self._use(CompiledKernel(text, places, self.spec.symbol, target, build=settings.built))
         if self._given:
             self._check_parameters(self._given.name)
 
@@ -68,8 +69,11 @@ class SimulatedKernel:
         if compiled is None:
             return None
         same = copy.copy(self)
-        same.compiled = compiled
+        same._use(compiled)
         return same
+
+    def _use(self, compiled: CompiledKernel) -> None:
+        self.compiled, self.said = compiled, KernelFindings(compiled)
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -99,8 +103,8 @@ class SimulatedKernel:
 
     def findings(self, outcomes: list[execution.Outcome], placed: list[Placed]) -> list[Finding]:
         """Findings, in words."""
-        refusals = self.compiled.refusals(self.block) if outcomes else []
-        return refusals + self.compiled.findings(outcomes, placed, self.spec.dynamic_shared_bytes)
+        refusals = self.said.refusals(self.block) if outcomes else []
+        return refusals + self.said.of(outcomes, placed, self.spec.dynamic_shared_bytes)
 
     def _check_parameters(self, file: str) -> None:
         """Refuses a user's kernel whose parameters are not those of the kernel that it replaces."""

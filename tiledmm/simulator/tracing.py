@@ -12,7 +12,7 @@ import numpy as np
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.selection.select import dtype_of, precision_of
-from tiledmm.simulator.compiled_kernel import Event
+from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.requests import WARP, Request, requests
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.simulate import simulate

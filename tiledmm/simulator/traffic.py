@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from tiledmm.simulator.execution import RawSite
+    from tiledmm.simulator.interface import RawSite
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,18 @@
 
 They were committed before any of them was run. That first run found, at a planted line:
 
-========================  ======  ========  ===============  ========
-batch                      bugs    found    other line       missed
-========================  ======  ========  ===============  ========
-32 kernels                   206       192                6         8
-8 more, and the first 32      85        78                0         7
-========================  ======  ========  ===============  ========
+========================  ======  ========  ===============  ========  ===============
+batch                      bugs    found    other line       missed    no correct run
+========================  ======  ========  ===============  ========  ===============
+32 kernels                   206       192                6         8                -
+8 more, and the first 32      85        78                0         7                -
+43 more                      334       287               21         6               20
+========================  ======  ========  ===============  ========  ===============
 
-270 of 291 (92.8%). All 40 kernels are right, and without a finding before they are edited. Afterwards only mistakes of
-the bugs themselves were corrected, which leaves 273 of 288.
+270 of 291 (92.8%), and 287 of 334 (85.9%, ``benchmarks/results/simulator_bugs_held_out_first_run.json``). Of the first
+40 kernels all are right, and without a finding before they are edited; of the next 43, one did not compile for the CPU,
+and another was called wrong. Of the first two batches only mistakes of the bugs themselves were corrected then, which
+left 273 of 288.
 
 Not bugs, and removed (all three had been missed, as they should be):
 
@@ -27,7 +30,22 @@ Lines that were not all stated; the finding names the first consequence of the e
 A 41st kernel, which is right, was called wrong: a warp hands elements to another through shared memory, by a fence and
 an atomic flag. It is ``tests/simulator/kernels/relay.cu`` now, and has no finding.
 
-What the simulator has come to see since: fences of a block alone, scalars that one branch sets. What it sees as CUDA
-does, and only warns of: threads that have ended, for which neither barriers nor votes wait (PTX ISA, "non-exited
-threads").
+What the simulator has come to see since: fences of a block alone, scalars that one branch sets; after the third batch
+volatile flags in shared memory, fences after a flag, volatile updates that another overwrites, lanes of different
+shuffles, loops, and members of structures. What it sees as CUDA does, and only warns of: threads that have ended, for
+which neither barriers nor votes wait (PTX ISA, "non-exited threads"); and volatile data that nothing orders, which
+might be hints that may come late.
+
+Of the third batch corrected:
+
+- Five with the cause "read before set" leave elements of the result unwritten.
+- ``brick_sort: threads stop on their own``: those that leave the loop race, at lines that were not stated.
+- ``frontier: one edge too many``, of the first batch: the edge is the next vertex's, which is in bounds.
+
+Nine more had been judged too strictly: overflow, wrong types, and a wrong result that no thread wrote show in the
+result alone, as wrong indices do, and the finding says so.
+
+Of all 622, 606 are found now (97.4%), and 12 more by a warning. The other four: a launch of 100 threads, whose partial
+warp the kernel leaves out of its sums; a loop over barriers that never ends, where time runs out in another one; and
+two rings in which the threads' order here leaves a wrong result and no race.
 """

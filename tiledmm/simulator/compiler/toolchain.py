@@ -37,8 +37,12 @@ _KERNEL_FLAGS = (
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip
 #: How a kernel is compiled: without calls of the runtime; with one at each access; the same with zeros instead of a
-#: pattern in variables that are not set; with bytes around the variables of a thread that no access may touch.
-BUILDS = ("bare", "checked", "zeroed", "guarded")
+#: pattern in variables that are not set; with bytes around the variables of a thread that no access may touch; the same
+#: with all variables in memory, and with zeros there.
+BUILDS = ("bare", "checked", "zeroed", "guarded", "unoptimized", "unoptimized zeroed")
+
+#: Those that mark the bytes around variables.
+GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
 
 #: Where the marks of such bytes begin (``native/guards.h``).
 SHADOW_OFFSET = 1 << 44
@@ -87,7 +91,9 @@ def _flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list
     flags = [*_KERNEL_FLAGS, *machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
     flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
     # Optimizers split structures; accesses are to be seen where the source has them.
-    return flags + (["-O2"] if build == "bare" else ["-Og", *_instrumentation(command, build)])
+    if build == "bare":
+        return [*flags, "-O2"]
+    return [*flags, "-O0" if build.startswith("unoptimized") else "-Og", *_instrumentation(command, build)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +261,12 @@ def _dynamic_memory(names: Sequence[str]) -> str:
 def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
     """Flags for calls of the runtime at accesses and where C++ is undefined, and for what unset variables hold."""
     clang = is_clang(command)
-    fills = clang or _gcc_release(command) >= 12
-    fill = [f"-ftrivial-auto-var-init={'zero' if build == 'zeroed' else 'pattern'}"] if fills else []
+    fills, zeroed = clang or _gcc_release(command) >= 12, build.endswith("zeroed")
+    fill = [f"-ftrivial-auto-var-init={'zero' if zeroed else 'pattern'}"] if fills else []
     older = re.search(r"clang version (\d|1[0-5])\.", version(command))
-    if clang and build == "zeroed" and older:
+    if clang and zeroed and older:
         fill.append("-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang")
-    if build == "guarded":
+    if build in GUARDED_BUILDS:
         accesses = ["-fsanitize=kernel-address"]
         options = ["asan-stack=1", "asan-globals=0", "asan-instrumentation-with-call-threshold=0"]
         offset = "asan-mapping-offset" if clang else "asan-shadow-offset"

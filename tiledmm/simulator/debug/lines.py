@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tiledmm.codegen.page import first_line_of_page
 from tiledmm.codegen.source_map import SourceMap
 from tiledmm.simulator.debug.debug_info import DebugInfo
+from tiledmm.simulator.translation.loops import loop_around
 
 
 def own_line(chain: Iterable[int], page: int) -> int:
@@ -61,6 +62,10 @@ class SourceLines:
             own = own_line(lines, self._page)
             outer = lines[lines.index(own) + 1 :] if own in lines else []
             self._known[place] = own, tuple(dict.fromkeys(each for each in outer if each >= self._page))
+
+    def loop(self, line: int) -> int:
+        """The line of the condition of the innermost loop around a line; 0 if there is none."""
+        return loop_around("\n".join(self._text), line) if line else 0
 
     def text(self, line: int) -> str:
         """A line's text; empty for 0."""

@@ -62,7 +62,7 @@ unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALL
 }
 
 Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes,
-                     Other other, uintptr_t frame = 0) {
+                     Other other, uintptr_t frame) {
     const Run& run = *w.run;
     Finding finding = {};
     finding.kind = kind;
@@ -71,6 +71,7 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
     finding.other_pc = other.pc;
     finding.writes = writes;
     finding.other_writes = other.writes;
+    finding.unfenced = other.unfenced;
     finding.bytes = bytes;
     finding.address = address;
     if (address - w.shared_base < w.shared_span) {
@@ -114,15 +115,77 @@ void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t add
     keep(*w.run, finding);
 }
 
+// ---- barriers and fences: here because both units need them ----
+
+void share_acquired(Worker& w) {
+    for (Fiber& fiber : w.fibers)
+        if (fiber.reads_from) acquire(w, fiber);
+    if (!w.acquires) return;
+    for (Fiber& fiber : w.fibers) {
+        know_unfenced(w, fiber);
+        for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);
+        fiber.acquired.clear();
+    }
+}
+
+void share_acquired(Worker& w, const std::vector<unsigned>& threads) {
+    std::vector<Acquired> all;
+    for (const unsigned thread : threads) {
+        know_unfenced(w, w.fibers[thread]);
+        for (const Acquired& each : w.fibers[thread].acquired) keep_acquired(all, each);
+    }
+    if (all.empty()) return;
+    for (const unsigned thread : threads) w.fibers[thread].acquired = all;
+}
+
+void fence(Worker& w, bool for_all) {
+    Fiber& fiber = *w.current;
+    const Fence now = {true, block_epoch(w), ++fiber.clock};
+    fiber.fences[0] = now;
+    if (for_all) fiber.fences[1] = now;
+    know_unfenced(w, fiber);
+    FlagWrites& flags = fiber.flags;
+    // At a barrier, other threads' data join its own.
+    const bool has_data = flags.has_data || block_epoch(w) > 0 || w.warps[fiber.thread / WARP].synced;
+    flags = {false, has_data || (flags.after_data && !flags.over), false, false};
+}
+
 // ---- shared memory ----
+
+void look_at_overwritten(Worker& w, Fiber& fiber) {
+    const Overwritten was = std::exchange(fiber.overwritten, {});
+    uint64_t value = 0;
+    std::memcpy(&value, reinterpret_cast<const void*>(was.address), was.bytes);
+    if (value == was.value) return;   // a flag that all set to the same
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    keep(*w.run, fiber.lost_update);
+}
+
+// Whether an access reads: plain and volatile writes do not.
+ALWAYS_INLINE bool reads(unsigned how) { return !(how & WRITES) || how & IS_ATOMIC; }
 
 // An atomic or volatile access takes what was released at its place, and if it writes, releases what the thread fenced.
 ALWAYS_INLINE void synchronize(Worker& w, uintptr_t address, unsigned how) {
     Fiber& fiber = *w.current;
     if (fiber.reads_from) acquire(w, fiber);
+    if (fiber.overwritten.address) look_at_overwritten(w, fiber);
+    FlagWrites& flags = fiber.flags;
+    flags.has_data = flags.has_data || !(how & IS_ATOMIC);
     if (!(how & (IS_ATOMIC | IS_VOLATILE))) return;
-    if (how & WRITES) release(w, place_of(w, address));
-    if (how != (IS_VOLATILE | WRITES)) fiber.reads_from = place_of(w, address);
+    if (how & WRITES) {
+        release(w, place_of(w, address));
+        flags.have_set = true;
+    } else if (flags.have_set) {
+        flags.over = true;
+    }
+    if (reads(how)) fiber.reads_from = place_of(w, address);
+}
+
+// Whether an access does not race with others that are strong, too. In shared memory, volatile writes of data do: reductions
+// within a warp were once written so, and need __syncwarp.
+ALWAYS_INLINE bool is_strong(const Fiber& fiber, unsigned how) {
+    if (how & IS_ATOMIC) return true;
+    return how & IS_VOLATILE && (!(how & WRITES) || (fiber.fences[0].done && !fiber.flags.over));
 }
 
 // One cell for each byte instead of one for 4 bytes.
@@ -135,12 +198,16 @@ void refine(Worker& w) {
     w.granule_shift = 0;
 }
 
+// An earlier access of this epoch to shared memory, as those to global memory are kept.
+Stamp as_stamp(const Worker& w, Cell earlier) {
+    const uint64_t thread = thread_of(earlier), clock = clock_of(earlier) + w.warps[thread / WARP].base;
+    return {w.block_number << 32 | thread << 22, static_cast<uint64_t>(block_epoch(w)) << 24 | clock};
+}
+
 // Whether an earlier access by another thread, in the same epoch, is ordered before now.
 bool is_ordered(const Worker& w, Cell earlier) {
-    const unsigned thread = thread_of(earlier), clock = clock_of(earlier) + w.warps[thread / WARP].base;
-    if (knows(w, thread, clock)) return true;
-    return w.acquires && is_acquired(w, {w.block_number << 32 | static_cast<uint64_t>(thread) << 22,
-                                         static_cast<uint64_t>(block_epoch(w)) << 24 | clock});
+    const Stamp stamp = as_stamp(w, earlier);
+    return knows(w, stamp.thread(), stamp.clock()) || is_acquired(w, stamp);
 }
 
 // Whether an earlier access by another thread has nothing between it and now that orders them.
@@ -156,7 +223,7 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
         one = mine;
         two = 0;
     } else if (thread_of(one) == thread_of(mine)) {
-        one = mine;
+        if (clock_of(one) != clock_of(mine) || !(mine & STRONG)) one = mine;   // a plain read stays beside volatile ones
     } else if (epoch_of(two) != w.epoch || thread_of(two) == thread_of(mine)) {
         two = mine;
     } else if (thread_of(one) / WARP == thread_of(two) / WARP) {
@@ -170,7 +237,8 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     if ((bytes | offset) & 3 && w.granule_shift) refine(w);
     const unsigned thread = w.current->thread;
     const bool writes = how & WRITES;
-    const Cell mine = make_cell(w.epoch, cell_clock(w, *w.current), thread, site);
+    const Cell strong = is_strong(*w.current, how) ? STRONG : 0;
+    const Cell mine = make_cell(w.epoch, cell_clock(w, *w.current), thread, site) | strong;
     const size_t first = offset >> w.granule_shift, count = bytes >> w.granule_shift;
     size_t unset = 0;
     for (size_t i = first; i < first + count; ++i) {
@@ -181,24 +249,23 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
             if (writes) w.writes[i] = mine;
             continue;
         }
-        const bool both_atomic = how & IS_ATOMIC && written & BY_ATOMIC;
-        if (!both_atomic && conflicts(w, written, thread)) {
-            const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true};
+        if (!(strong & written) && conflicts(w, written, thread)) {
+            const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true, lacks_fence(w, as_stamp(w, written))};
             report(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
-        } else if (how != WRITES && !(how & IS_COPY) && epoch_of(written) < w.first_epoch) {
+        } else if (reads(how) && epoch_of(written) < w.first_epoch) {
             ++unset;
         }
         if (writes) {
             for (const Cell read : {w.reads[i], w.more_reads[i]}) {
-                if (!conflicts(w, read, thread)) continue;
-                const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false};
+                if (strong & read || !conflicts(w, read, thread)) continue;
+                const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false, lacks_fence(w, as_stamp(w, read))};
                 report(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
                 break;
             }
-            // A plain write stays beside atomics: it is what others race with.
-            const bool after_plain = epoch_of(written) == w.epoch && !(written & (BY_ATOMIC | IN_FLIGHT));
-            if (!(how & IS_ATOMIC)) w.writes[i] = how & IS_COPY ? mine | IN_FLIGHT : mine;
-            else if (!after_plain) w.writes[i] = mine | BY_ATOMIC;
+            // A plain write stays beside strong ones: it is what others race with.
+            const bool after_plain = epoch_of(written) == w.epoch && !(written & (STRONG | IN_FLIGHT));
+            if (how & IS_COPY) w.writes[i] = mine | IN_FLIGHT;
+            else if (!(strong && after_plain)) w.writes[i] = mine;
         } else {
             keep_reader(w, i, mine);
         }
@@ -230,14 +297,18 @@ Reach reach(const Run& run, uintptr_t address, unsigned bytes, bool writes, cons
     return best;
 }
 
-ALWAYS_INLINE bool conflicts(const Worker& w, const Stamp& earlier, const Stamp& mine) {
+// Whether two accesses have a byte in common, and nothing orders them.
+ALWAYS_INLINE bool is_unordered(const Worker& w, const Stamp& earlier, const Stamp& mine) {
     if (!earlier.who || !(earlier.bytes() & mine.bytes())) return false;
-    if (earlier.is_strong() && mine.is_strong()) return false;
     if (earlier.block() == mine.block()) {
         if (earlier.thread() == mine.thread() || earlier.epoch() < mine.epoch()) return false;
         if (knows(w, earlier.thread(), earlier.clock())) return false;
     }
     return !is_acquired(w, earlier);
+}
+
+ALWAYS_INLINE bool conflicts(const Worker& w, const Stamp& earlier, const Stamp& mine) {
+    return !(earlier.is_strong() && mine.is_strong()) && is_unordered(w, earlier, mine);
 }
 
 ALWAYS_INLINE Stamp load_stamp(const uint64_t* words) {
@@ -273,8 +344,25 @@ ALWAYS_INLINE void keep_reader(uint64_t* two, const Stamp& mine) {
     exchange_stamp(two + 2 * slot, mine);
 }
 
-Other as_other(const Run& run, const Stamp& stamp, bool writes) {
-    return {pc_of(run, stamp.site()), stamp.block(), stamp.thread(), writes};
+Other as_other(const Worker& w, const Stamp& stamp, bool writes) {
+    return {pc_of(*w.run, stamp.site()), stamp.block(), stamp.thread(), writes, lacks_fence(w, stamp)};
+}
+
+// Volatile accesses of data do not race in the memory model, and their order is a matter of luck where nothing gives them one.
+// Two writes of different values are an error: one is lost. A read is a warning: it may be of a hint that may come late.
+[[gnu::noinline]] void check_volatile(Worker& w, const Stamp& old, const Stamp& mine, bool writes, unsigned site, uintptr_t address,
+                                      unsigned bytes) {
+    constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
+    if ((old.who | mine.who) & NO_DATA || !is_unordered(w, old, mine)) return;
+    const Other other = as_other(w, old, true);
+    if (!writes) {
+        report(w, VOLATILE_DATA, pc_of(*w.run, site), false, address, bytes, other);
+    } else if (bytes <= sizeof(uint64_t)) {
+        Fiber& fiber = *w.current;
+        fiber.lost_update = make_finding(w, RACE_GLOBAL, pc_of(*w.run, site), true, address, bytes, other);
+        fiber.overwritten = {address, bytes, 0};
+        std::memcpy(&fiber.overwritten.value, reinterpret_cast<const void*>(address), bytes);
+    }
 }
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
@@ -300,7 +388,8 @@ void forgive_swapped(Worker& w, const Stamp& mine, const uint64_t* cell, uint64_
 void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, unsigned how, unsigned site) {
     Run& run = *w.run;
     const Fiber& fiber = *w.current;
-    const uint64_t flags = how & IS_ATOMIC ? VALID | ATOMIC_STAMP : how & IS_VOLATILE ? VALID | VOLATILE_STAMP : VALID;
+    uint64_t flags = how & IS_ATOMIC ? VALID | ATOMIC_STAMP : how & IS_VOLATILE ? VALID | VOLATILE_STAMP : VALID;
+    if (how == (IS_VOLATILE | WRITES) && fiber.flags.after_data && !fiber.flags.over) flags |= FLAG_STAMP;
     const uint64_t who = w.block_number << 32 | static_cast<uint64_t>(fiber.thread) << 22 | site << 8 | flags;
     const uint64_t when = static_cast<uint64_t>(block_epoch(w)) << 24 | (fiber.clock & 0xffffff);
     const uintptr_t begin = address - o.begin, end = begin + bytes;
@@ -319,14 +408,15 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         const Stamp old = writes && !after_plain ? exchange_stamp(written, mine) : known;
         if (!old.who && (how & IS_ATOMIC || !writes) && !o.defined)
             report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
+        if (old.is_strong() && mine.is_strong()) check_volatile(w, old, mine, writes, site, address, bytes);
         if (conflicts(w, old, mine)) {
-            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, true, pc_of(run, site), address, bytes, as_other(run, old, true));
-            else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(run, old, true));
+            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, true, pc_of(run, site), address, bytes, as_other(w, old, true));
+            else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(w, old, true));
         } else if (writes) {
             for (const Stamp& reader : {load_stamp(read), load_stamp(read + 2)}) {
                 if (!conflicts(w, reader, mine)) continue;
-                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, false, pc_of(run, site), address, bytes, as_other(run, reader, false));
-                else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(run, reader, false));
+                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, false, pc_of(run, site), address, bytes, as_other(w, reader, false));
+                else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(w, reader, false));
                 break;
             }
         }
@@ -454,8 +544,11 @@ void on_guarded(uintptr_t address, unsigned bytes, bool writes, const void* plac
     Worker* const current = worker;
     if (!current || !current->current) return;
     Worker& w = *current;
+    if (!in_stacks(w, address)) {   // so that it does no harm, and that who waits for others lets them run
+        on_other_access(address, bytes, writes ? WRITES : READS, writes ? STORE : LOAD, place, 1);
+        return;
+    }
     if (w.run->stop.load(std::memory_order_relaxed)) abort_launch(w);
-    if (!in_stacks(w, address)) return;
     const auto pc = reinterpret_cast<uint64_t>(place);
     bool inside = address - reinterpret_cast<uintptr_t>(stack_of(w, w.current->thread)) < STACK_BYTES;
     for (uintptr_t at = address / 8 * 8; at < address + bytes && inside; at += 8) {

@@ -29,6 +29,7 @@ struct Other {   // the other party of a race, or of a barrier
     uint64_t block = 0;
     unsigned thread = 0;
     bool writes = false;
+    bool unfenced = false;   // a flag would order the two, were there a fence after it is read
 };
 
 inline uint8_t* stack_of(const Worker& w, unsigned thread) { return w.stacks + thread * STACK_BYTES; }
@@ -45,6 +46,12 @@ unsigned find_calls(const Worker& w, uintptr_t frame, uint64_t (&calls)[MAX_CALL
 
 // Keeps a finding, or counts it if it is known. The run is locked.
 void keep(Run& run, const Finding& finding);
+
+// After a volatile write of data: whether it has changed what another thread wrote with nothing that orders the two.
+void look_at_overwritten(Worker& w, Fiber& fiber);
+
+Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
+                     uintptr_t frame = 0);
 
 // Keeps a finding of the current thread, whose calls are those of `frame` or of the caller of this.
 void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other = {},

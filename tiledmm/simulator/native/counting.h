@@ -179,19 +179,59 @@ ALWAYS_INLINE const uint64_t* lane_log(const Worker& w, unsigned lane) {
     return w.log.data() + static_cast<size_t>(lane) * (LOG_ENTRIES + 72);
 }
 
-// Divergent lanes: the n-th access of a lane at a place belongs to the n-th of the others.
+constexpr uint64_t PLACE = 0x7fff;   // of an entry of a log: site and space
+
+// How often all lanes come to a place, if they do, and do in one order: what they access between two of these belongs together.
+[[gnu::cold]] void find_common_places(const Worker& w, std::unordered_map<unsigned, unsigned>& common) {
+    std::unordered_map<unsigned, unsigned> times;   // by place and lane
+    std::vector<unsigned> places, first, order;
+    for (unsigned lane = 0; lane < WARP; ++lane)
+        for (unsigned i = 0; i < w.logged[lane]; ++i) {
+            const unsigned place = lane_log(w, lane)[i] & PLACE;
+            if (!common[place]++) places.push_back(place);
+            ++times[place * WARP + lane];
+        }
+    for (const unsigned place : places) {
+        unsigned most = 0;
+        bool same = true;
+        for (unsigned lane = 0; lane < WARP; ++lane) most = std::max(most, times[place * WARP + lane]);
+        for (unsigned lane = 0; lane < WARP; ++lane) same = same && (times[place * WARP + lane] == most || !w.logged[lane]);
+        common[place] = same ? most : 0;
+    }
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+        order.clear();
+        for (unsigned i = 0; i < w.logged[lane]; ++i)
+            if (const unsigned place = lane_log(w, lane)[i] & PLACE; common[place]) order.push_back(place);
+        if (first.empty()) first = order;
+        unsigned at = 0;
+        while (at < order.size() && order[at] == first[at]) ++at;
+        if (at == order.size()) continue;
+        // Of two places in another order, the less frequent one is where lanes skip an iteration.
+        common[common[order[at]] < common[first[at]] ? order[at] : first[at]] = 0;
+        first.clear();
+        lane = ~0u;   // from the first lane on
+    }
+}
+
+// Divergent lanes: between two places that all come to, the n-th access of a lane at a place belongs to the n-th of the others.
 void count_divergent(Worker& w) {
-    std::unordered_map<uint64_t, size_t> index;
+    std::unordered_map<unsigned, unsigned> common;
+    find_common_places(w, common);
+    std::unordered_map<uint64_t, size_t> index;   // by how many of these places were passed, occurrence and place
     std::vector<Request> requests;
     std::unordered_map<unsigned, unsigned> occurrences;
     for (unsigned lane = 0; lane < WARP; ++lane) {
         occurrences.clear();
+        unsigned passed = 0;
         const uint64_t* log = lane_log(w, lane);
         for (unsigned i = 0; i < w.logged[lane]; ++i) {
             const unsigned site = log[i] >> 1 & 0x3fff, space = log[i] & 1;
-            const unsigned nth = occurrences[site * 2 + space]++;
-            const uint64_t key = static_cast<uint64_t>(nth) << 16 | site << 1 | space;
-            const auto entry = index.emplace(key, requests.size());
+            if (common[log[i] & PLACE]) {
+                ++passed;
+                occurrences.clear();
+            }
+            const unsigned nth = occurrences[log[i] & PLACE]++;
+            const auto entry = index.emplace(static_cast<uint64_t>(passed) << 40 | static_cast<uint64_t>(nth) << 16 | (log[i] & PLACE), requests.size());
             if (entry.second) requests.push_back({site, space, 0, {}});
             Request& r = requests[entry.first->second];
             r.mask |= 1u << lane;
@@ -223,7 +263,7 @@ void flush(Worker& w, unsigned warp) {
     for (unsigned i = 0; i < w.logged[0] && alike; ++i) {
         uint64_t different = 0;
         for (unsigned lane = 1; lane < lanes; ++lane) different |= logs[lane][i] ^ logs[0][i];
-        alike = (different & 0x7fff) == 0;
+        alike = (different & PLACE) == 0;
     }
     if (alike) {
         Request r;

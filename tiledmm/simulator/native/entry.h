@@ -3,16 +3,16 @@
 #pragma once
 
 // Runs the thread of the current fiber.
-extern "C" __attribute__((no_sanitize("thread"), visibility("default"))) void tiledmm_run_thread(void* const* arguments) {
+extern "C" __attribute__((no_sanitize("thread"), no_sanitize("kernel-address"), visibility("default"))) void tiledmm_run_thread(void* const* arguments) {
     tiledmm_detail::call(TILEDMM_KERNEL, arguments,
                          tiledmm_detail::Count<tiledmm_detail::parameters(&TILEDMM_KERNEL)>::type{});
 }
 
-extern "C" __attribute__((no_sanitize("thread"), visibility("default"))) int tiledmm_parameter_count() {
+extern "C" __attribute__((no_sanitize("thread"), no_sanitize("kernel-address"), visibility("default"))) int tiledmm_parameter_count() {
     return tiledmm_detail::parameters(&TILEDMM_KERNEL);
 }
 
-extern "C" __attribute__((no_sanitize("thread"), visibility("default"))) void tiledmm_describe_parameters(
+extern "C" __attribute__((no_sanitize("thread"), no_sanitize("kernel-address"), visibility("default"))) void tiledmm_describe_parameters(
     tiledmm_detail::Parameter* into) {
     tiledmm_detail::describe(TILEDMM_KERNEL, into);
 }

@@ -1,4 +1,4 @@
-// The interface between Python and the runtime. The structures are mirrored in execution.py, field by field.
+// The interface between Python and the runtime. The structures are mirrored in interface.py, field by field.
 // Depends on: nothing
 #pragma once
 
@@ -45,6 +45,7 @@ enum FindingKind : uint32_t {
     SHUFFLE_ENDED,       // bytes: the lane
     CONVERSION,          // address: the value, a double; bytes: twice the logarithm of the integer's bits, and 1 if it has a sign
     BY_LUCK,             // a warning: an array is declared with fewer bytes of alignment
+    VOLATILE_DATA,       // a warning: no fence before the write
 };
 
 // One array in global memory.
@@ -90,7 +91,7 @@ struct Finding {
     uint64_t calls[MAX_CALLS];   // where the function of pc was called, and so on outwards
     uint32_t kind, space, bytes, writes, other_writes;
     uint32_t block[3], thread[3], other_block[3], other_thread[3];
-    uint32_t padding;
+    uint32_t unfenced;   // of a race: whether a flag would order the two, were there a fence after it is read
 };
 
 // Requests are accesses of a warp. Units are wavefronts in shared memory and sectors in global memory.

@@ -67,8 +67,15 @@ inline void acquire(Worker& w, Fiber& fiber) {
     std::lock_guard<std::mutex> guard(run.lock);
     const auto found = run.syncs.find(place);
     if (found == run.syncs.end()) return;
-    keep_acquired(fiber.acquired, {&found->second, found->second.version});
+    keep_acquired(fiber.unfenced, {&found->second, found->second.version});
     w.acquires = true;
+}
+
+// A fence after a flag is read: what was released there is known from now on.
+inline void know_unfenced(Worker& w, Fiber& fiber) {
+    if (fiber.reads_from) acquire(w, fiber);
+    for (const Acquired& each : fiber.unfenced) keep_acquired(fiber.acquired, each);
+    fiber.unfenced.clear();
 }
 
 // Whether what a thread of a block did at a time was released at a place, or known to who released there, for a block to know.
@@ -95,33 +102,28 @@ inline bool is_released(const Acquired& known, const Stamp& earlier, unsigned bl
     return false;
 }
 
-inline bool is_acquired(const Worker& w, const Stamp& earlier) {
-    if (!w.acquires) return false;
+inline bool is_known(const Worker& w, const std::vector<Acquired>& list, const Stamp& earlier) {
+    if (list.empty()) return false;
     std::lock_guard<std::mutex> guard(w.run->lock);
     std::vector<const Sync*> visited;
-    for (const std::vector<Acquired>* list : {&std::as_const(w.current->acquired), &w.acquired})
-        for (const Acquired& each : *list)
-            if (is_released(each, earlier, static_cast<unsigned>(w.block_number), visited)) return true;
+    for (const Acquired& each : list)
+        if (is_released(each, earlier, static_cast<unsigned>(w.block_number), visited)) return true;
     return false;
 }
 
-// At a barrier of the block, what its threads acquired is known to all of them.
-inline void share_acquired(Worker& w) {
-    for (Fiber& fiber : w.fibers)
-        if (fiber.reads_from) acquire(w, fiber);
-    if (!w.acquires) return;
-    for (Fiber& fiber : w.fibers) {
-        for (const Acquired& each : fiber.acquired) keep_acquired(w.acquired, each);
-        fiber.acquired.clear();
-    }
+inline bool is_acquired(const Worker& w, const Stamp& earlier) {
+    return w.acquires && (is_known(w, w.current->acquired, earlier) || is_known(w, w.acquired, earlier));
 }
 
-inline void fence(Worker& w, bool for_all) {
-    Fiber& fiber = *w.current;
-    const Fence now = {true, block_epoch(w), ++fiber.clock};
-    fiber.fences[0] = now;
-    if (for_all) fiber.fences[1] = now;
-}
+// Whether a flag would order what the current thread does, were there a fence after it is read.
+inline bool lacks_fence(const Worker& w, const Stamp& earlier) { return w.acquires && is_known(w, w.current->unfenced, earlier); }
+
+// At a barrier of the block, what its threads acquired is known to all of them. No fence is needed: NVIDIA's own examples have
+// none between the flag, which one thread reads, and a barrier. And the same at a barrier of some threads.
+void share_acquired(Worker& w);
+void share_acquired(Worker& w, const std::vector<unsigned>& threads);
+
+void fence(Worker& w, bool for_all);
 
 // ---- within a block ----
 

@@ -14,7 +14,7 @@ struct Count<0, I...> {
 };
 
 template <class... Parameters, int... I>
-__attribute__((no_sanitize("thread"))) void call(void (*kernel)(Parameters...), void* const* arguments, Indices<I...>) {
+__attribute__((no_sanitize("thread"), no_sanitize("kernel-address"))) void call(void (*kernel)(Parameters...), void* const* arguments, Indices<I...>) {
     kernel(*static_cast<Parameters*>(arguments[I])...);
 }
 

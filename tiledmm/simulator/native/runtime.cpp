@@ -102,6 +102,7 @@ void run_warp(Worker& w, unsigned warp) {
             w.current = nullptr;
             if (w.aborted) return;
             if (fiber.state != State::DONE) continue;
+            if (fiber.overwritten.address) look_at_overwritten(w, fiber);
             check_copies(w, fiber);
             release_waiting(w, first, lanes);
         }
@@ -129,6 +130,7 @@ void run_warp(Worker& w, unsigned warp) {
             if (!other || each.state != State::AT_WARP) other = &each;
         }
         w.current = &fiber;
+        explain(w, w.warps[warp]);
         report(w, WARP_NOT_REACHED, reinterpret_cast<uint64_t>(fiber.barrier), false, 0, 0,
                other ? as_other(w, *other) : Other{});
         w.current = nullptr;
@@ -168,6 +170,9 @@ void begin_block(Worker& w, uint64_t number) {
         for (Fence& fence : fiber.fences) fence = {};
         fiber.reads_from = 0;
         fiber.acquired.clear();
+        fiber.unfenced.clear();
+        fiber.flags = {};
+        fiber.overwritten = {};
         fiber.others.reset();
         if (w.warps[i / WARP].synced) std::memset(fiber.known, 0, sizeof fiber.known);
         fiber.stack_pointer = new_stack(w.stacks + (i + 1) * STACK_BYTES - i % 32 * 192, fiber_main);
@@ -253,6 +258,9 @@ void merge(Counts& sum, const Counts& more) {
     sum.units += more.units;
     sum.ideal += more.ideal;
 }
+
+// Whether the kernel was built with calls of the runtime at its accesses.
+bool sees_accesses(const Launch& launch) { return launch.checks || launch.counts || launch.guarded; }
 
 void* map_pages(size_t bytes) {
     void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
@@ -344,6 +352,7 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
         }
         (*known)[thread] = std::max((*known)[thread], other.clock + 1);
     }
+    share_acquired(w, barrier.arrived);
     for (const unsigned thread : barrier.arrived) {
         Fiber& other = w.fibers[thread];
         ++other.clock;
@@ -393,7 +402,7 @@ void tiledmm_trap() {
 void tiledmm_copy_async(void* shared, const void* global, unsigned bytes, unsigned source_bytes) {
     Worker& w = *worker;
     const Launch& launch = w.run->launch;
-    if (!launch.checks && !launch.counts) {
+    if (!sees_accesses(launch)) {
         std::memcpy(shared, global, source_bytes);
         std::memset(static_cast<uint8_t*>(shared) + source_bytes, 0, bytes - source_bytes);
         return;
@@ -441,13 +450,14 @@ void tiledmm_wait_for_all_copies() { finish_copies(*worker, worker->current->pen
 
 void tiledmm_atomic_access(void* at, unsigned bytes) {
     const Launch& launch = worker->run->launch;
-    if (launch.checks || launch.counts)
+    if (sees_accesses(launch))
         on_other_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC, STORE, CALLER, bytes);
 }
 
 void tiledmm_compare_access(void* at, unsigned bytes) {
     const Launch& launch = worker->run->launch;
-    if (launch.checks || launch.counts)
+    if (sees_accesses(launch)) leave(*worker, State::READY);   // other lanes come to theirs first: not all can swap what they read
+    if (sees_accesses(launch))
         on_other_access(reinterpret_cast<uintptr_t>(at), bytes, WRITES | IS_ATOMIC | COMPARES, STORE, CALLER, bytes);
 }
 

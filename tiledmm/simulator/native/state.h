@@ -64,7 +64,7 @@ struct Pattern {   // the last request of a site: the next often has the same pa
 // Shared memory: two readers and one writer.   epoch 26 | clock, from the warp's base on 12 | thread 10 | site 14 | flags 2
 using Cell = uint64_t;
 constexpr Cell IN_FLIGHT = 1;   // written by a cp.async without a wait so far
-constexpr Cell BY_ATOMIC = 2;
+constexpr Cell STRONG = 2;      // by an atomic, a volatile read, or a volatile write that sets a flag
 constexpr unsigned CELL_CLOCKS = 1 << 12;
 
 ALWAYS_INLINE Cell make_cell(uint64_t epoch, uint64_t clock, uint64_t thread, uint64_t site) {
@@ -87,7 +87,7 @@ struct Stamp {
     unsigned epoch() const { return when >> 24 & 0xffffff; }
     unsigned clock() const { return when & 0xffffff; }
 };
-constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4;
+constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4, FLAG_STAMP = 8;   // the last: a volatile write that sets a flag
 
 // ---- threads ----
 
@@ -122,6 +122,21 @@ struct Fence {
     unsigned epoch = 0, clock = 0;   // of the thread, then
 };
 
+// A volatile write sets a flag, or writes data. A fence comes between data and the flag that says that they are there: so the
+// writes after a fence set flags, until the thread has set one and then reads what others write.
+struct FlagWrites {
+    bool has_data = false;   // something was accessed since the last fence
+    bool after_data = false; // and before it
+    bool have_set = false;   // a flag since the last fence
+    bool over = false;       // what is written now is data
+};
+
+struct Overwritten {   // by a volatile write that may be one of two that are not ordered, if it changes the value
+    uintptr_t address = 0;
+    unsigned bytes = 0;
+    uint64_t value = 0;      // before
+};
+
 struct Fiber {
     void* stack_pointer = nullptr;
     State state = State::DONE;
@@ -135,7 +150,11 @@ struct Fiber {
     unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
     std::shared_ptr<std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
     std::vector<Acquired> acquired;
+    std::vector<Acquired> unfenced;   // what it would know, had there been a fence since it read the flag
     Fence fences[2];   // the last of any scope, and the last for other blocks
+    FlagWrites flags;
+    Overwritten overwritten;
+    Finding lost_update = {};   // of that, for the case
     uint64_t reads_from = 0;   // the place of an atomic or volatile read, or 0
     unsigned active = 0;          // the answer to ASKS
     unsigned present = 0;         // the lanes of the last barrier of the warp: those of its mask that had not ended
@@ -182,6 +201,7 @@ struct Warp {
     unsigned full = 0;   // clocks that all lanes know of all
     unsigned base = 0;   // what cells' clocks are relative to
     bool synced = false; // whether there was a barrier of the warp in this block
+    std::vector<Finding> mixed;   // exchanges for which lanes came from different places
 };
 
 struct NamedBarrier {

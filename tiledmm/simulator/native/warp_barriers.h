@@ -28,12 +28,25 @@ unsigned arrived(const Worker& w, unsigned first, unsigned lanes, const Fiber& w
     return present;
 }
 
+constexpr unsigned OTHER_PLACE = 2;   // in place of a mask or an operation
+constexpr size_t MOST_MIXED = 8;
+
+// Lanes of different exchanges may come together, as on a GPU, until some are left over: then that is why.
+[[gnu::cold]] void explain(Worker& w, Warp& warp) {
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    for (const Finding& each : warp.mixed) keep(*w.run, each);
+    warp.mixed.clear();
+}
+
 // Releases the lanes that are present, and orders their accesses before the barrier before those after it.
 void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, const Fiber& waits) {
     const unsigned mask = waits.waits_for, kind = waits.kind;
-    if (const unsigned ended = mask & ~present)
+    Warp& warp = w.warps[first / WARP];
+    if (const unsigned ended = mask & ~present) {
         report(w, BARRIER_LEFT, reinterpret_cast<uint64_t>(waits.barrier), false, 0, 0,
                {0, w.block_number, first + static_cast<unsigned>(__builtin_ctz(ended)), false});
+        explain(w, warp);
+    }
     uint64_t values[WARP] = {};
     for (unsigned lane = 0; lane < lanes; ++lane)
         if (present >> lane & 1) values[lane] = w.fibers[first + lane].given;
@@ -42,11 +55,20 @@ void pass_warp(Worker& w, unsigned first, unsigned lanes, unsigned present, cons
         Fiber& other = w.fibers[first + lane];
         if (other.kind != kind || other.waits_for != mask)
             report(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(waits.barrier), false, 0, 1, as_other(w, other));
+        else if (kind != WARP_BARRIER && other.barrier != waits.barrier && warp.mixed.size() < MOST_MIXED)
+            warp.mixed.push_back(make_finding(w, WARP_DIFFERS, reinterpret_cast<uint64_t>(waits.barrier), false, 0, OTHER_PLACE, as_other(w, other)));
         other.state = State::READY;
         other.present = present;
         if (kind != WARP_BARRIER) std::memcpy(other.received, values, sizeof values);
     }
-    if (kind == WARP_BARRIER) join_lanes(w, first / WARP, present, lanes);
+    if (kind != WARP_BARRIER) return;
+    join_lanes(w, first / WARP, present, lanes);
+    if (w.acquires || w.run->released.load(std::memory_order_relaxed)) {
+        std::vector<unsigned> threads;
+        for (unsigned lane = 0; lane < lanes; ++lane)
+            if (present >> lane & 1) threads.push_back(first + lane);
+        share_acquired(w, threads);
+    }
 }
 
 // Waits for the lanes of a mask, all of which are to wait for the same.

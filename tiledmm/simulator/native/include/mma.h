@@ -113,7 +113,9 @@ __forceinline__ void gather(const T (&own)[COUNT], T (&all)[ALL]) {
 // Waits for all lanes of the warp, which load or store one matrix.
 template <class T>
 __forceinline__ void begin(const void* at, unsigned ldm, unsigned kind) {
-    const unsigned long long matrix = reinterpret_cast<unsigned long long>(at) + (static_cast<unsigned long long>(ldm) << 48);
+    unsigned long long matrix = reinterpret_cast<unsigned long long>(at);
+    __asm__("" : "+r"(matrix));   // or GCC adds the rest to a shared array's offset, of which a relocation has 32 bits
+    matrix += static_cast<unsigned long long>(ldm) << 48;
     tiledmm_exchange(tiledmm_detail::WHOLE_WARP, matrix, kind);
     if (matrix != tiledmm_exchanged(0))
         tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take the same address and leading dimension in all lanes");
