@@ -29,9 +29,7 @@ def squares_table(rows: list[dict[str, Any]]) -> Table:
     cells = []
     for size, layout in dict.fromkeys((row["m"], row["layout"]) for row in rows):
         of_size = [found.get((dtype, size, layout)) for dtype in types]
-        ratios = [
-            significant(row[clock]["ratio"]) if row else "-" for row in of_size for clock in ("loop", "device")
-        ]
+        ratios = [significant(row[clock]["ratio"]) if row else "-" for row in of_size for clock in ("loop", "device")]
         cells.append((f"{size}", layout, *ratios))
     columns = [f"{dtype}: {clock}" for dtype in types for clock in ("call", "device")]
     return Table("auto: times as fast as cupy.matmul", ("size", "<layout", *columns), tuple(cells))
