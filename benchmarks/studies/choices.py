@@ -105,11 +105,13 @@ class Judgement:
     ratio: float
 
 
-def judged(model: Model, row: dict[str, Any]) -> Judgement:
-    """A model's pick for a product."""
+def judged(model: Model, row: dict[str, Any]) -> Judgement | None:
+    """A model's pick for a product; None if none of its kernels was timed: results may be older than the kernels."""
     taken, size = row["kernels"], Size(*row["size"])
     product = call_of(size, row["type"], row["layout"], "float32")[0].multiplied
     expected = {key: each.microseconds or 0.0 for each in model.every(product) if (key := named(each)) in taken}
+    if not expected:
+        return None
     pick, fastest = min(expected, key=expected.__getitem__), min(taken, key=taken.__getitem__)
     return Judgement(f"{size} {row['type']} {row['layout']}", pick, fastest, taken[fastest] / taken[pick])
 
@@ -118,7 +120,8 @@ def judge(results: dict[str, Any], rates: tables.Rates) -> list[Judgement]:
     """A table's picks on the GPU of the results, the worst first."""
     measured = tables.shipped().get(results["machine"]["gpu"], rates)
     model = Model(measured.gpu, rates)
-    return sorted((judged(model, row) for row in results["products"]), key=lambda each: each.ratio)
+    found = (judged(model, row) for row in results["products"])
+    return sorted((each for each in found if each), key=lambda each: each.ratio)
 
 
 def choices_table(results: dict[str, Any]) -> Table:
