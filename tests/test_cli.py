@@ -481,7 +481,7 @@ def test_without_stdout_a_command_runs() -> None:
     [
         (("source", "tiled", "--tile", "abc"), "no tile 'abc'; its tiles are 8, 16, 32, 64"),
         (("inspect", "tiled", "--tile", "1.5"), "no tile '1.5'; its tiles are 8, 16, 32, 64"),
-        (("compare", "--tile", "abc"), "a tile is one of 1, 2, 4, 8, 16, 32, 64, 128, 192, 256"),
+        (("compare", "--tile", "abc"), "a tile is one of 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256"),
         (("source", "naive", "--tile", "8"), "has no tile to choose"),
         (("compare", "--dtype", "float99"), "the types are float32, float64"),
         (("source", "tiled", "--dtype", "float99"), "the types are float32, float64"),

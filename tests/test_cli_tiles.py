@@ -71,7 +71,7 @@ def test_a_variant_without_tiles(no_gpu: None, compiler: None) -> None:
 
 def test_a_variant_for_gpus_only(no_gpu: None, compiler: None) -> None:
     rows = rows_of(invoke("wgmma", "--csv"))
-    assert [row["tile"] for row in rows] == ["64", "128", "192", "256"]
+    assert [row["tile"] for row in rows] == ["64", "96", "128", "192", "256"]
     assert all(row["result"] == "on a GPU only" and row["wavefronts"] == "" for row in rows)
     assert float(rows[-1]["reuse"]) == 256, "by the model"
 

@@ -20,7 +20,8 @@ KERNELS = {spec.symbol: spec for pair in renderings().values() for spec in [pair
 
 def pattern_of(line: str) -> str:
     """What a template's line may become. Tree shaking indents the members of a struct alike."""
-    return "".join(".*" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{[{%].*?[}%]\})", line))
+    parts = re.split(r"(\s*\{[{%].*?[}%]\}\s*)", line)
+    return "".join(".*" if part.lstrip().startswith(("{{", "{%")) else re.escape(part) for part in parts)
 
 
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=list(KERNELS))

@@ -44,7 +44,7 @@ def test_its_parts() -> None:
     wide = compute_element("int8_int32")
     assert (wide.name, wide.stored, wide.result, wide.dtype) == ("i8i32", ELEMENTS["int8"], ELEMENTS["int32"], np.int8)
     assert (wide.multiplied, wide.c_type, wide.itemsize) == ("int8", "int8", 1)
-    assert (dtype_of(wide), precision_of(wide)) == ("int32", "float32")
+    assert (dtype_of(wide), precision_of(wide)) == ("int32", "full")
     packed = compute_element("uint8_uint32").packed
     assert packed and (packed.c_type, packed.result, packed.per_packed) == ("uint8x4", ELEMENTS["uint32"], 4)
     for each in (*ELEMENTS.values(), TF32):

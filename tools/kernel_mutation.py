@@ -361,8 +361,6 @@ EQUIVALENT = (
     Known(".*", r"if \(p\.split_k > 1\) \{", r".*split_k (?:>= 1|> 0).*", "one partition is all of K"),
     Known(_REGISTERS, r"fetch\(0, \S+\);|if \(more\) fetch\(stage \^ 1, .*", r".*fetch\((?:1|stage|stage \^ 0), .*",
         "the tiles go to registers: to which buffer, store_shared says"),
-    Known(r"tiled 8 .*", r"return \{address\(row, col\), .*", r".*\b(row|col)_stride, \1_stride\};",
-        "a thread loads one element, seen from itself: no other is read from there"),
     Known(r"tiled 8 .*", r"return row < rows && col < cols \? .*", r"return .*\b(?:row|col)\b.*",
         "a thread loads one element, seen from itself: row and col are 0"),
     Known(_ONE_ELEMENT, r"frag_[ab]\[[ij]\] = .*|c_tile\.write\(.*", r".* - [ij] \* BLOCK_[XY].*",

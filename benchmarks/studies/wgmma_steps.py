@@ -64,8 +64,8 @@ class Step:
 #: Each changes one thing in the step before.
 STEPS = (
     Step("before: mma.sync, cp.async", "tensor_core", 128),
-    Step("wgmma and TMA, two stages", "wgmma", 64, {"stages": 2}),
-    Step("as many stages as fit", "wgmma", 64),
+    Step("wgmma and TMA, two stages", "wgmma", 96, {"stages": 2}),
+    Step("as many stages as fit", "wgmma", 96),
     Step("a second consumer", "wgmma", 128),
     Step("256 columns", "wgmma", 256, {"bm": 128, "cluster": 1}),
     Step("a cluster of two, multicast", "wgmma", 256),
