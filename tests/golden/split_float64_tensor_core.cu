@@ -595,7 +595,7 @@ struct SwizzledCopies {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = chunk(tile, load);
+                T* const to = NARROW ? tile.chunk(row + load * STEP, index) : chunk(tile, load);
 #pragma unroll
                 for (int e = 0; e < CHUNK; e += N) {
                     if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
