@@ -595,7 +595,8 @@ struct SwizzledCopies {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = NARROW ? tile.chunk(row + load * STEP, index) : chunk(tile, load);
+                constexpr bool SPILL = __CUDA_ARCH__ / 100 == 10 && NARROW;   // with addresses that differ by constants
+                T* const to = SPILL ? tile.chunk(row + load * STEP, index) : chunk(tile, load);
 #pragma unroll
                 for (int e = 0; e < CHUNK; e += N) {
                     if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
