@@ -9,7 +9,6 @@ from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import FOLDER, KERNELS, Kernel
 from tiledmm import simulator
 
-
 # Named barriers that a warp arrives at and another waits for, with the threads of each in reverse order.
 FALSE_RACES = {("hand_over", "reverse")}
 
