@@ -296,7 +296,7 @@ def test_exactly_one_kernel_writes_c() -> None:
 
 
 def test_residues_are_those_of_every_integer() -> None:
-    """Of the largest integers, too, and for each modulus: a row of K = 1 is scaled to its full 58 bits."""
+    """Each modulus, and the largest integers, too: a row of K = 1 is scaled to its full 58 bits."""
     rng = np.random.default_rng(248)
     x = np.concatenate([rng.standard_normal(200), np.exp2(np.arange(-20.0, 20.0)), -np.exp2(np.arange(-20.0, 20.0))])[
         :, None

@@ -36,7 +36,7 @@ shuffles, loops, and members of structures. What it sees as CUDA does, and only 
 which neither barriers nor votes wait (PTX ISA, "non-exited threads"); and volatile data that nothing orders, which
 might be hints that may come late.
 
-Of the third batch corrected:
+Corrections of the third batch:
 
 - Five with the cause "read before set" leave elements of the result unwritten.
 - ``brick_sort: threads stop on their own``: those that leave the loop race, at lines that were not stated.
@@ -45,7 +45,7 @@ Of the third batch corrected:
 Nine more had been judged too strictly: overflow, wrong types, and a wrong result that no thread wrote show in the
 result alone, as wrong indices do, and the finding says so.
 
-Of all 622, 606 are found now (97.4%), and 12 more by a warning. The other four: a launch of 100 threads, whose partial
+The simulator finds 606 of all 622 now (97.4%), and 12 more by a warning. The other four: a launch of 100 threads, whose partial
 warp the kernel leaves out of its sums; a loop over barriers that never ends, where time runs out in another one; and
 two rings in which the threads' order here leaves a wrong result and no race.
 """
