@@ -171,7 +171,7 @@ def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _order(rows: int, cols: int, row_stride: int, col_stride: int) -> tuple[int, int, str]:
-    """The strides and the layout letter of a matrix. An axis with one element may have any stride: it gets an aligned one."""
+    """Strides and layout letter of a matrix. An axis with one element may have any stride: it gets an aligned one."""
     by_rows, by_columns = col_stride == 1 and cols > 1, row_stride == 1 and rows > 1
     if by_rows or (cols <= 1 and not by_columns):
         return row_stride if rows > 1 else _aligned(cols), 1, "N"
