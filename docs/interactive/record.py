@@ -67,8 +67,8 @@ def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     counted from the first that is shown; the array's number among ``arrays``, -1 for arithmetic and barriers; and what
     a lane of a warp touches first, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements
     of A, B and C are counted row after row, whichever way they lie in memory; those of shared arrays are 4 bytes
-    each, and the second base and pattern have the elements that they hold. Units are wavefronts of shared memory or sectors of global
-    memory. The width is in elements. All products with one k are one instruction, whose base is k.
+    each, and the second base and pattern have the elements that they hold. Units are wavefronts of shared memory
+    or sectors of global memory. The width is in elements. All products with one k are one instruction, whose base is k.
 
     Raises:
         ValueError: If warps do not all do the same, each a constant further: nothing to draw in one picture.

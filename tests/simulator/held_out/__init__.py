@@ -46,6 +46,6 @@ Nine more had been judged too strictly: overflow, wrong types, and a wrong resul
 result alone, as wrong indices do, and the finding says so.
 
 The simulator finds 606 of all 622 now (97.4%), and 12 more by a warning. The other four: a launch of 100 threads,
-whose partial warp the kernel leaves out of its sums; a loop over barriers that never ends, where time runs out in another one; and
-two rings in which the threads' order here leaves a wrong result and no race.
+whose partial warp the kernel leaves out of its sums; a loop over barriers that never ends, where time runs out
+in another one; and two rings in which the threads' order here leaves a wrong result and no race.
 """
