@@ -18,7 +18,7 @@ __device__ __forceinline__ Wide as_register(Wide x) {
 __device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
 // An element in shared memory. Both parts of a complex one, loaded together, would lie in consecutive registers, where mma needs the
-// same part of several elements.
+// same part of several elements. Loaded apart, every other 8 bytes, they take twice the wavefronts.
 template <class Element>
 __device__ __forceinline__ Element load_element(const Element* shared) {
     return *shared;
@@ -171,6 +171,7 @@ struct SwizzledCopies {
     // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
     __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
         static_assert((STEP & (STEP - 1)) == 0, "a thread's rows differ in bits that are 0 in its first");
+        if constexpr (NARROW && __CUDA_ARCH__ / 100 == 10) return tile.chunk(row + load * STEP, index);   // others spill there
         const int chunk = (index ^ Tile::swizzle(row)) ^ Tile::swizzle(load * STEP);
         return &tile.element[row * Tile::LENGTH + chunk * CHUNK] + load * STEP * Tile::LENGTH;
     }
@@ -248,8 +249,7 @@ private:
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                constexpr bool SPILL = __CUDA_ARCH__ / 100 == 10 && NARROW;   // with addresses that differ by constants
-                T* const to = SPILL ? tile.chunk(row + load * STEP, index) : chunk(tile, load);
+                T* const to = chunk(tile, load);
 #pragma unroll
                 for (int e = 0; e < CHUNK; e += N) {
                     if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix

@@ -59,9 +59,6 @@ struct Problem {
     Strides a, b, c;
 };
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -112,7 +109,7 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
 // The tile of a block. Rasterization: down a column of C's tiles, then the next column; concurrent blocks share columns of B.
 __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles, col = quotient(index, rows);
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles, col = index / rows;
     return tile_at(p, product, index - col * rows, col, bm, bn);
 }
 
@@ -270,9 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     a_view.cols = b_view.cols = steps - lane * V;
 
     Sum acc[TM][TN] = {};
-    const auto multiply = [&](auto vectors, int k) {
-        const auto a_part = a_view.from(0, k);
-        const auto b_part = b_view.from(0, k);
+    const auto multiply = [&](auto vectors, const auto& a_part, const auto& b_part) {
         Sum frag_a[TM][V], frag_b[TN][V];
 #pragma unroll
         for (int j = 0; j < TN; ++j) read_contiguous(b_part, vectors.value || wide_b, j, frag_b[j]);
@@ -288,9 +283,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int k = 0;
     if (wide_a && wide_b)   // no branch stands between the loads: those of UNROLL steps are in flight together
 #pragma unroll UNROLL
-        for (; k + BK <= steps; k += BK) multiply(Constant<true>{}, k);
+        for (; k + BK <= steps; k += BK) multiply(Constant<true>{}, a_view.from(0, k), b_view.from(0, k));
+    auto a_rest = a_view.from(0, k);
+    auto b_rest = b_view.from(0, k);
 #pragma unroll 1
-    for (; k < steps; k += BK) multiply(Constant<false>{}, k);
+    for (; k < steps; k += BK) {
+        multiply(Constant<false>{}, a_rest, b_rest);
+        a_rest = a_rest.from(0, BK);
+        b_rest = b_rest.from(0, BK);
+    }
 
 #pragma unroll
     for (int i = 0; i < TM; ++i)

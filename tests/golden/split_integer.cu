@@ -98,9 +98,6 @@ struct Problem {
     Strides a, b, c;
 };
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -148,14 +145,14 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     return tile;
 }
 
-// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
-// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next, so
+// that concurrent blocks share rows of A, too. Most quotients are 0, which a comparison tells sooner than a division.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = quotient(in_group, width);
+    const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 

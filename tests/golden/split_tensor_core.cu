@@ -254,9 +254,6 @@ __device__ __forceinline__ long long divide(long long dividend, long long diviso
     return dividend / divisor;
 }
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -304,14 +301,14 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     return tile;
 }
 
-// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
-// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next, so
+// that concurrent blocks share rows of A, too. Most quotients are 0, which a comparison tells sooner than a division.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = quotient(in_group, width);
+    const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -500,7 +497,7 @@ __device__ __forceinline__ Wide as_register(Wide x) {
 __device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
 // An element in shared memory. Both parts of a complex one, loaded together, would lie in consecutive registers, where mma needs the
-// same part of several elements.
+// same part of several elements. Loaded apart, every other 8 bytes, they take twice the wavefronts.
 template <class Element>
 __device__ __forceinline__ Element load_element(const Element* shared) {
     return *shared;
@@ -650,6 +647,7 @@ struct SwizzledCopies {
     // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
     __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
         static_assert((STEP & (STEP - 1)) == 0, "a thread's rows differ in bits that are 0 in its first");
+        if constexpr (NARROW && __CUDA_ARCH__ / 100 == 10) return tile.chunk(row + load * STEP, index);   // others spill there
         const int chunk = (index ^ Tile::swizzle(row)) ^ Tile::swizzle(load * STEP);
         return &tile.element[row * Tile::LENGTH + chunk * CHUNK] + load * STEP * Tile::LENGTH;
     }
@@ -720,8 +718,7 @@ struct SwizzledCopies {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                constexpr bool SPILL = __CUDA_ARCH__ / 100 == 10 && NARROW;   // with addresses that differ by constants
-                T* const to = SPILL ? tile.chunk(row + load * STEP, index) : chunk(tile, load);
+                T* const to = chunk(tile, load);
 #pragma unroll
                 for (int e = 0; e < CHUNK; e += N) {
                     if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix

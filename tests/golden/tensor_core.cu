@@ -166,9 +166,6 @@ struct Problem {
     Strides a, b, c;
 };
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -216,14 +213,14 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     return tile;
 }
 
-// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
-// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next, so
+// that concurrent blocks share rows of A, too. Most quotients are 0, which a comparison tells sooner than a division.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = quotient(in_group, width);
+    const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -411,7 +408,7 @@ __device__ __forceinline__ Wide as_register(Wide x) {
 __device__ __forceinline__ unsigned as_register(tf32 x) { return ROUNDS ? rounded_to_tf32(x) : __float_as_uint(x); }
 
 // An element in shared memory. Both parts of a complex one, loaded together, would lie in consecutive registers, where mma needs the
-// same part of several elements.
+// same part of several elements. Loaded apart, every other 8 bytes, they take twice the wavefronts.
 template <class Element>
 __device__ __forceinline__ Element load_element(const Element* shared) {
     return *shared;
@@ -561,6 +558,7 @@ struct SwizzledCopies {
     // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
     __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
         static_assert((STEP & (STEP - 1)) == 0, "a thread's rows differ in bits that are 0 in its first");
+        if constexpr (NARROW && __CUDA_ARCH__ / 100 == 10) return tile.chunk(row + load * STEP, index);   // others spill there
         const int chunk = (index ^ Tile::swizzle(row)) ^ Tile::swizzle(load * STEP);
         return &tile.element[row * Tile::LENGTH + chunk * CHUNK] + load * STEP * Tile::LENGTH;
     }
@@ -638,8 +636,7 @@ struct SwizzledCopies {
         if constexpr (SAME_ORDER) {
 #pragma unroll
             for (int load = 0; load < LOADS; ++load) {
-                constexpr bool SPILL = __CUDA_ARCH__ / 100 == 10 && NARROW;   // with addresses that differ by constants
-                T* const to = SPILL ? tile.chunk(row + load * STEP, index) : chunk(tile, load);
+                T* const to = chunk(tile, load);
 #pragma unroll
                 for (int e = 0; e < CHUNK; e += N) {
                     if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
@@ -731,7 +728,8 @@ struct alignas(128) SwizzledRows {
 static_assert(LANES_M == 8 && LANES_N == 4, "an accumulator's layout is that of mma");
 static_assert(!SAME<T, tf32> || (WM % 32 == 0 && WN % 32 == 0), "elements are read one at a time, from 8 chunks at once");
 static_assert((WM & (WM - 1)) == 0 && (WN & (WN - 1)) == 0, "a warp's first chunk differs from the others in bits of its index");
-static_assert(BK % (2 * DEPTH) == 0, "B's fragments alternate between two sets of registers");
+constexpr int SETS = 2, COPIES_OF_B = 0;   // sets of B's fragments; when B's copies are issued: at once with A's
+static_assert(BK % (SETS * DEPTH) == 0, "B's fragments alternate between the sets of registers");
 constexpr int LEAD = (STAGES - 1) * BK;   // steps of k by which copies precede products
 
 struct Tiles {
@@ -774,7 +772,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     // mainloop
     Sum acc[WM / 16][WN / 8][4] = {};   // of (16, 8) elements each
-    Register frag_a[WM / 16][4], frag_b[2][WN / 8][2];
+    Register frag_a[WM / 16][4], frag_b[SETS][WN / 8][2];
     int stage = 0;
     wait_for_copies_except<STAGES - 2>();
     __syncthreads();   // the first tiles are complete before anyone reads them
@@ -787,13 +785,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int k = 0; k < BK; k += DEPTH) {
             if (k == 0) {
-                if (whole.value) {
-                    a_copies.fetch_whole(tiles.a[refilled]);
-                    b_copies.fetch_whole(tiles.b[refilled]);
-                } else if (k_to_load > 0) {
-                    a_copies.fetch(tiles.a[refilled], k_to_load);
-                    b_copies.fetch(tiles.b[refilled], k_to_load);
-                }
+                if (whole.value) a_copies.fetch_whole(tiles.a[refilled]);
+                else if (k_to_load > 0) a_copies.fetch(tiles.a[refilled], k_to_load);
+            }
+            if (k == COPIES_OF_B) {
+                if (whole.value) b_copies.fetch_whole(tiles.b[refilled]);
+                else if (k_to_load > 0) b_copies.fetch(tiles.b[refilled], k_to_load);
                 commit_copies();
             }
             if (k == BK - DEPTH) {
@@ -807,14 +804,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 __syncthreads();   // the next tiles are complete, and nobody reads the current ones any more
             }
             const bool ahead = k < BK - DEPTH || more;   // fragments that follow the stage's last are in the next stage
-            const int next = (k + DEPTH) % BK;
-            const int set = k / DEPTH % 2;
+            const int set = k / DEPTH % SETS, next = (k + DEPTH) % BK;
             if (ahead) tiles.b[stage].read_b(frag_b[1 - set], b_begin, next);
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) 
+                for (int j = 0; j < WN / 8; ++j) {
                     mma_float16(acc[i][j], frag_a[i], frag_b[set][j]);
+                }
                 if (ahead) tiles.a[stage].read_a(frag_a[i], a_begin, i * 16, next);
             }
         }

@@ -95,9 +95,6 @@ struct Problem {
     Strides a, b, c;
 };
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -145,14 +142,14 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     return tile;
 }
 
-// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
-// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next, so
+// that concurrent blocks share rows of A, too. Most quotients are 0, which a comparison tells sooner than a division.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = quotient(in_group, width);
+    const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -403,8 +400,7 @@ static_assert(BK % 2 == 0, "fragments alternate between two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
 constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // consecutive lanes in one column of the arrangement
-constexpr int LEAD = (STAGES - 1) * BK;     // steps of k by which copies precede products
-constexpr int WORD = sizeof(TC) < 4 ? 4 / sizeof(TC) : 1;   // elements of C that a lane writes at a time if it is not aligned
+constexpr int LEAD = (STAGES - 1) * BK, WORD = sizeof(TC) < 4 ? 4 / sizeof(TC) : 1;   // steps of k by which copies precede products; elements of 4 bytes
 constexpr int FAST = TM < TN ? TM : TN, SLOW = TM < TN ? TN : TM;   // the inner loop over acc is its shorter side
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -516,10 +512,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
             for (int j = 0; j < TN; j += WORD) {
                 const int row = (j * 32 + lane * WORD) / WN, col = (j * 32 + lane * WORD) % WN;
-                Sum word[WORD];
-#pragma unroll
-                for (int e = 0; e < WORD; ++e) word[e] = rows[row][col + e];
-                c_tile.template write_row<WORD>(warp / WARPS_N * WM + (i / V * LANES_M + row) * V + i % V, warp % WARPS_N * WN + col, word);
+                c_tile.template write_row<WORD>(warp / WARPS_N * WM + (i / V * LANES_M + row) * V + i % V, warp % WARPS_N * WN + col, &rows[row][col]);
             }
             __syncwarp();   // everyone has read the rows before the next overwrite them
         }

@@ -64,9 +64,6 @@ struct Problem {
     Strides a, b, c;
 };
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -117,7 +114,7 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
 // The tile of a block. Rasterization: down a column of C's tiles, then the next column; concurrent blocks share columns of B.
 __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), tiles = rows * static_cast<unsigned>(p.tiles_n);   // of one product
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles, col = quotient(index, rows);
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles, col = index / rows;
     return tile_at(p, product, index - col * rows, col, bm, bn);
 }
 

@@ -3,32 +3,6 @@
 
 #ifndef TILEDMM_SIMULATOR   // the simulator defines these functions in C++: tiledmm/simulator/native/ptx.h
 
-// Writes contiguous elements, aligned to their size, with vector stores: the compiler splits its own where a kernel also writes
-// single elements. Their registers are consecutive; accumulators that were so would conflict in the mainloop (register banks). So a
-// zero is added that the compiler does not know: blockIdx.z, as grids are one-dimensional. (ptxas bounds %laneid >> 5.)
-template <class T>
-__device__ __forceinline__ void store(T* global, const T& vector) {
-    constexpr int COUNT = sizeof(T) / 4;
-    if constexpr (sizeof(T) % 8 != 0) {
-        *global = vector;
-    } else {
-        const unsigned zero = blockIdx.z;
-        unsigned* const to = reinterpret_cast<unsigned*>(__cvta_generic_to_global(global));
-        unsigned r[COUNT];
-        memcpy(r, &vector, sizeof(T));
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) r[i] += zero;
-        if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
-        else
-#pragma unroll
-            for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
-    }
-}
-
 // Programmatic dependent launch: the blocks of such a launch may begin before the launch before it has ended. The first function waits
 // until it has, and what it wrote is visible; every block does, so that a launch that has ended has also waited. It returns at once in
 // other launches. The second lets the next launch begin once all blocks have called it; otherwise that begins when they have ended.
@@ -134,9 +108,6 @@ struct Problem {
     Strides a, b, c;
 };
 
-// dividend / divisor. Most quotients here are 0, which a comparison tells sooner.
-__device__ __forceinline__ unsigned quotient(unsigned dividend, unsigned divisor) { return dividend < divisor ? 0 : dividend / divisor; }
-
 // A product's index in each dimension of the batch, slowest first; and the offset of its matrix from the first product's.
 struct BatchIndex {
     long long at[3];
@@ -184,14 +155,14 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
     return tile;
 }
 
-// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next
-// group. Concurrent blocks share rows of A, too, and read least if they cover as many rows of C as columns.
+// The tile of a block, rasterized in groups of p.group columns (threadblock swizzle): row by row through a group, then the next, so
+// that concurrent blocks share rows of A, too. Most quotients are 0, which a comparison tells sooner than a division.
 __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int bm, int bn, unsigned linear = blockIdx.x) {
     const unsigned rows = static_cast<unsigned>(p.tiles_m), cols = static_cast<unsigned>(p.tiles_n), tiles = rows * cols;
-    const unsigned product = quotient(linear, tiles), index = linear - product * tiles;
-    const unsigned group = static_cast<unsigned>(p.group), first = quotient(index, rows * group) * group;
+    const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
+    const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = quotient(in_group, width);
+    const unsigned row = in_group / width;
     return tile_at(p, product, row, first + in_group - row * width, bm, bn);
 }
 
@@ -230,21 +201,6 @@ struct ResultTile {
     __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
         return col_stride == 1 &&
                (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
-    }
-
-    // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
-    template <int N>
-    __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
-        const Stored* const first = data + row * row_stride + col * col_stride;
-        if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
-            Vector<Stored, N> vector;
-#pragma unroll
-            for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
-            return store(reinterpret_cast<Vector<Stored, N>*>(data + row * row_stride + col), vector);
-        }
-#pragma unroll
-        for (int i = 0; i < N; ++i) write(row, col + i, sums[i]);
     }
 };
 
@@ -630,21 +586,16 @@ struct PendingStore {
     }
 };
 
-// Elements of C in BYTES bytes, at least one.
-template <int BYTES>
-constexpr int ELEMENTS_IN = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1;
-
-// Whether rows of C are whole numbers of BYTES bytes, and begin at multiples of them.
-template <int BYTES>
-__device__ __forceinline__ bool may_write(const ResultTile<T, TC>& c_tile) {
-    return c_tile.has_aligned_rows(BYTES) && c_tile.cols * sizeof(TC) % BYTES == 0;
+// Whether rows of C are whole numbers of `bytes`, and begin at multiples of them.
+__device__ __forceinline__ bool may_write(const ResultTile<T, TC>& c_tile, int bytes) {
+    return c_tile.has_aligned_rows(bytes) && c_tile.cols * sizeof(TC) % bytes == 0;
 }
 
 // Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider.
 template <int BYTES>
 __device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const Row* rows, int warp, int lane) {
-    constexpr int N = ELEMENTS_IN<BYTES>, CHUNKS = SUBTILE_N / N;   // of a row
-    constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;   // that share a row: a power of two
+    constexpr int N = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, CHUNKS = SUBTILE_N / N;   // elements of a chunk, chunks of a row
+    constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
 #pragma unroll
     for (int first = 0; first < CHUNKS; first += LANES) {
         const int col = (first + lane % LANES) * N;
@@ -690,8 +641,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     } else {
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int warp = threadIdx.x / 32, lane = thread % 32;
-        const SharedMatrix<SLAB * sizeof(T)> a_matrix(tiles.a[0] + warpgroup * (64 * BK));
-        const SharedMatrix<SLAB * sizeof(T)> b_matrix(tiles.b[0]);
+        const SharedMatrix<SLAB * sizeof(T)> a_matrix(tiles.a[0] + warpgroup * (64 * BK)), b_matrix(tiles.b[0]);
         PendingStore row = {};   // of the previous tile
         for (; scheduler.has_tile(); scheduler.next()) {
             const BlockTile& tile = scheduler.tile;
@@ -701,8 +651,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
             for (int k = 0; k < tile.k; k += BK, state.next()) {
                 tiles.full[state.stage].wait(state.phase);
-                const auto b_stage = b_matrix.at(state.stage * sizeof(tiles.b[0]));
-                const auto a_stage = a_matrix.at(state.stage * sizeof(tiles.a[0]));
+                const auto a_stage = a_matrix.at(state.stage * sizeof(tiles.a[0])), b_stage = b_matrix.at(state.stage * sizeof(tiles.b[0]));
                 wgmma_fence();
 #pragma unroll
                 for (int kk = 0; kk < BK; kk += DEPTH)
@@ -720,7 +669,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
             row.issue();
             if (c_tile.col_stride == 1) {
-                const bool vectors = may_write<16>(c_tile), words = may_write<4>(c_tile);
+                const bool vectors = may_write(c_tile, 16), words = may_write(c_tile, 4);
                 Row* const rows = tiles.c[warp];
 #pragma unroll
                 for (int subtile = 0; subtile < SUBTILES; ++subtile) {
@@ -738,8 +687,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     __syncwarp();   // the rows are complete before anyone reads them
                     const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
                     if (!vectors) {   // rows that bulk stores cannot write
-                        if (sizeof(TC) < 4 && words) write_rows<4>(part, rows, warp, lane);
-                        else write_rows<sizeof(TC)>(part, rows, warp, lane);
+                        sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<1>(part, rows, warp, lane);
                     } else if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
                         write_rows<16>(part, rows, warp, lane);
                     } else {
@@ -753,8 +701,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 #pragma unroll
                 for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
-                    for (int half = 0; half < 2; ++half)
-                        c_tile.template write_row<2>(row_of(warp, lane / 4 + half * 8), j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
+                    for (int e = 0; e < 4; ++e)
+                        c_tile.write(row_of(warp, lane / 4 + e / 2 * 8), j * 8 + lane % 4 * 2 + e % 2, sums[j * 4 + e]);
             }
         }
         row.issue();
