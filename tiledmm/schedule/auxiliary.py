@@ -110,7 +110,7 @@ def packing_elements(specialization: Specialization, operand: int) -> Specializa
 def packed_elements(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
     """Packs A (0) or B (1) along K: ``(products, packed elements of k, rows of A or columns of B)``."""
     spec = packing_elements(specialization, operand)
-    rows, steps = _rows(problem, operand)
+    rows, steps = k_major_rows(problem, operand)
     packed_k = tiles(problem.k, spec.c.per_packed)
     matrix = packed_k, rows, _whole_vectors(rows, spec.c)
     return written(
@@ -136,7 +136,7 @@ def decomposing(specialization: Specialization, operand: int, short: bool) -> Sp
 def decomposed(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
     """Decomposes A (0) or B (1) into limbs."""
     spec = decomposing(specialization, operand, problem.k * specialization.compute.parts <= SHORT_ROW)
-    rows, steps = _rows(problem, operand)
+    rows, steps = k_major_rows(problem, operand)
     across, along, transposed = rows * spec.c.parts, problem.k * spec.compute.parts, spec.layout[0] == "T"
     height, contiguous = (along, across) if transposed else (across, along)
     # A thread writes several elements at a time, a block all of its rows, and rows end with whole vectors.
@@ -158,7 +158,7 @@ def decomposing_to_bytes(specialization: Specialization, operand: int) -> Specia
 def decomposed_to_bytes(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
     """Decomposes A (0) or B (1) into bytes: ``(bytes of an element, products, rows of A or columns of B, K)``."""
     spec = decomposing_to_bytes(specialization, operand)
-    rows, steps = _rows(problem, operand)
+    rows, steps = k_major_rows(problem, operand)
     return written(spec, problem, operand, "bytes of", (rows, problem.k, 1), steps, (rows, problem.k, problem.k))
 
 
@@ -212,7 +212,7 @@ def k_major_letter(specialization: Specialization, operand: int) -> str:
     return letter.translate(TRANSPOSED) if operand else letter
 
 
-def _rows(problem: Problem, operand: int) -> tuple[int, tuple[int, int]]:
+def k_major_rows(problem: Problem, operand: int) -> tuple[int, tuple[int, int]]:
     """Rows of A (0) or of B's transpose (1), and their strides from row to row and along k."""
     row_a, col_a, row_b, col_b, *_ = problem.strides
     return (problem.n, (col_b, row_b)) if operand else (problem.m, (row_a, col_a))

@@ -19,7 +19,14 @@ from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE_RESIDUES, RECONSTRUCT
 from tiledmm.registry.tensor_cores import decompose_residues
-from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT, PackedOperand, k_major_letter, one_after_the_other, written
+from tiledmm.schedule.auxiliary import (
+    PACKED_ALIGNMENT,
+    PackedOperand,
+    k_major_letter,
+    k_major_rows,
+    one_after_the_other,
+    written,
+)
 from tiledmm.schedule.launches import (
     LONGEST_PARTITION,
     MOST_TILES,
@@ -58,8 +65,7 @@ def reconstructing(specialization: Specialization) -> Specialization:
 def decomposed_to_residues(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
     """Decomposes A (0) or B (1) into residues: ``(moduli, products, rows of A or columns of B, K)``."""
     spec = decomposing_to_residues(specialization, operand)
-    row_a, col_a, row_b, col_b, *_ = problem.strides
-    rows, steps = (problem.n, (col_b, row_b)) if operand else (problem.m, (row_a, col_a))
+    rows, steps = k_major_rows(problem, operand)
     matrix = rows, problem.k, tiles(problem.k, 4) * 4  # threads write four at a time
     return written(spec, problem, operand, "residues of", (rows, 1, problem.k), steps, matrix)
 
