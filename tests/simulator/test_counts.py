@@ -52,7 +52,7 @@ def test_the_roofline_works_out_what_is_counted(row):
     spec = specialize(row["variant"], tile=row["tile"], layout=row["layout"])
     # The roofline is the mainloop's; tensor_core's epilogue reads C from shared memory, 128 bytes a wavefront, except
     # for skinny tiles, which write it from registers.
-    direct = spec.variant.decomposes or spec.variant.decomposes_to_residues or spec.variant.skinny(spec.config)
+    direct = spec.variant.emulates or spec.variant.skinny(spec.config)
     rearranged = spec.variant.tensor_cores and not direct
     epilogue = 32 * spec.c.itemsize / 128 / row["product"][-1] if rearranged else 0
     # split_tensor_core also reads there, at its beginning and its end, which tile of C it computes.

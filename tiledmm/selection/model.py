@@ -161,8 +161,7 @@ class Model:
         config = _config(row.variant, row.tile, product.compute)
         if product.symmetric and find_variant(row.variant).has_triangle(config):
             config = replace(config, triangle=1)
-        splits = [1] if config.moduli else [*self._splits(config, product)]
-        ways = itertools.product(packings(row, product), splits)
+        ways = itertools.product(packings(row, product), self._splits(config, product))
         times = {way: self._cost.microseconds(row, config, product, *way) for way in ways}
         for packs, split in sorted(times, key=times.__getitem__):
             chosen = config.changed({"split_k": split, **dict.fromkeys(packs, 1)})
@@ -196,10 +195,10 @@ class Model:
         return replace(choice, microseconds=time, others=rest) if time < limit else None
 
     def _splits(self, config: Config, product: Product) -> Iterator[int]:
-        """The split-K factors to try."""
+        """The split-K factors to try: 1 alone where a product for each modulus fills the GPU."""
         problem = product.problem
         yield 1
-        if problem.outer:
+        if problem.outer or config.moduli:
             return
         sums = problem.m * problem.n * problem.products * product.compute.result.itemsize
         blocks = tiles_of_c(config, problem) * problem.products
