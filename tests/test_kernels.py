@@ -14,7 +14,7 @@ from tiledmm.elements import ELEMENTS, SCHEMES, compute_element
 from tiledmm.hardware.architectures import TARGETS
 from tiledmm.hardware.occupancy import occupancy
 from tiledmm.problem.casting import converts_in_kernel
-from tiledmm.registry.tensor_cores import BLOCK_TILE_BYTES
+from tiledmm.registry.split_variants import BLOCK_TILE_BYTES
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.auxiliary import decomposing
 from tiledmm.schedule.schedule import not_decomposed

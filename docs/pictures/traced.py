@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.registry.tensor_cores import BLOCK_TILE_BYTES
+from tiledmm.registry.split_variants import BLOCK_TILE_BYTES
 from tiledmm.simulator import Event, Trace
 from tiledmm.simulator.requests import WARP
 

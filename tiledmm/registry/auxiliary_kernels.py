@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiledmm.registry import cuda_cores, tensor_cores
+from tiledmm.registry import cuda_cores, split_variants
 from tiledmm.registry.config import Config
 from tiledmm.registry.variant import Variant
 
@@ -45,7 +45,7 @@ DECOMPOSE = Variant(
     template="decompose.cu.j2",
     summary="decomposes float32 elements, or the parts of complex64's, into limbs",
     waits="last",
-    configure=lambda tile, element, scheme: tensor_cores.decompose_k_major(element, scheme),
+    configure=lambda tile, element, scheme: split_variants.decompose_k_major(element, scheme),
     block=lambda config: (config.threads, 1),
     shared_bytes=lambda config, element, layout: 2 * 4 * config.threads // 32 * config.bm,
 )
@@ -56,9 +56,9 @@ DECOMPOSE_RESIDUES = Variant(
     template="decompose_residues.cu.j2",
     summary="decomposes float64 elements into residues modulo several moduli",
     waits="last",
-    configure=lambda tile, element: tensor_cores.decompose_residues("N", tile),
+    configure=lambda tile, element: split_variants.decompose_residues("N", tile),
     block=lambda config: (config.threads, 1),
-    shared_bytes=tensor_cores.shared_decompose_residues,
+    shared_bytes=split_variants.shared_decompose_residues,
 )
 
 #: Float64 numbers from residues. Its tile is the number of moduli.

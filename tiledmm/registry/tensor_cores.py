@@ -1,6 +1,6 @@
 """Tensor-core variants: the parameters of each tile, the rules they keep, and shared memory in bytes.
 
-Named as in ``cuda_cores``.
+Named as in ``cuda_cores``; those that decompose their operands are in ``split_variants``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tiledmm.elements import ELEMENTS, SCHEMES, Element
-from tiledmm.registry.config import DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
-from tiledmm.registry.residues import DEFAULT_MODULI, FEWEST_MODULI, MOST_MODULI
+from tiledmm.elements import Element
+from tiledmm.registry.config import VECTOR_BYTES, Config, LaunchConfig
 from tiledmm.registry.rules import is_power_of_2
 from tiledmm.registry.variant import Rule
 
@@ -47,12 +46,13 @@ def matrix_fragments(config: Config, element: Element, skinny: tuple[int, ...] =
     wide = element.itemsize >= 8
     widths = [size for size in ((64, 128, 256) if wide else (32, 64, 128)) if size >= depth]
     cols = 32 if is_skinny and wide else 64
+    said = f"bm and bn are multiples of 64{rows}" if cols == 64 else f"bn is a multiple of {cols}"
     whole = config.wm > 0 and config.wn > 0 and not (config.wm % step or config.wn % step)
     return [
         (whole, f"wm and wn are multiples of {step}"),
         (whole and (config.tm, config.tn) == (config.wm // 8, config.wn // 4), "tm is wm / 8, tn is wn / 4"),
         (whole and not (config.bm % config.wm or config.bn % config.wn), "bm and bn are multiples of wm and wn"),
-        (not ((config.bm % 64 and not is_skinny) or config.bn % cols), f"bm and bn are multiples of 64{rows}"),
+        (not ((config.bm % 64 and not is_skinny) or config.bn % cols), said),
         (config.bk * element.itemsize in widths, f"bk is {' or '.join(map(str, widths))} bytes"),
         (config.unroll * element.itemsize % depth == 0, f"unroll is a multiple of {depth // element.itemsize}"),
         (not any(size * config.bk % (config.threads * chunk) for size in (config.bm, config.bn)),
@@ -109,10 +109,11 @@ def tensor_core(tile: int, element: Element) -> Config:
 
     Those of 16 and 32 rows, for skinny products, have 64 columns.
     """
-    return _tensor_tile(_TENSOR_TILES[element.itemsize], tile, element)
+    return tensor_tile(_TENSOR_TILES[element.itemsize], tile, element)
 
 
-def _tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
+def tensor_tile(rows: Mapping[int, tuple[int, ...]], tile: int, element: Element) -> Config:
+    """The tile in a table such as ``_TENSOR_TILES`` of one type: the largest, if it has none of ``tile``."""
     bm, bn, wm, wn, line, stages, min_blocks, group = rows[min(tile, max(rows))]
     bk = line // element.itemsize
     return Config(
@@ -159,183 +160,17 @@ def shared_wgmma(config: Config, element: Element, layout: str) -> int:
     return config.stages * (config.bk * (bm + config.bn) * element.itemsize + 2 * 8) + rows
 
 
-def of_limbs(rules: Callable[[Config, Element], list[Rule]]) -> Callable[[Config, Element], list[Rule]]:
-    """Rules of a kernel that multiplies limbs: those of another kernel, for limbs."""
-
-    def of_both(config: Config, element: Element) -> list[Rule]:
-        counted = " (in real numbers)" if element.parts > 1 else ""
-        own = rules(in_real_numbers(config, element), SCHEMES[config.scheme].limb)
-        return [
-            (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: limbs are packed"),
-            *((holds, f"{rule}{counted}") for holds, rule in own),
-        ]
-
-    return of_both
-
-
-#: Fields that count elements along k, or columns of C.
-_ALONG_ROWS = ("bk", "unroll", "bn", "tn", "wn")
-
-
-def in_real_numbers(config: Config, element: Element) -> Config:
-    """The same tile in real numbers, several an element, along k and C's columns (``decompose.cu.j2``)."""
-    return replace(config, **{name: element.parts * getattr(config, name) for name in _ALONG_ROWS})
-
-
-def in_elements(real: Config, element: Element) -> Config:
-    """A tile of real numbers, counted in elements that are several of them."""
-    return replace(real, **{name: getattr(real, name) // element.parts for name in _ALONG_ROWS})
-
-
-def shared_limbs(config: Config, element: Element, layout: str) -> int:
-    """Tiles of all limbs, the epilogue's chunks of C, and two barriers a stage."""
-    scheme, real = SCHEMES[config.scheme], in_real_numbers(config, element)
-    bm = real.bm // real.cluster
-    chunks = bm * 16 * 4  # 16 columns of float32
-    return real.stages * (real.bk * (bm + real.bn) * scheme.limbs * scheme.limb.itemsize + 2 * 8) + chunks
-
-
-def split_float32(tile: int, element: Element, scheme: str) -> Config:
-    """``tile`` columns of real numbers, and as many stages as the limbs leave room for."""
-    config = in_elements(replace(_warpgroup_tiles(tile, SCHEMES[scheme].limb, stages=1), scheme=scheme), element)
-    beside, stage = _beside_and_stage(shared_limbs, config, element)
-    return replace(config, stages=max((DYNAMIC_SHARED_BYTES - beside) // stage, 2))
-
-
-def _beside_and_stage(
-    shared: Callable[[Config, Element, str], int], config: Config, element: Element
-) -> tuple[int, int]:
-    """Shared memory of a block besides its stages, and of one stage, in bytes."""
-    beside, one = (shared(replace(config, stages=stages), element, "NT") for stages in (0, 1))
-    return beside, one - beside
-
-
-#: Size of ``BlockTile`` (``matrices.cuh.j2``).
-BLOCK_TILE_BYTES = 64
-
-
-def shared_swizzled_limbs(config: Config, element: Element, layout: str) -> int:
-    """Swizzled tiles of all limbs, and which tile of C the block computes."""
-    scheme = SCHEMES[config.scheme]
-    return scheme.limbs * shared_swizzled(in_real_numbers(config, element), scheme.limb, layout) + BLOCK_TILE_BYTES
-
-
-# As ``_TENSOR_TILES``, of limbs: with the k of one instruction a stage, since each limb has a tile.
-_SPLIT_TILES = {64: (64, 64, 32, 32, 32, 1, 1, 8), 128: (128, 128, 64, 64, 32, 1, 1, 8)}
-# Schemes for which accumulators of 64 x 64 leave too few registers.
-_NARROW_WARPS = ("bf16x9", "tf32x3")
-
-
-def split_tensor_core(tile: int, element: Element, scheme: str) -> Config:
-    """As ``tensor_core``, in real numbers, with as many stages as 48 KiB have room for, four at most."""
-    limb = SCHEMES[scheme].limb
-    real = replace(_tensor_tile(_SPLIT_TILES, tile, limb), scheme=scheme)
-    if scheme in _NARROW_WARPS:
-        real = replace(real, wn=32, tn=8)
-    config = in_elements(real, element)
-    _, stage = _beside_and_stage(shared_swizzled_limbs, config, element)
-    return replace(config, stages=min(STATIC_SHARED_BYTES // stage, 4))
-
-
-def decompose_k_major(element: Element, scheme: str, short: bool = False) -> Config:
-    """A row a block, four contiguous real numbers a thread; fewer threads for short rows."""
-    count, threads = 4 // element.parts, 64 if short else 256
-    return Config(bm=1, bn=count, bk=threads * count, tn=count, unroll=4, lanes=threads, scheme=scheme)
-
-
-def decompose_mn_major(element: Element, scheme: str, copies: int) -> Config:
-    """32 rows of limbs a block, which are contiguous in memory, four of them a thread, ``copies`` of each row."""
-    rows = 4 // copies
-    return Config(bm=8 * rows, bn=1, bk=64, tm=rows, unroll=4 // element.parts, lanes=64, scheme=scheme)
-
-
-def split_integer(tile: int, element: Element) -> Config:
-    """``tile`` columns, at most 128 of 64-bit integers, whose sums take three registers."""
-    tile = min(tile, 128) if element.itemsize == 8 else tile
-    return _warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile])
-
-
-def of_bytes(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``split_integer``: those of ``wgmma``, for bytes."""
-    return [
-        (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: bytes are packed"),
-        (element.itemsize < 8 or config.bn <= 128, "bn is at most 128 for 64-bit integers"),
-        *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
-    ]
-
-
-def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
-    """Tiles of bytes, and two barriers a stage."""
-    return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
-
-
-def split_float64(tile: int, element: Element) -> Config:
-    """``tile`` columns, for one modulus at a time."""
-    return replace(_warpgroup_tiles(tile, ELEMENTS["uint8"], {64: 8, 128: 6, 256: 4}[tile]), moduli=DEFAULT_MODULI)
-
-
-def of_residues(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``split_float64``: those of ``wgmma``, for residues, which are bytes."""
-    return [
-        (not config.launch.pack_a + config.launch.pack_b, "pack_a and pack_b are 0: residues are packed"),
-        (config.launch.split_k == 1, "split_k is 1: a product for each modulus fills a GPU"),
-        (FEWEST_MODULI <= config.moduli <= MOST_MODULI, f"moduli is {FEWEST_MODULI} to {MOST_MODULI}"),
-        *warpgroups(64, 128, 256)(config, ELEMENTS["uint8"]),
-    ]
-
-
-# As ``_TENSOR_TILES``, of residues: a lane writes 16 bytes of 64 columns, so a warp has as many.
-_RESIDUE_TILES = {
-    64: (64, 64, 16, 64, 64, 4, 2, 8),
-    128: (128, 128, 64, 64, 64, 4, 1, 8),
-    256: (128, 256, 64, 64, 64, 4, 1, 8),
-}
-
-
-def split_float64_tensor_core(tile: int, element: Element) -> Config:
-    """As ``tensor_core`` of bytes, for one modulus at a time."""
-    return replace(_tensor_tile(_RESIDUE_TILES, tile, ELEMENTS["uint8"]), moduli=DEFAULT_MODULI)
-
-
-def of_swizzled_residues(config: Config, element: Element) -> list[Rule]:
-    """Rules of ``split_float64_tensor_core``: those of kernels that read fragments, for residues, which are bytes."""
-    own = ("moduli", "split_k", "pack_a")
-    return [
-        *(rule for rule in of_residues(config, element) if rule[1].startswith(own)),
-        (config.wn % 64 == 0, "wn is a multiple of 64"),
-        *matrix_fragments(config, ELEMENTS["uint8"]),
-    ]
-
-
-def shared_swizzled_residues(config: Config, element: Element, layout: str) -> int:
-    """Tiles of residues."""
-    return shared_swizzled(config, ELEMENTS["uint8"], layout)
-
-
-def decompose_residues(letter: str, moduli: int) -> Config:
-    """A row a block, or 16 rows where columns are contiguous (T); four elements of a row a thread."""
-    rows = 16 if letter == "T" else 1
-    return Config(bm=rows, bn=1, bk=1024 // rows, tm=rows, lanes=256, moduli=moduli)
-
-
-def shared_decompose_residues(config: Config, element: Element, layout: str) -> int:
-    """The tile that is transposed, if columns are contiguous; warps' exponents and sums of rows; rows' numbers."""
-    rows, warps = config.bm, config.threads // 32
-    tile = element.sum_bytes * config.bk * (rows + 1) if layout[0] == "T" else 0
-    return tile + rows * (warps * (4 + 8) + 2 * 4 + 8)
-
-
 def wgmma(tile: int, element: Element) -> Config:
     """As many stages as fit shared memory; 8 suffice. Tiles below 128 have 64 rows, which one warpgroup multiplies.
 
     96 is 64 x 128: a block computes as much of C as of a square of about that size.
     """
     if tile < 128:
-        return replace(_warpgroup_tiles({64: 64, 96: 128}[tile], element, {64: 8, 96: 7}[tile]), bm=64)
-    return _warpgroup_tiles(tile, element, {128: 5, 192: 4, 256: 3}[tile])
+        return replace(warpgroup_tiles({64: 64, 96: 128}[tile], element, {64: 8, 96: 7}[tile]), bm=64)
+    return warpgroup_tiles(tile, element, {128: 5, 192: 4, 256: 3}[tile])
 
 
-def _warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
+def warpgroup_tiles(columns: int, element: Element, stages: int) -> Config:
     """128 rows a block, and a cluster of two blocks for 256 columns."""
     bk, cluster = 128 // element.itemsize, 2 if columns == 256 else 1
     return Config(

@@ -14,7 +14,7 @@ from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element
 from tiledmm.problem.strides import TRANSPOSED, BatchDimension, Problem
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE, DECOMPOSE_BYTES, PACK, PACK_ELEMENTS
-from tiledmm.registry.tensor_cores import decompose_k_major, decompose_mn_major
+from tiledmm.registry.split_variants import decompose_k_major, decompose_mn_major
 from tiledmm.schedule.launches import Launch, Scratch, in_launches, problem_args, tiles, tiles_in_all
 
 #: Rows of a packed operand begin at multiples of so many bytes.

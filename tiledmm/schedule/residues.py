@@ -18,7 +18,7 @@ from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE_RESIDUES, RECONSTRUCT
-from tiledmm.registry.tensor_cores import decompose_residues
+from tiledmm.registry.split_variants import decompose_residues
 from tiledmm.schedule.auxiliary import (
     PACKED_ALIGNMENT,
     PackedOperand,

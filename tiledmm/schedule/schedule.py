@@ -18,7 +18,7 @@ from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.auxiliary_kernels import SPLIT_K_REDUCTION
-from tiledmm.registry.tensor_cores import in_real_numbers
+from tiledmm.registry.split_variants import in_real_numbers
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.auxiliary import (
     PackedOperand,

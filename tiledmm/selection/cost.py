@@ -16,7 +16,7 @@ from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import TRANSPOSED, Problem
 from tiledmm.registry.config import VECTOR_BYTES, Config
 from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
-from tiledmm.registry.tensor_cores import decompose_mn_major
+from tiledmm.registry.split_variants import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT
