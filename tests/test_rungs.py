@@ -295,6 +295,7 @@ HIGHEST = 6000
 HEAVIEST = 500_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_no_page_is_long_or_wider_than_the_window(site: Path, browser: Browser, size: tuple[int, int]) -> None:
     browser.resize(*size)

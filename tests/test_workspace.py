@@ -18,6 +18,7 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import cupy
 
 import tiledmm
+from tests.conftest import slow_unless
 from tests.host_gpu import HostGpu
 from tests.strategies import small_integers, tight
 from tiledmm import api, launch
@@ -103,7 +104,10 @@ CASES: tuple[tuple[Any, ...], ...] = (
 )
 
 
-@pytest.mark.parametrize(("dtype", "left", "right", "keywords", "needs"), CASES)
+@pytest.mark.parametrize(
+    ("dtype", "left", "right", "keywords", "needs"),
+    [pytest.param(*case, marks=slow_unless(i % 3 == 1)) for i, case in enumerate(CASES)],
+)
 def test_auto_takes_a_kernel_without_workspace_where_there_is_no_memory(
     h100: HostGpu, dtype: str, left: Any, right: Any, keywords: dict[str, Any], needs: str
 ) -> None:
@@ -116,7 +120,9 @@ def test_auto_takes_a_kernel_without_workspace_where_there_is_no_memory(
     assert product.run() == fast and not h100.failed, "there is memory again"
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
+@pytest.mark.parametrize(
+    "target", ["sm_75", *(pytest.param(each, marks=pytest.mark.slow) for each in ("sm_80", "sm_120"))]
+)
 def test_on_other_devices(gpu: HostGpu, target: str) -> None:
     gpu.become(target)
     for dtype, m, n, k in (("float32", 64, 64, 20000), ("float32", 300, 301, 4000), ("int8", 300, 300, 3000)):

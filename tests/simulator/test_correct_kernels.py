@@ -9,9 +9,6 @@ from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import FOLDER, KERNELS, Kernel
 from tiledmm import simulator
 
-# Named barriers that a warp arrives at and another waits for, with the threads of each in reverse order.
-FALSE_RACES = {("hand_over", "reverse")}
-
 
 def test_every_file_has_a_launch() -> None:
     assert {path.stem for path in FOLDER.glob("*.cu")} == set(KERNELS)
@@ -25,9 +22,7 @@ def test_every_file_has_a_launch() -> None:
     [*KERNELS.values(), *(pytest.param(each, marks=pytest.mark.slow) for each in HELD_OUT_KERNELS.values())],
     ids=lambda kernel: kernel.name,
 )
-def test_a_correct_kernel_has_no_finding(request: pytest.FixtureRequest, kernel: Kernel, threads: str) -> None:
-    if (kernel.name, threads) in FALSE_RACES:
-        request.applymarker(pytest.mark.xfail(reason="a false race between named barriers", strict=True))
+def test_a_correct_kernel_has_no_finding(kernel: Kernel, threads: str) -> None:
     launch = kernel.prepare()
     report = simulator.launch(
         kernel.path,

@@ -233,19 +233,29 @@ def test_an_update_by_volatile_accesses_that_another_overwrites():
     assert RACE_GLOBAL in kinds(after.replace("*sum = 0", "*sum = *sum + 5"), grid=3)
 
 
-def test_a_volatile_read_that_nothing_orders_is_a_warning():
+@pytest.mark.parametrize("writer", [0, 1])
+def test_a_volatile_read_that_nothing_orders_is_a_warning(writer):
+    """Whichever of the two comes first."""
     body = """
     volatile int* total = &x[0];
-    if (threadIdx.x == 0) { if (blockIdx.x == 0) *total = 7; else x[1] = *total; }
+    if (threadIdx.x == 0) { if (blockIdx.x == WRITER) *total = 7; else x[1] = *total; }
+    """.replace("WRITER", str(writer))
+    report = launched(body, grid=2, workers=1)
+    assert report.ok and [each.kind for each in report.warnings] == ["volatile read that nothing orders"]
+    (warning,) = report.warnings
+    assert warning.block == (1 - writer, 0, 0) and warning.other_block == (writer, 0, 0)
+    assert "reads 4 bytes at x[0]" in str(warning)
+
+
+def test_a_volatile_read_that_a_flag_orders():
+    body = """
+    volatile int* total = &x[0];
+    if (threadIdx.x == 0) {
+        if (blockIdx.x == 0) { *total = 7; __threadfence(); *flag = 1; }
+        else { while (*flag == 0) {} __threadfence(); x[1] = *total; }
+    }
     """
     report = launched(body, grid=2)
-    assert report.ok and [each.kind for each in report.warnings] == ["volatile read that nothing orders"]
-    ordered = (
-        body.replace("*total = 7;", "{ *total = 7; __threadfence(); *flag = 1; }")
-        .replace("x[1] =", "{ while (*flag == 0) {} __threadfence(); x[1] =")
-        .replace("*total; }", "*total; } }")
-    )
-    report = launched(ordered, grid=2)
     assert report.ok and not report.warnings
 
 
@@ -306,6 +316,27 @@ def test_named_barriers():
     """
     assert kinds(body % "^ 1 ^ 1", block=128) == []
     assert kinds(body % "- 64", block=128) == [RACE_SHARED]
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+@pytest.mark.parametrize(
+    ("writer", "reader", "found"),
+    [
+        ("s[t] = t; ARRIVE", "WAIT x[t] = s[t];", []),
+        ("ARRIVE s[t] = t;", "WAIT x[t] = s[t];", ["race on shared memory"]),
+        # Who only arrives does not know what others did before.
+        ("ARRIVE s[t] = t;", "x[t] = s[t]; WAIT", ["race on shared memory"]),
+        ("WAIT s[t] = t;", "x[t] = s[t]; ARRIVE", []),
+        # Who has arrived at one barrier and waits at another goes on when that one is complete.
+        ("ARRIVE OTHER s[t] = t;", "WAIT x[t] = s[t]; OTHER", []),
+    ],
+)
+def test_who_arrives_at_a_named_barrier_and_who_waits(writer, reader, found, order):
+    body = "__shared__ int s[32]; int t = threadIdx.x % 32; if (threadIdx.x < 32) s[t] = t; __syncthreads(); "
+    body += f"if (threadIdx.x < 32) {{ {writer} }} else {{ {reader} }}"
+    for name, text in {"ARRIVE": "bar.arrive 1, 64;", "WAIT": "bar.sync 1, 64;", "OTHER": "bar.sync 2, 64;"}.items():
+        body = body.replace(name, f'asm volatile("{text}" ::: "memory");')
+    assert kinds(body, threads=order) == found
 
 
 def test_a_plain_read_that_begins_a_loop_around_a_swap():

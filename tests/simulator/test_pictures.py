@@ -14,6 +14,7 @@ import pytest
 from docs.pictures import banks, clusters, draw, fragments, pipelines, sm, svg
 from docs.pictures.blocks import Scene, caption
 from docs.pictures.traced import iteration, together
+from tests.conftest import slow_unless
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -109,8 +110,14 @@ def test_a_warp_of_the_naive_kernel_walks_down_a_column_and_of_the_next_along_a_
     assert ({(2, 3)}, {(3, 5)}, {(2, 5)}) == (coalesced.thread.A, coalesced.thread.B, coalesced.thread.C)
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize("scene", STAGED, ids=lambda scene: scene.variant)
+@pytest.mark.parametrize(
+    ("scene", "layout"),
+    [
+        pytest.param(scene, layout, id=f"{scene.variant}-{layout}", marks=slow_unless((i + j) % 4 == 0))
+        for i, scene in enumerate(STAGED)
+        for j, layout in enumerate(["NN", "NT", "TN", "TT"])
+    ],
+)
 def test_a_block_multiplies_its_tiles_one_after_the_other(scene, layout):
     kernel = replace(scene, layout=layout).kernel
     config = kernel.config

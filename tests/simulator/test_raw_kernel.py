@@ -13,7 +13,7 @@ import pytest
 
 from tiledmm import simulator
 from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, SimulationError
-from tiledmm.simulator import raw
+from tiledmm.simulator import raw_kernel
 from tiledmm.simulator.compile_options import CompileOptions
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.translation.declarations import has_c_linkage
@@ -50,8 +50,8 @@ def test_a_wrong_kernel_raises_after_it_has_written() -> None:
 
 
 def test_what_a_kernel_prints_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    run = raw.run
-    monkeypatch.setattr(raw, "run", lambda *args, **keywords: replace(run(*args, **keywords), output="a line\n"))
+    run = raw_kernel.run
+    monkeypatch.setattr(raw_kernel, "run", lambda *args, **keywords: replace(run(*args, **keywords), output="a line\n"))
     x = np.ones(1, np.float32)
     with pytest.raises(SimulationError):
         simulator.RawKernel(SCALE, "scale")((1,), (2,), (x, 2, np.float32(1), 0.0))

@@ -9,6 +9,7 @@ import pytest
 
 import tiledmm
 from benchmarks.studies import agreement
+from tests.conftest import slow_unless
 from tiledmm import errors, simulator
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.hardware.banks import ideal_wavefronts, sectors, wavefronts
@@ -159,8 +160,14 @@ def test_all_counts_are_those_of_nsight_compute(case, kernel):
     agrees(case, kernel)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int8"])
-@pytest.mark.parametrize("layout", ["NN", "NT", "TT"])
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        pytest.param(dtype, layout, marks=slow_unless((i + j) % 3 == 0))
+        for i, dtype in enumerate(["float32", "float64", "complex128", "int8"])
+        for j, layout in enumerate(["NN", "NT", "TT"])
+    ],
+)
 def test_the_runtime_counts_by_the_rules_of_banks(dtype, layout):
     """The runtime's C++ and hardware.banks are two hands at the same rules: every first access of a line agrees."""
     rng = np.random.default_rng(0)

@@ -172,6 +172,7 @@ def test_with_instructions_of_a_warp_bits_are_those_of_the_model(layout: str, ti
         assert names[2:] == ["split_float64_tensor_core", "reconstruct", OTHERWISE]
 
 
+@pytest.mark.slow
 def test_sums_that_are_reduced_on_the_way() -> None:
     """Residues of 255 everywhere, modulo 256, which pass 2^32 after 66,051 steps of k."""
     for k in (66_049, 132_200):

@@ -87,8 +87,8 @@ def test_blocks_in_groups_cover_c(group: int) -> None:
 @pytest.mark.parametrize(
     ("variant", "tile", "config"),
     [
-        ("tiled", 8, {"split_k": 3}),
-        ("tiny", 8, {}),
+        pytest.param("tiled", 8, {"split_k": 3}, marks=pytest.mark.slow),
+        pytest.param("tiny", 8, {}, marks=pytest.mark.slow),
         ("warp_tiled", 32, {"group": 2, "pack_b": 1}),
         ("warp_tiled", 64, {"pack_elements": 1}),
     ],

@@ -16,6 +16,7 @@ import pytest
 
 from docs.interactive import picture, record
 from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
+from tests.conftest import full_unless, slow_unless
 from tiledmm.codegen.specialization import specialize
 from tiledmm.registry.variants import general_variants
 from tiledmm.simulator import Request, trace
@@ -23,8 +24,14 @@ from tiledmm.simulator import Request, trace
 PAGE = Path(record.__file__).parent / "index.html"
 ROOT = PAGE.parents[2]
 KERNELS = [
-    pytest.param(*case, marks=pytest.mark.full if case[2] == 32 else (), id="-".join(map(str, case)))
-    for case in record.cases()
+    pytest.param(
+        variant,
+        layout,
+        tile,
+        id=f"{variant}-{layout}-{tile}",
+        marks=full_unless(tile != 32) + slow_unless(tile == 8 or (variant, layout) == ("vectorized", "NN")),
+    )
+    for variant, layout, tile in record.cases()
 ]
 TEXTBOOK = record.KERNELS["tiled"]
 

@@ -30,7 +30,8 @@ from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
 from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.launch import launch
-from tiledmm.simulator.raw import RawKernel, RawModule
+from tiledmm.simulator.raw_kernel import RawKernel
+from tiledmm.simulator.raw_module import RawModule
 from tiledmm.simulator.report import ProductReport, Report
 from tiledmm.simulator.requests import Request
 from tiledmm.simulator.settings import Settings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from tiledmm.simulator.interface import (
     RawSite,
     runtime,
 )
+from tiledmm.simulator.workers import cores, work
 
 #: Places in a kernel's code that access memory (``native/state.h``).
 SITES = 1 << 14
@@ -40,8 +40,6 @@ STALL_SECONDS = 10.0
 #: The same where a kernel is built as ``"guarded"``: at accesses to a shared variable by its name, which a thread may
 #: wait for, GCC calls nothing then. Only local memory is looked at, and the rest has been.
 GUARDED_STALL_SECONDS = 1.0
-
-_WATCH_SECONDS = 0.1
 
 #: Inaccessible memory around each operand: an index that is wrong by less never reaches another operand.
 GUARD_BYTES = 256 << 20
@@ -221,7 +219,7 @@ def execute(
     run = library.tiledmm_begin(byref(launch))
     try:
         begun = time.perf_counter()
-        _work(library, run, min(workers or cores(), blocks), blocks, progress, timeout)
+        work(library, run, min(workers or cores(), blocks), blocks, progress, timeout)
         seconds = time.perf_counter() - begun
         outcome = Outcome(
             findings=_copies(library.tiledmm_findings, run, RawFinding),
@@ -245,86 +243,6 @@ def execute(
         for i, place in enumerate(found.calls):
             found.calls[i] = max(place - code.base, 0)
     return outcome
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _work(
-    library: Any,
-    run: int,
-    workers: int,
-    blocks: int,
-    progress: Callable[[int, int], None] | None,
-    timeout: float | None,
-) -> None:
-    """Runs workers until no blocks are left. Ctrl-C ends them at once."""
-    failures: list[int] = []
-    left = [workers]
-    ended = threading.Event()
-    lock = threading.Lock()
-
-    def work() -> None:
-        if library.tiledmm_work(run):
-            failures.append(1)
-        with lock:
-            left[0] -= 1
-            if not left[0]:
-                ended.set()
-
-    threads = _started(work, workers)
-    with lock:
-        left[0] -= workers - len(threads)
-        if not left[0]:
-            ended.set()
-    begun = time.monotonic()
-    try:
-        # An interrupted Thread.join may take a running thread for one that has ended; an Event does not.
-        while not ended.wait(_WATCH_SECONDS):
-            if timeout is not None and time.monotonic() - begun > timeout:
-                library.tiledmm_time_out(run)
-            library.tiledmm_watch(run)
-            if progress:
-                progress(library.tiledmm_blocks_done(run), blocks)
-        if progress:
-            progress(library.tiledmm_blocks_done(run), blocks)
-    except BaseException:
-        library.tiledmm_stop(run)
-        while not _waited(ended):
-            library.tiledmm_watch(run)
-        raise
-    finally:
-        for thread in threads:
-            thread.join()
-    if failures:
-        raise MemoryError("no memory for the stacks of a block's threads")
-
-
-def _started(work: Callable[[], None], workers: int) -> list[threading.Thread]:
-    """Threads that work: fewer where the system has no more. Any number of them runs all blocks."""
-    threads: list[threading.Thread] = []
-    for i in range(workers):
-        thread = threading.Thread(target=work, name=f"tiledmm-{i}")
-        try:
-            thread.start()
-        except RuntimeError:
-            if not threads:
-                raise
-            break
-        threads.append(thread)
-    return threads
-
-
-def _waited(ended: threading.Event) -> bool:
-    """Waits for a moment, whatever else is pressed meanwhile."""
-    try:
-        return ended.wait(0.01)
-    except KeyboardInterrupt:
-        return False
 
 
 def _output(library: Any, run: int) -> str:

@@ -9,8 +9,8 @@
 Functions that CuPy has are NumPy's, and return arrays with CuPy's methods. It is for such scripts, not a replacement of
 CuPy: what it has no name for is an AttributeError. Times are those of the simulation.
 
-In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.raw`` and everything
-below.
+In: what scripts call. Out: arrays, and errors of wrong kernels. May import ``tiledmm.simulator.raw_module`` and
+everything below.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
-from tiledmm.simulator import raw
+from tiledmm.simulator import raw_kernel, raw_module
 from tiledmm.simulator.cupy import cuda, random
 from tiledmm.simulator.cupy.arrays import ndarray, on_device, wrapped
 from tiledmm.simulator.cupy.not_in_cupy import NOT_IN_CUPY
@@ -60,7 +60,7 @@ _OF_HOST_ARRAYS = frozenset({
 })  # fmt: skip
 
 
-class RawKernel(raw.RawKernel):
+class RawKernel(raw_kernel.RawKernel):
     """As ``tiledmm.simulator.RawKernel``, for this module's arrays only, as CuPy's is for its own."""
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
@@ -83,7 +83,7 @@ class RawKernel(raw.RawKernel):
         return super()._argument(parameter, value)
 
 
-class RawModule(raw.RawModule):
+class RawModule(raw_module.RawModule):
     """As ``tiledmm.simulator.RawModule``, for this module's arrays only."""
 
     _kernel_class = RawKernel

@@ -348,11 +348,12 @@ Other as_other(const Worker& w, const Stamp& stamp, bool writes) {
     return {pc_of(*w.run, stamp.site()), stamp.block(), stamp.thread(), writes, lacks_fence(w, stamp)};
 }
 
+constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
+
 // Volatile accesses of data do not race in the memory model, and their order is a matter of luck where nothing gives them one.
 // Two writes of different values are an error: one is lost. A read is a warning: it may be of a hint that may come late.
 [[gnu::noinline]] void check_volatile(Worker& w, const Stamp& old, const Stamp& mine, bool writes, unsigned site, uintptr_t address,
                                       unsigned bytes) {
-    constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
     if ((old.who | mine.who) & NO_DATA || !is_unordered(w, old, mine)) return;
     const Other other = as_other(w, old, true);
     if (!writes) {
@@ -363,6 +364,19 @@ Other as_other(const Worker& w, const Stamp& stamp, bool writes) {
         fiber.overwritten = {address, bytes, 0};
         std::memcpy(&fiber.overwritten.value, reinterpret_cast<const void*>(address), bytes);
     }
+}
+
+// A volatile read that came before the write that it may as well have come after: said of the reader in either order.
+[[gnu::noinline]] void check_volatile_reader(Worker& w, const Stamp& reader, const Stamp& mine, uintptr_t address, unsigned bytes) {
+    if ((reader.who | mine.who) & NO_DATA || !is_unordered(w, reader, mine)) return;
+    const Run& run = *w.run;
+    const Other writer = {pc_of(run, mine.site()), w.block_number, w.current->thread, true};
+    Finding finding = make_finding(w, VOLATILE_DATA, pc_of(run, reader.site()), false, address, bytes, writer);
+    std::memset(finding.calls, 0, sizeof finding.calls);   // the writer's
+    set(finding.block, index_of(run, reader.block()));
+    set(finding.thread, thread_index(run, reader.thread()));
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    keep(*w.run, finding);
 }
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
@@ -414,6 +428,7 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
             else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(w, old, true));
         } else if (writes) {
             for (const Stamp& reader : {load_stamp(read), load_stamp(read + 2)}) {
+                if (reader.is_strong() && mine.is_strong()) check_volatile_reader(w, reader, mine, address, bytes);
                 if (!conflicts(w, reader, mine)) continue;
                 if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, false, pc_of(run, site), address, bytes, as_other(w, reader, false));
                 else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(w, reader, false));

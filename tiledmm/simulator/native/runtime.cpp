@@ -267,6 +267,17 @@ void* map_pages(size_t bytes) {
     return pages == MAP_FAILED ? nullptr : pages;
 }
 
+// Adds the clocks up to which a thread knows what those of its block did, and its own.
+void add_known(const Worker& w, const Fiber& fiber, std::vector<unsigned>& known) {
+    const auto add = [&](unsigned thread, unsigned clock) { known[thread] = std::max(known[thread], clock); };
+    if (fiber.others)
+        for (unsigned thread = 0; thread < w.run->threads; ++thread) add(thread, (*fiber.others)[thread]);
+    const unsigned first = fiber.thread / WARP * WARP;
+    for (unsigned lane = 0; lane < WARP && first + lane < w.run->threads; ++lane)
+        add(first + lane, std::max(fiber.known[lane], w.warps[fiber.thread / WARP].full));
+    add(fiber.thread, fiber.clock + 1);
+}
+
 // ---- functions that kernels call ----
 
 #pragma GCC visibility push(default)
@@ -335,29 +346,23 @@ void tiledmm_named_barrier(unsigned id, unsigned threads, unsigned waits) {
     Fiber& fiber = *w.current;
     NamedBarrier& barrier = w.named[id % 16];
     fiber.barrier = CALLER;
-    barrier.threads = threads ? threads : w.run->threads;
-    barrier.arrived.push_back(fiber.thread);
-    if (barrier.arrived.size() < barrier.threads) {
+    know_unfenced(w, fiber);
+    for (const Acquired& each : fiber.acquired) keep_acquired(barrier.acquired, each);
+    barrier.known.resize(w.run->threads);
+    add_known(w, fiber, barrier.known);
+    ++fiber.clock;   // what it does from now on, the barrier does not order
+    ++barrier.arrived;
+    if (waits) barrier.waiting.push_back(fiber.thread);
+    if (barrier.arrived < (threads ? threads : w.run->threads)) {
         if (waits) leave(w, State::AT_NAMED);
         return;
     }
-    auto known = std::make_shared<std::vector<unsigned>>(w.run->threads);
-    for (const unsigned thread : barrier.arrived) {
-        const Fiber& other = w.fibers[thread];
-        if (other.others)
-            for (unsigned i = 0; i < w.run->threads; ++i) (*known)[i] = std::max((*known)[i], (*other.others)[i]);
-        for (unsigned lane = 0; lane < WARP && thread / WARP * WARP + lane < w.run->threads; ++lane) {
-            unsigned& clock = (*known)[thread / WARP * WARP + lane];
-            clock = std::max(clock, std::max(other.known[lane], w.warps[thread / WARP].full));
-        }
-        (*known)[thread] = std::max((*known)[thread], other.clock + 1);
-    }
-    share_acquired(w, barrier.arrived);
-    for (const unsigned thread : barrier.arrived) {
+    const auto known = std::make_shared<const std::vector<unsigned>>(std::move(barrier.known));
+    for (const unsigned thread : barrier.waiting) {   // one that only arrived learns nothing
         Fiber& other = w.fibers[thread];
-        ++other.clock;
         other.others = known;
-        if (other.state == State::AT_NAMED) other.state = State::READY;
+        other.acquired = barrier.acquired;
+        other.state = State::READY;
     }
     barrier = {};
     w.spin_rounds = 0;

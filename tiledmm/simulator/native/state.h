@@ -148,7 +148,7 @@ struct Fiber {
     unsigned kind = 0;            // of that barrier: WARP_BARRIER, or which exchange
     unsigned clock = 0;
     unsigned known[WARP] = {};    // clocks of the warp's lanes: all before is ordered before what this thread does
-    std::shared_ptr<std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
+    std::shared_ptr<const std::vector<unsigned>> others;   // the same of all threads of the block, after a named barrier
     std::vector<Acquired> acquired;
     std::vector<Acquired> unfenced;   // what it would know, had there been a fence since it read the flag
     Fence fences[2];   // the last of any scope, and the last for other blocks
@@ -205,8 +205,10 @@ struct Warp {
 };
 
 struct NamedBarrier {
-    unsigned threads = 0;             // that it waits for
-    std::vector<unsigned> arrived;    // their numbers
+    unsigned arrived = 0;
+    std::vector<unsigned> waiting;    // the threads of those that wait (bar.sync), unlike bar.arrive
+    std::vector<unsigned> known;      // to those that arrived, as Fiber::others
+    std::vector<Acquired> acquired;   // by them
 };
 
 struct Slot {   // of 64 KiB of shared memory

@@ -1,96 +1,25 @@
-"""``RawKernel`` and ``RawModule``: kernels of the user's by CuPy's signatures, on the CPU."""
+"""``RawKernel``: a kernel of the user's by CuPy's signature, on the CPU."""
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tiledmm.errors import ConfigError, OperandTypeError
-from tiledmm.hardware.architectures import find_target
-from tiledmm.simulator.compile_options import CompileOptions
-from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
+from tiledmm.simulator.compiled_kernel import CompiledKernel
 from tiledmm.simulator.device_memory import DevicePointer, MemoryPointer
 from tiledmm.simulator.launch import run
 from tiledmm.simulator.parameters import Parameter
+from tiledmm.simulator.raw_source import RawSource
 from tiledmm.simulator.report import Report
 from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.translation.declarations import has_c_linkage, kernels_in, short_name, variables_in
-
-_FILE = "kernel.cu"
+from tiledmm.simulator.translation.declarations import kernels_in, variables_in
 
 # Attributes of a function on a GPU that follow from its machine code.
 _OF_MACHINE_CODE = ("cache_mode_ca", "local_size_bytes", "num_regs")
-
-
-class _Module:
-    """A text with its compile options, its kernels and the values of its variables."""
-
-    def __init__(
-        self, code: str, options: tuple[str, ...], backend: str, names: Sequence[str], unsupported: Mapping[str, bool]
-    ) -> None:
-        if not isinstance(code, str):
-            raise OperandTypeError(f"code is a string with CUDA C; got {type(code).__name__}")
-        if backend not in ("nvrtc", "nvcc"):
-            raise ConfigError(f"backend is 'nvrtc' or 'nvcc'; got {backend!r}")
-        for keyword, given in unsupported.items():
-            if given:
-                raise ConfigError(f"the simulator does not support {keyword}=True")
-        self.code, self.options, self.backend, self.names = code, options, backend, tuple(names)
-        self._parsed = CompileOptions.of(options)
-        self._kernels: dict[tuple[str, str, str], CompiledKernel] = {}
-        self.state: ModuleState = {}
-
-    @functools.cached_property
-    def _text(self) -> Any:
-        return self._parsed.text(self.code, _FILE)
-
-    def reset(self) -> None:
-        """Forgets what the kernels have written to the variables."""
-        self.state = {}
-        for kernel in self._kernels.values():
-            self._initialize(kernel)
-
-    def kernel(self, name: str, settings: Settings) -> CompiledKernel:
-        """A kernel, compiled.
-
-        Raises:
-            ConfigError: If there is none of this name, or none that CuPy finds.
-            CompilationError: If it does not compile.
-        """
-        target = find_target(self._parsed.target or settings.target)
-        key = (name, target.name, settings.built)
-        if key not in self._kernels:
-            text, places = self._text
-            known = kernels_in(text)
-            if known and short_name(name) not in known:
-                raise ConfigError(f"{_FILE} has no kernel {name!r}; its kernels are {', '.join(known)}")
-            if name not in self.names and ("<" in name or not has_c_linkage(text, name)):
-                raise ConfigError(
-                    f'{name!r} is a name of C++, which CuPy does not find: write extern "C" before __global__, or '
-                    f"RawModule(code=..., name_expressions=[{name!r}]).get_function({name!r})"
-                )
-            kernel = CompiledKernel(text, places, name, target, build=settings.built)
-            self._initialize(kernel)
-            self._kernels[key] = kernel
-        return self._kernels[key]
-
-    def any_kernel(self, settings: Settings) -> CompiledKernel:
-        """Some kernel: all have the same variables."""
-        for kernel in self._kernels.values():
-            return kernel
-        text, _ = self._text
-        names = (*self.names, *(name for name in kernels_in(text) if has_c_linkage(text, name)))
-        if not names:
-            raise ConfigError(f'{_FILE} has no kernel that CuPy finds: extern "C" __global__, or name_expressions=')
-        return self.kernel(names[0], settings)
-
-    def _initialize(self, kernel: CompiledKernel) -> None:
-        for name, values in kernel.new_state().items():
-            self.state.setdefault(name, values)
 
 
 class RawKernel:
@@ -133,10 +62,10 @@ class RawKernel:
         unsupported = {
             "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
         }  # fmt: skip
-        self._begin(_Module(code, options, backend, (), unsupported), name)
+        self._begin(RawSource(code, options, backend, (), unsupported), name)
 
-    def _begin(self, module: _Module, name: str) -> None:
-        self._module, self.name = module, name
+    def _begin(self, source: RawSource, name: str) -> None:
+        self._source, self.name = source, name
         self.report: Report | None = None
         self.file_path, self.enable_cooperative_groups = None, False
         self.preferred_shared_memory_carveout = -1
@@ -145,17 +74,17 @@ class RawKernel:
     @property
     def code(self) -> str:
         """The CUDA C."""
-        return self._module.code
+        return self._source.code
 
     @property
     def options(self) -> tuple[str, ...]:
         """The compile options."""
-        return self._module.options
+        return self._source.options
 
     @property
     def backend(self) -> str:
         """``"nvrtc"`` or ``"nvcc"``."""
-        return self._module.backend
+        return self._source.backend
 
     @property
     def kernel(self) -> RawKernel:
@@ -212,7 +141,7 @@ class RawKernel:
         # CuPy launches at least one block, of at least one thread.
         blocks, threads = (tuple(max(1, each) for each in sizes) for sizes in (grid, block))
         self.report = run(
-            kernel, blocks, threads, args, shared_mem, self.settings, exact=True, state=self._module.state
+            kernel, blocks, threads, args, shared_mem, self.settings, exact=True, state=self._source.state
         )
         sys.stdout.write(self.report.output)
         self.report.check()
@@ -222,7 +151,7 @@ class RawKernel:
         pointer = value.memory if isinstance(value, DevicePointer) else value
         argument = pointer.elements(parameter) if isinstance(pointer, MemoryPointer) else value
         if isinstance(argument, np.ndarray):
-            for name, variable in self._module.state.items():
+            for name, variable in self._source.state.items():
                 if np.may_share_memory(np.asarray(argument), variable):
                     raise ConfigError(
                         f"parameter {parameter.name} got the memory of variable {name}, which {self.name} itself has: "
@@ -289,7 +218,7 @@ class RawKernel:
         )
 
     def _compiled(self) -> CompiledKernel:
-        return self._module.kernel(self.name, self.settings)
+        return self._source.kernel(self.name, self.settings)
 
     def _check_shared(self, kernel: CompiledKernel, size: int) -> None:
         most, largest = self.max_dynamic_shared_size_bytes, kernel.target.max_shared_bytes - _static_shared(kernel)
@@ -300,84 +229,12 @@ class RawKernel:
             )
 
 
-class RawModule:
-    """CUDA C with several kernels or with variables, with the signature of ``cupy.RawModule``, on the CPU.
-
-    Args:
-        code: CUDA C.
-        path: Not supported: it is for machine code and PTX.
-        options, backend, translate_cucomplex, enable_cooperative_groups, jitify: As for ``RawKernel``.
-        name_expressions: Names of the kernels that are not ``extern "C"``, with their template arguments.
-
-    Example:
-        >>> text = "template <class T> __global__ void twice(T* x) { x[threadIdx.x] *= 2; }"
-        >>> twice = RawModule(code=text, name_expressions=["twice<float>"]).get_function("twice<float>")
-    """
-
-    _kernel_class: ClassVar[type[RawKernel]] = RawKernel
-
-    def __init__(
-        self,
-        code: str | None = None,
-        *,
-        path: str | None = None,
-        options: tuple[str, ...] = (),
-        backend: str = "nvrtc",
-        translate_cucomplex: bool = False,
-        enable_cooperative_groups: bool = False,
-        name_expressions: Sequence[str] | None = None,
-        jitify: bool | None = None,
-    ) -> None:
-        if path is not None:
-            raise ConfigError("path= is for machine code and PTX, which the simulator does not run: pass code=")
-        if code is None:
-            raise OperandTypeError("RawModule needs code=, a string with CUDA C")
-        unsupported = {
-            "translate_cucomplex": translate_cucomplex, "enable_cooperative_groups": enable_cooperative_groups,
-        }  # fmt: skip
-        self._module = _Module(code, options, backend, name_expressions or (), unsupported)
-        self.code, self.options, self.backend = code, options, backend
-        self.name_expressions = None if name_expressions is None else tuple(name_expressions)
-        self.file_path, self.enable_cooperative_groups = None, False
-
-    def get_function(self, name: str) -> RawKernel:
-        """A kernel of the module.
-
-        Args:
-            name: Its name, or one of ``name_expressions``.
-
-        Raises:
-            ConfigError: If there is none.
-            CompilationError: If it does not compile.
-        """
-        kernel = self._kernel_class.__new__(self._kernel_class)
-        kernel._begin(self._module, name)
-        kernel.compile()
-        return kernel
-
-    def get_global(self, name: str) -> MemoryPointer:
-        """A pointer to a ``__device__`` or ``__constant__`` variable, for ``cupy.ndarray(shape, dtype, pointer)``.
-
-        ``np.frombuffer(pointer.bytes, dtype)`` is its array in NumPy.
-
-        Raises:
-            ConfigError: If there is no such variable.
-        """
-        self._module.any_kernel(self._kernel_class.settings)
-        state = self._module.state
-        if name not in state:
-            known = f"its variables are {', '.join(state)}" if state else "it has none"
-            raise ConfigError(f"{_FILE} has no variable {name!r}; {known}")
-        return MemoryPointer(state[name])
-
-    def compile(self, log_stream: Any = None) -> None:
-        """Compiles the module; its variables have their first values again.
-
-        Raises:
-            CompilationError: If it does not compile.
-        """
-        self._module.any_kernel(self._kernel_class.settings)
-        self._module.reset()
+def kernel_of(kind: type[RawKernel], source: RawSource, name: str) -> RawKernel:
+    """One of a module's kernels, compiled."""
+    kernel = kind.__new__(kind)
+    kernel._begin(source, name)
+    kernel.compile()
+    return kernel
 
 
 class _Attributes(dict[str, int]):
