@@ -50,10 +50,10 @@ def pairwise() -> list[tuple[str, int | None, str, str]]:
 
 @functools.cache
 def quick() -> frozenset[tuple[str, int | None, str, str]]:
-    """Fewer of those cases: each variant, and each type, in all layouts, and each tile."""
+    """Fewer of those cases: variant, type and layout meet, two by two, and each tile is met."""
 
     def pairs(variant: str, tile: int | None, dtype: str, layout: str) -> set[tuple[object, ...]]:
-        return {(variant, layout), (dtype, layout), (variant, tile)}
+        return {(variant, dtype), (variant, layout), (dtype, layout), (variant, tile)}
 
     left = {case: pairs(*case) for case in pairwise()}
     chosen = []

@@ -288,32 +288,6 @@ def browser() -> Iterator[Browser]:
     tab.close()
 
 
-#: CSS pixels of a page before anything is unfolded.
-HIGHEST = 6000
-
-#: Bytes of a page.
-HEAVIEST = 500_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_no_page_is_long_or_wider_than_the_window(site: Path, browser: Browser, size: tuple[int, int]) -> None:
-    browser.resize(*size)
-    for rung in [*RUNGS, "../ladder", "../charts"]:
-        path = site / "rungs" / f"{rung}.html"
-        assert path.stat().st_size < HEAVIEST, rung
-        browser.open(path)
-        extent = "[document.documentElement.scrollHeight, document.documentElement.scrollWidth]"
-        height, width = browser.evaluate(extent)
-        assert height <= HIGHEST, f"{rung}: {height}"
-        assert width <= size[0], f"{rung}: {width}"
-        cut = (
-            "[...document.querySelectorAll('pre > code')].filter((code) => code.scrollWidth > code.clientWidth).length"
-        )
-        assert browser.evaluate(cut) == 0, f"{rung}: lines of a listing are cut off"
-    assert not browser.errors
-
-
 SELECT = """(() => {
   const select = document.querySelector("select[name=%s]");
   select.value = "%s";

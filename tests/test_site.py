@@ -121,6 +121,12 @@ def test_no_page_scrolls_sideways_or_complains(site: Path, browser: Browser, pag
 #: CSS pixels of a page before anything is unfolded.
 HIGHEST = 6000
 
+#: Bytes of a page.
+HEAVIEST = 500_000
+
+#: Listings of a page whose lines are cut off.
+CUT = "[...document.querySelectorAll('pre > code')].filter((code) => code.scrollWidth > code.clientWidth).length"
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -134,6 +140,9 @@ def test_no_page_is_long(site: Path, browser: Browser, size: tuple[int, int]) ->
         height, width = browser.evaluate(extent)
         assert height <= HIGHEST, f"{path.relative_to(site)}: {height}"
         assert width <= size[0], f"{path.relative_to(site)}: {width}"
+        if "rungs" in path.parts:
+            assert path.stat().st_size < HEAVIEST, path.name
+            assert browser.evaluate(CUT) == 0, f"{path.name}: lines of a listing are cut off"
     assert browser.errors == []
 
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.conftest import slow_unless
+from tests.conftest import full_unless, slow_unless
 from tests.strategies import Layout as Memory
 from tests.strategies import asked, lay_out, np_dtype, plain, small_integers
 from tests.test_kernels import KERNELS, LAYOUTS, SOME_TYPES, TYPES, half_of_layouts, pairwise, quick, turn
@@ -89,11 +89,11 @@ def test_kernel_without_cp_async(variant, tile, dtype, layout):
 @pytest.mark.parametrize(
     ("variant", "tile", "dtype", "layout", "edge"),
     [
-        (*kernel, layout, (turn(*kernel) // 2 + 2 * i + j) % len(EDGES))
+        pytest.param(*kernel, layout, (turn(*kernel) // 2 + 2 * i + j) % len(EDGES), marks=full_unless(not j or i == 1))
         for kernel in SOME_TYPES
         if find_variant(kernel[0]).simulated
         for i, layout in enumerate(half_of_layouts(*kernel))
-        for j in range(2)  # of the edges, all of which every kernel meets
+        for j in range(2)  # of the edges, all of which every kernel meets, without --full as well
     ],
 )
 def test_kernel_of_some_types(variant, tile, dtype, layout, edge):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import slow_unless
+from tests.conftest import full_unless, slow_unless
 from tests.strategies import any_bits, np_dtype
 from tiledmm import simulator
 from tiledmm.elements import WIDE_RESULTS
@@ -45,7 +45,7 @@ def check(x1: np.ndarray, x2: np.ndarray, dtype: Any, **keywords: Any) -> None:
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        pytest.param(kernel, name, marks=slow_unless((i + j) % 8 == 0))
+        pytest.param(kernel, name, marks=full_unless((i + j) % 4 == 0) + slow_unless((i + j) % 8 == 0))
         for i, kernel in enumerate(KERNELS)
         for j, name in enumerate(WIDE_RESULTS)
     ],

@@ -380,21 +380,23 @@ constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
 }
 
 // A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
-// around atomicCAS begins with one. Such races wait until the launch ends.
-void report_unless_swapped(Worker& w, const Stamp& reader, const uint64_t* cell, bool reads, uint64_t pc, uintptr_t address,
-                           unsigned bytes, Other other) {
+// around atomicCAS begins with one. Such races wait until the launch ends. `slot` has the stamp of a reader in another worker,
+// which may come to its atomic meanwhile: either it is seen there, or that worker sees `defers`.
+void report_unless_swapped(Worker& w, const Stamp& reader, const uint64_t* cell, const uint64_t* slot, uint64_t pc,
+                           uintptr_t address, unsigned bytes, Other other) {
+    const Finding finding = make_finding(w, RACE_GLOBAL, pc, slot != nullptr, address, bytes, other);
     std::lock_guard<std::mutex> guard(w.run->lock);
-    w.run->deferred[{reader.who >> 22, reinterpret_cast<uintptr_t>(cell)}].push_back(
-        make_finding(w, RACE_GLOBAL, pc, !reads, address, bytes, other));
     w.run->defers = true;
+    if (slot && __atomic_load_n(slot, __ATOMIC_SEQ_CST) != reader.who) return;
+    w.run->deferred[{reader.who >> 22, reinterpret_cast<uintptr_t>(cell)}].push_back(finding);
 }
 
 void forgive_swapped(Worker& w, const Stamp& mine, const uint64_t* cell, uint64_t* read) {
     for (unsigned slot = 0; slot < 2; ++slot) {
         const Stamp reader = load_stamp(read + 2 * slot);
-        if (reader.who >> 22 == mine.who >> 22) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_RELAXED);
+        if (reader.who >> 22 == mine.who >> 22) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_SEQ_CST);
     }
-    if (!w.run->defers.load(std::memory_order_relaxed)) return;
+    if (!w.run->defers) return;
     std::lock_guard<std::mutex> guard(w.run->lock);
     w.run->deferred.erase({mine.who >> 22, reinterpret_cast<uintptr_t>(cell)});
 }
@@ -424,13 +426,14 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
             report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
         if (old.is_strong() && mine.is_strong()) check_volatile(w, old, mine, writes, site, address, bytes);
         if (conflicts(w, old, mine)) {
-            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, true, pc_of(run, site), address, bytes, as_other(w, old, true));
+            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, nullptr, pc_of(run, site), address, bytes, as_other(w, old, true));
             else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(w, old, true));
         } else if (writes) {
-            for (const Stamp& reader : {load_stamp(read), load_stamp(read + 2)}) {
+            for (const uint64_t* slot : {read, read + 2}) {
+                const Stamp reader = load_stamp(slot);
                 if (reader.is_strong() && mine.is_strong()) check_volatile_reader(w, reader, mine, address, bytes);
                 if (!conflicts(w, reader, mine)) continue;
-                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, false, pc_of(run, site), address, bytes, as_other(w, reader, false));
+                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, slot, pc_of(run, site), address, bytes, as_other(w, reader, false));
                 else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(w, reader, false));
                 break;
             }
