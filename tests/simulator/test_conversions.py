@@ -1,4 +1,4 @@
-"""Conversions to integers that are not written as casts: out of range they are a finding."""
+"""Conversions to integers that are not written as casts, and shifts: out of range they are a finding."""
 
 from __future__ import annotations
 
@@ -57,3 +57,21 @@ def test_what_it_says():
 def test_casts_and_functions_saturate_without_a_finding(cast):
     for value in (5e9, -np.inf, np.nan):
         launch(f"out[0] = {cast};", value, "float").check()
+
+
+@pytest.mark.parametrize(
+    ("shift", "by", "said"),
+    [
+        ("1u << (int)x", 32, "an unsigned integer of 32 bits by 32"),
+        ("5 >> (int)x", -1, "a signed integer of 32 bits by -1"),
+        ("1ll << (char)x", 64, "a signed integer of 64 bits by 64"),
+        ("(unsigned char)1 << (int)x", 33, "a signed integer of 32 bits by 33"),
+        ("1u << (unsigned long long)x", 4294967296, "an unsigned integer of 32 bits by 4294967296"),
+    ],
+)
+def test_shifts(shift, by, said):
+    body = f"out[0] = {shift};"
+    launch(body, 31, "double").check()
+    (found,) = launch(body, by, "double").findings
+    assert (found.kind, found.line) == ("shift out of range", 3)
+    assert f"shifts {said}, which C++ leaves undefined" in found.message

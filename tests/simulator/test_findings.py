@@ -353,6 +353,7 @@ SAID = {
         "converts 5.13828272e-322 to a signed integer of 2 bits, which C++ leaves undefined: a GPU saturates, and so "
         "does a cast here"
     ),
+    "shift out of range": ("shifts a signed integer of 2 bits by 104, which C++ leaves undefined"),
     "alignment not declared": (
         "writes 3 bytes at byte 4 of global array A (8 bytes), and the array is declared with a smaller "
         "alignment: a GPU may place it where the access fails (__align__(3) prevents that)"

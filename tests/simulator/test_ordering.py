@@ -344,8 +344,27 @@ def test_a_plain_read_that_begins_a_loop_around_a_swap():
     int old = x[0], assumed;
     do { assumed = old; old = atomicCAS(&x[0], assumed, assumed + 1); } while (old != assumed);
     """
-    assert kinds(body, grid=4) == []
+    for _ in range(50):  # by two workers: a read may come just before another's swap
+        assert kinds(body, grid=4) == []
     assert kinds("x[1 + threadIdx.x] = x[0]; atomicAdd(&x[0], 1);", block=32) == [RACE_GLOBAL]
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+@pytest.mark.parametrize("kind", ["int", "unsigned long long"])
+def test_the_same_in_shared_memory(kind, order):
+    body = f"""
+    __shared__ {kind} s[2];
+    if (threadIdx.x < 2) s[threadIdx.x] = 0;
+    __syncthreads();
+    {kind} old = s[1], assumed;
+    %s
+    __syncthreads();
+    x[threadIdx.x] = s[1] == 64;
+    """
+    swap = "do { assumed = old; old = atomicCAS(&s[1], assumed, assumed + 1); } while (old != assumed);"
+    assert kinds(body % swap, threads=order) == []
+    add = "x[64 + threadIdx.x] = old; atomicAdd(&s[1], assumed = 1);"
+    assert kinds(body % add, threads=order) == [RACE_SHARED]
 
 
 def test_a_block_that_waits_for_a_later_one():

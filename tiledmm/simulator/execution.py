@@ -31,7 +31,7 @@ from tiledmm.simulator.workers import cores, work
 #: Places in a kernel's code that access memory (``native/state.h``).
 SITES = 1 << 14
 
-#: Instead of the writer of an element: it was written before the launch (``Stamp`` in ``native/state.h``, of no bytes).
+#: Instead of the writer of an element: it was written before the launch (``native/state.h``).
 BEFORE = 1
 
 #: A thread that neither accesses memory nor waits for that long is taken for one that never will.

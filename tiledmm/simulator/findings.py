@@ -49,6 +49,7 @@ KINDS = (
     "conversion out of range",
     "alignment not declared",
     "volatile read that nothing orders",
+    "shift out of range",
 )
 
 #: Those that are no errors on a GPU.
@@ -185,6 +186,8 @@ def finding(
     calls = tuple(
         dict.fromkeys(each for each in (*lines.calls(raw.pc), *map(lines.line, callers)) if each and each != line)
     )
+    if not line and calls:  # in a function of a header, such as min
+        line, calls = calls[0], calls[1:]
     space = SPACES[raw.space]
     region = nearest(shared if space == "shared" else operands, raw.address)
     block, thread = _triple(raw.block), _triple(raw.thread)
@@ -283,6 +286,7 @@ _SENTENCES = {
     "conversion out of range": (
         "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
     ),
+    "shift out of range": "shifts {integer} by {address}, which C++ leaves undefined",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"

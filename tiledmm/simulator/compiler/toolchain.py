@@ -289,7 +289,8 @@ def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
             "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
             "--param", "tsan-distinguish-volatile=1",
         ]  # fmt: skip
-    undefined = [f"-fsanitize={'array-bounds' if clang else 'bounds'},integer-divide-by-zero,float-cast-overflow"]
+    kinds = ("array-bounds" if clang else "bounds", "integer-divide-by-zero", "shift-exponent", "float-cast-overflow")
+    undefined = [f"-fsanitize={','.join(kinds)}"]
     none = ["-fno-sanitize=undefined"] if clang else []  # Zig enables all of -fsanitize=undefined
     return [*none, *accesses, *undefined, "-fno-sanitize-recover=all", *fill]
 

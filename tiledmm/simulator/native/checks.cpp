@@ -13,10 +13,11 @@
 
 // ---- sites ----
 
+// From 1 on: a stamp without a site is BEFORE.
 unsigned find_site(Run& run, const void* place, unsigned bytes, unsigned kind) {
     const auto pc = reinterpret_cast<uint64_t>(place);
-    unsigned at = ((pc * 0x9e3779b97f4a7c15ull) >> (64 - 14)) % (SITES - 1);
-    for (unsigned tries = 0; tries < SITES - 1; ++tries, at = (at + 1) % (SITES - 1)) {
+    unsigned at = 1 + ((pc * 0x9e3779b97f4a7c15ull) >> (64 - 14)) % (SITES - 2);
+    for (unsigned tries = 0; tries < SITES - 2; ++tries, at = at % (SITES - 2) + 1) {
         Site& site = run.sites[at];
         uint64_t occupant = site.pc.load(std::memory_order_acquire);
         if (occupant == 0 && site.pc.compare_exchange_strong(occupant, pc)) {
@@ -108,11 +109,14 @@ void keep(Run& run, const Finding& finding) {
     run.findings.push_back(finding);
 }
 
-void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
-            uintptr_t frame) {
-    const Finding finding = make_finding(w, kind, pc, writes, address, bytes, other, frame);
+void report(Worker& w, const Finding& finding) {
     std::lock_guard<std::mutex> guard(w.run->lock);
     keep(*w.run, finding);
+}
+
+void report(Worker& w, FindingKind kind, uint64_t pc, bool writes, uintptr_t address, unsigned bytes, Other other,
+            uintptr_t frame) {
+    report(w, make_finding(w, kind, pc, writes, address, bytes, other, frame));
 }
 
 // ---- barriers and fences: here because both units need them ----
@@ -231,6 +235,22 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
     }
 }
 
+// A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
+// around atomicCAS begins with one. Such races wait until the launch ends, or until forget_deferred. `slot` has the stamp of a
+// reader in another worker, which may come to its atomic meanwhile: either it is seen there, or that worker sees `defers`.
+void report_unless_swapped(Worker& w, const Stamp& reader, uintptr_t cell, const Finding& finding, const uint64_t* slot = nullptr) {
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    w.run->defers = true;
+    if (slot && __atomic_load_n(slot, __ATOMIC_SEQ_CST) != reader.who) return;
+    w.run->deferred[{reader.who >> 22, cell}].push_back(finding);
+}
+
+void forget_deferred(Worker& w, const Stamp& reader, uintptr_t cell) {
+    if (!w.run->defers) return;
+    std::lock_guard<std::mutex> guard(w.run->lock);
+    w.run->deferred.erase({reader.who >> 22, cell});
+}
+
 // Checks an access to shared memory that is inside an array. Once, not for each width: each copy takes the compiler 30 ms.
 [[gnu::noinline]] void check_shared(Worker& w, size_t offset, unsigned bytes, unsigned how, unsigned site) {
     Run& run = *w.run;
@@ -249,9 +269,12 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
             if (writes) w.writes[i] = mine;
             continue;
         }
+        const uintptr_t cell = w.shared_base + (i << w.granule_shift);
         if (!(strong & written) && conflicts(w, written, thread)) {
             const Other other = {pc_of(run, site_of(written)), w.block_number, thread_of(written), true, lacks_fence(w, as_stamp(w, written))};
-            report(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
+            const Finding race = make_finding(w, RACE_SHARED, pc_of(run, site), writes, w.shared_base + offset, bytes, other);
+            if (written & STRONG && !writes) report_unless_swapped(w, as_stamp(w, mine), cell, race);
+            else report(w, race);
         } else if (reads(how) && epoch_of(written) < w.first_epoch) {
             ++unset;
         }
@@ -259,8 +282,15 @@ ALWAYS_INLINE void keep_reader(Worker& w, size_t at, Cell mine) {
             for (const Cell read : {w.reads[i], w.more_reads[i]}) {
                 if (strong & read || !conflicts(w, read, thread)) continue;
                 const Other other = {pc_of(run, site_of(read)), w.block_number, thread_of(read), false, lacks_fence(w, as_stamp(w, read))};
-                report(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
+                const Finding race = make_finding(w, RACE_SHARED, pc_of(run, site), true, w.shared_base + offset, bytes, other);
+                if (how & IS_ATOMIC) report_unless_swapped(w, as_stamp(w, read), cell, race);
+                else report(w, race);
                 break;
+            }
+            if (how & COMPARES) {
+                for (Cell* read : {&w.reads[i], &w.more_reads[i]})
+                    if (epoch_of(*read) == w.epoch && thread_of(*read) == thread) *read |= STRONG;
+                forget_deferred(w, as_stamp(w, mine), cell);
             }
             // A plain write stays beside strong ones: it is what others race with.
             const bool after_plain = epoch_of(written) == w.epoch && !(written & (STRONG | IN_FLIGHT));
@@ -299,7 +329,7 @@ Reach reach(const Run& run, uintptr_t address, unsigned bytes, bool writes, cons
 
 // Whether two accesses have a byte in common, and nothing orders them.
 ALWAYS_INLINE bool is_unordered(const Worker& w, const Stamp& earlier, const Stamp& mine) {
-    if (!earlier.who || !(earlier.bytes() & mine.bytes())) return false;
+    if (earlier.who <= BEFORE || !(earlier.bytes() & mine.bytes())) return false;
     if (earlier.block() == mine.block()) {
         if (earlier.thread() == mine.thread() || earlier.epoch() < mine.epoch()) return false;
         if (knows(w, earlier.thread(), earlier.clock())) return false;
@@ -375,30 +405,15 @@ constexpr uint64_t NO_DATA = ATOMIC_STAMP | FLAG_STAMP;
     std::memset(finding.calls, 0, sizeof finding.calls);   // the writer's
     set(finding.block, index_of(run, reader.block()));
     set(finding.thread, thread_index(run, reader.thread()));
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    keep(*w.run, finding);
+    report(w, finding);
 }
 
-// A plain read beside atomics of others is a race, unless the reader goes on to an atomic of its own there: the usual loop
-// around atomicCAS begins with one. Such races wait until the launch ends. `slot` has the stamp of a reader in another worker,
-// which may come to its atomic meanwhile: either it is seen there, or that worker sees `defers`.
-void report_unless_swapped(Worker& w, const Stamp& reader, const uint64_t* cell, const uint64_t* slot, uint64_t pc,
-                           uintptr_t address, unsigned bytes, Other other) {
-    const Finding finding = make_finding(w, RACE_GLOBAL, pc, slot != nullptr, address, bytes, other);
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    w.run->defers = true;
-    if (slot && __atomic_load_n(slot, __ATOMIC_SEQ_CST) != reader.who) return;
-    w.run->deferred[{reader.who >> 22, reinterpret_cast<uintptr_t>(cell)}].push_back(finding);
-}
-
-void forgive_swapped(Worker& w, const Stamp& mine, const uint64_t* cell, uint64_t* read) {
+void forgive_swapped(Worker& w, const Stamp& mine, uintptr_t cell, uint64_t* read) {
     for (unsigned slot = 0; slot < 2; ++slot) {
         const Stamp reader = load_stamp(read + 2 * slot);
         if (reader.who >> 22 == mine.who >> 22) __atomic_fetch_or(read + 2 * slot, ATOMIC_STAMP, __ATOMIC_SEQ_CST);
     }
-    if (!w.run->defers) return;
-    std::lock_guard<std::mutex> guard(w.run->lock);
-    w.run->deferred.erase({mine.who >> 22, reinterpret_cast<uintptr_t>(cell)});
+    forget_deferred(w, mine, cell);
 }
 
 void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes, unsigned how, unsigned site) {
@@ -416,6 +431,7 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
         const uintptr_t to = std::min(end - at * o.granule, o.granule);
         const Stamp mine = {who, when | ((1ull << to) - (1ull << from)) << 48};
         uint64_t *const written = o.writes + 2 * at, *const read = o.reads + 4 * at;
+        const auto cell = reinterpret_cast<uintptr_t>(written);
         if (!writes) keep_reader(read, mine);
         const Stamp known = load_stamp(written);
         // A plain write of this epoch stays beside atomics: it is what others race with.
@@ -426,19 +442,21 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
             report(w, UNINITIALISED_RESULT, pc_of(run, site), false, address, bytes);
         if (old.is_strong() && mine.is_strong()) check_volatile(w, old, mine, writes, site, address, bytes);
         if (conflicts(w, old, mine)) {
-            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, written, nullptr, pc_of(run, site), address, bytes, as_other(w, old, true));
-            else report(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(w, old, true));
+            const Finding race = make_finding(w, RACE_GLOBAL, pc_of(run, site), writes, address, bytes, as_other(w, old, true));
+            if (old.who & ATOMIC_STAMP && !writes) report_unless_swapped(w, mine, cell, race);
+            else report(w, race);
         } else if (writes) {
             for (const uint64_t* slot : {read, read + 2}) {
                 const Stamp reader = load_stamp(slot);
                 if (reader.is_strong() && mine.is_strong()) check_volatile_reader(w, reader, mine, address, bytes);
                 if (!conflicts(w, reader, mine)) continue;
-                if (how & IS_ATOMIC) report_unless_swapped(w, reader, written, slot, pc_of(run, site), address, bytes, as_other(w, reader, false));
-                else report(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(w, reader, false));
+                const Finding race = make_finding(w, RACE_GLOBAL, pc_of(run, site), true, address, bytes, as_other(w, reader, false));
+                if (how & IS_ATOMIC) report_unless_swapped(w, reader, cell, race, slot);
+                else report(w, race);
                 break;
             }
         }
-        if (how & COMPARES) forgive_swapped(w, mine, written, read);
+        if (how & COMPARES) forgive_swapped(w, mine, cell, read);
     }
 }
 
@@ -658,7 +676,7 @@ void __asan_unpoison_stack_memory(uintptr_t at, size_t bytes) {
 void __asan_alloca_poison(uintptr_t, size_t) {}
 void __asan_allocas_unpoison(uintptr_t, uintptr_t) {}
 
-// ---- callbacks of -fsanitize=bounds, =integer-divide-by-zero and =float-cast-overflow ----
+// ---- callbacks of -fsanitize=bounds, =integer-divide-by-zero, =shift-exponent and =float-cast-overflow ----
 
 struct Type {
     uint16_t kind, info;   // of an integer: twice the logarithm of its bits, and 1 if it has a sign; of others: bits
@@ -670,6 +688,13 @@ struct Subscript {
     uint32_t line, column;
     const Type* array;
     const Type* index;
+};
+
+struct Shift {
+    const char* file;
+    uint32_t line, column;
+    const Type* shifted;
+    const Type* by;
 };
 
 struct Conversion {
@@ -690,6 +715,14 @@ struct Conversion {
 [[noreturn]] void __ubsan_handle_divrem_overflow_abort(const void*, uint64_t, uint64_t) {
     if (!worker || !worker->current) std::abort();
     report(*worker, DIVISION, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
+    abort_launch(*worker);
+}
+
+[[noreturn]] void __ubsan_handle_shift_out_of_bounds_abort(const Shift* shift, uint64_t, uint64_t by) {
+    if (!worker || !worker->current) std::abort();
+    const unsigned bits = 1u << (shift->by->info >> 1);
+    if (shift->by->info & 1 && bits < 64) by = static_cast<uint64_t>(static_cast<int64_t>(by << (64 - bits)) >> (64 - bits));
+    report(*worker, SHIFT, reinterpret_cast<uint64_t>(CALLER), false, by, shift->shifted->info);
     abort_launch(*worker);
 }
 

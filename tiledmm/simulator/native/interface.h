@@ -46,6 +46,7 @@ enum FindingKind : uint32_t {
     CONVERSION,          // address: the value, a double; bytes: twice the logarithm of the integer's bits, and 1 if it has a sign
     BY_LUCK,             // a warning: an array is declared with fewer bytes of alignment
     VOLATILE_DATA,       // a warning: no fence before the write
+    SHIFT,               // address: by how much; bytes: what is shifted, as for CONVERSION
 };
 
 // One array in global memory.

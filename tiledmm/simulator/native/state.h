@@ -88,6 +88,7 @@ struct Stamp {
     unsigned clock() const { return when & 0xffffff; }
 };
 constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4, FLAG_STAMP = 8;   // the last: a volatile write that sets a flag
+constexpr uint64_t BEFORE = VALID;   // of no thread: what was written before the launch (execution.py). `when` may be the next stamp's
 
 // ---- threads ----
 

@@ -3,7 +3,7 @@
 
 __device__ void atomic_multiply(double* to, double factor) {
     unsigned long long* bits = (unsigned long long*)to;
-    unsigned long long seen = *(volatile unsigned long long*)to, assumed;
+    unsigned long long seen = *bits, assumed;
     do {
         assumed = seen;
         double product = factor * __longlong_as_double(assumed);
