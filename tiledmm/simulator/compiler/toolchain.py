@@ -49,8 +49,9 @@ SHADOW_OFFSET = 1 << 44
 
 # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
 _COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
+# -O2 takes a quarter longer, which the first result waits for, and makes simulations 3% faster.
 _RUNTIME_FLAGS = (
-    "-x", "c++", "-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-omit-frame-pointer",
+    "-x", "c++", "-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-omit-frame-pointer",
 )  # fmt: skip
 
 # GCC looks for garbage later, which takes it a tenth of its time otherwise.
