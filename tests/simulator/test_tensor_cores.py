@@ -139,7 +139,7 @@ SHAPES = ((128, 256, 128), (140, 264, 136), (131, 259, 37))
 @pytest.mark.parametrize(
     ("dtype", "layout", "shape"),
     [
-        pytest.param(dtype, layout, shape, marks=slow_unless((h + i + j) % 3 == 0))
+        pytest.param(dtype, layout, shape, marks=slow_unless((h + i + j) % 6 == 0))
         for h, dtype in enumerate(("float16", "bfloat16", "tf32", "int8", "uint8"))
         for i, layout in enumerate(("NN", "NT", "TN", "TT"))
         for j, shape in enumerate(SHAPES)
@@ -170,7 +170,7 @@ def test_configs_of_large_tiles_are_exact(dtype: str, config: dict[str, int], la
 @pytest.mark.parametrize(
     ("dtype", "tile", "layout", "shape"),
     [
-        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 2 == 0))
+        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 4 == 0))
         for g, dtype in enumerate(("float16", "int8", "uint8"))
         for h, tile in enumerate((64, 128))
         for i, layout in enumerate(("NN", "NT", "TN", "TT"))
@@ -231,7 +231,7 @@ SKINNY_SHAPES = ((28, 70, 135), (33, 129, 67), (1, 64, 8), (16, 136, 256), (40, 
 @pytest.mark.parametrize(
     ("dtype", "tile", "layout", "shape"),
     [
-        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 8 == 0))
+        pytest.param(dtype, tile, layout, shape, marks=slow_unless((g + h + i + j) % 16 == 0))
         for g, dtype in enumerate(("float16", "bfloat16", "tf32", "int8", "uint8", "float64", "complex128"))
         for h, tile in enumerate((16, 32))
         for i, layout in enumerate(("NN", "NT", "TN", "TT", "GN", "NG"))
@@ -243,13 +243,13 @@ def test_skinny_tiles_are_exact(dtype: str, tile: int, layout: str, shape: tuple
 
 
 @pytest.mark.parametrize("tile", [16, 32])
-@pytest.mark.parametrize("dtype", ["float16", "float64", *slow("tf32", "int8", "complex128")])
+@pytest.mark.parametrize("dtype", ["float16", *slow("float64", "tf32", "int8", "complex128")])
 def test_skinny_tiles_read_nothing_unset(dtype: str, tile: int) -> None:
     for layout, shape in (("NN", (20, 70, 75)), ("TT", (24, 72, 144)), ("TN", (30, 66, 0))):
         check_exact(dtype, layout, shape, tile=tile, checks="full")
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("layout", ["NN", *slow("NT", "TN", "TT")])
 @pytest.mark.parametrize("dtype", ["float16", "float64", *slow("int8", "complex128")])
 def test_skinny_tiles_of_partitions_and_batches(dtype: str, layout: str) -> None:
     for tile, split in ((16, 3), (32, 5)):
@@ -275,6 +275,7 @@ def test_skinny_tiles_without_cp_async(dtype: str, tile: int) -> None:
     check_exact(dtype, "NT", (24, 72, 144), offset=1, tile=tile, target="sm_75")
 
 
+@pytest.mark.parametrize("layout", ["NN", *slow("NT", "TN", "TT")])
 @pytest.mark.parametrize(
     ("dtype", "config"),
     [
@@ -288,10 +289,9 @@ def test_skinny_tiles_without_cp_async(dtype: str, tile: int) -> None:
         ("float64", {"bm": 32, "wm": 32, "tm": 4}),
     ],
 )
-def test_configs_of_skinny_tiles_are_exact(dtype: str, config: dict[str, int]) -> None:
-    for layout in ("NN", "NT", "TN", "TT"):
-        check_exact(dtype, layout, (27, 150, 203), tile=16, config=config)
-        check_exact(dtype, layout, (32, 128, 192), tile=16, config=config)
+def test_configs_of_skinny_tiles_are_exact(dtype: str, config: dict[str, int], layout: str) -> None:
+    check_exact(dtype, layout, (27, 150, 203), tile=16, config=config)
+    check_exact(dtype, layout, (32, 128, 192), tile=16, config=config)
 
 
 def test_skinny_tiles_convert_as_they_store() -> None:

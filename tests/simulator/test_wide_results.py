@@ -83,7 +83,9 @@ def test_sums_wrap_in_32_bits(variant: str, config: dict[str, int]) -> None:
     check(*largest("uint8", 33_026), "int32", variant=variant, config=config)
 
 
-@pytest.mark.parametrize("variant", ["tensor_core", "warp_tiled", "auto"])
+@pytest.mark.parametrize(
+    "variant", ["auto", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensor_core", "warp_tiled"))]
+)
 @pytest.mark.parametrize("out", ["int32", "int64", "int8", "uint8", "float64", "complex64", "int16"])
 def test_the_type_of_out(variant: str, out: str) -> None:
     rng = np.random.default_rng(1)
