@@ -66,7 +66,7 @@ def record(variant: str, layout: str, tile: int) -> dict[str, Any]:
     An instruction is ``[line, kind, array, base, pattern, units, ideal, width, base, pattern]``: its source line,
     counted from the first that is shown; the array's number among ``arrays``, -1 for arithmetic and barriers; and what
     a lane of a warp touches first, ``base + patterns[pattern].warps[warp] + patterns[pattern].lanes[lane]``. Elements
-    of A, B and C are counted row after row, whichever way they lie in memory; those of shared arrays are 4 bytes
+    of A, B and C are counted in row-major order, whatever the layout in memory; those of shared arrays are 4 bytes
     each, and the second base and pattern have the elements that they hold. Units are wavefronts of shared memory
     or sectors of global memory. The width is in elements. All products with one k are one instruction, whose base is k.
 

@@ -13,7 +13,7 @@ import tiledmm
 from tiledmm import simulator
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import SimulationError
-from tiledmm.simulator import findings
+from tiledmm.simulator import finding_kinds, findings
 from tiledmm.simulator.findings import Region, nearest
 from tiledmm.simulator.interface import RawFinding
 from tools.kernel_bugs import BUGS, Bug, simulate
@@ -250,7 +250,7 @@ class Lines:
 
 def made_up(kind: str, **changes: object) -> RawFinding:
     """What the runtime writes down of a global access to address 104 of A, 100 to 108."""
-    raw = RawFinding(kind=findings.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
+    raw = RawFinding(kind=finding_kinds.KINDS.index(kind), space=1, bytes=1, address=104, count=1)
     raw.block, raw.thread = (1, 2, 3), (4, 5, 6)
     raw.other_block, raw.other_thread = (1, 2, 3), (7, 8, 9)
     for name, value in changes.items():
@@ -368,7 +368,7 @@ OF_TWO = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", findings.KINDS)
+@pytest.mark.parametrize("kind", finding_kinds.KINDS)
 def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
     space = 0 if "shared" in kind or kind == "copy not waited for" else 1
     raw = made_up(kind, space=space, bytes=3, writes=1, pc=10, other_pc=20, count=1234)
@@ -384,7 +384,7 @@ def test_what_is_said_of_each_kind_to_the_byte(kind: str) -> None:
 @pytest.mark.parametrize("loop", [0, 7, 9, 11])
 def test_a_thread_that_does_not_end_is_in_a_loop(loop: int) -> None:
     said = f", in the loop at k.cu:{loop}" if loop not in (0, 11) else ""
-    for kind in findings.ENDLESS:
+    for kind in finding_kinds.ENDLESS:
         found = findings.finding(made_up(kind, pc=10), "kernel", Lines({10: 11}, loop=loop), (), ())
         assert found.message.endswith(f"{SAID[kind]}{said}")
         assert (found.other_line, found.other_thread) == (loop or None, None)

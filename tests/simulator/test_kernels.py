@@ -93,7 +93,7 @@ def test_kernel_without_cp_async(variant, tile, dtype, layout):
         for kernel in SOME_TYPES
         if find_variant(kernel[0]).simulated
         for i, layout in enumerate(half_of_layouts(*kernel))
-        for j in range(2)  # of the edges, all of which every kernel meets, without --full as well
+        for j in range(2)  # every kernel runs with all edges, without --full too
     ],
 )
 def test_kernel_of_some_types(variant, tile, dtype, layout, edge):

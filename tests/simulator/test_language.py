@@ -12,7 +12,7 @@ from tiledmm.errors import CompilationError
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiler import toolchain
 from tiledmm.simulator.debug.debug_info import debug_info
-from tiledmm.simulator.findings import KINDS
+from tiledmm.simulator.finding_kinds import KINDS
 
 
 def launch(body: str, *, out: np.ndarray, threads: tuple[int, int] = (32, 1), blocks: int = 1, **options: Any):

@@ -14,7 +14,8 @@ from tiledmm.hardware.architectures import Architecture
 from tiledmm.problem.strides import Span
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
-from tiledmm.simulator.findings import WRONG_RESULT, Finding
+from tiledmm.simulator.finding_kinds import WRONG_RESULT
+from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.parameters import POINTER, Parameter
 from tiledmm.simulator.placed import Placed

@@ -9,69 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiledmm.simulator.debug.lines import SourceLines
+from tiledmm.simulator.finding_kinds import BARRIER, ENDLESS, KINDS, LANES, OF_TWO, OTHER_PLACE, SENTENCES, WARNINGS
 from tiledmm.simulator.interface import SPACES, RawFinding
-
-#: Kinds of findings, in the order of ``FindingKind`` in ``native/interface.h``.
-KINDS = (
-    "global access out of bounds",
-    "write to an operand",
-    "shared access out of bounds",
-    "misaligned access",
-    "uninitialised shared memory",
-    "uninitialised result",
-    "race on shared memory",
-    "race on global memory",
-    "barrier not reached by all",
-    "warp not converged",
-    "copy not waited for",
-    "runaway thread",
-    "trap",
-    "subscript out of bounds",
-    "barrier not reached by threads that have ended",
-    "lanes of a warp differ",
-    "shuffle from a lane outside the mask",
-    "shuffle of an undefined value",
-    "shuffle of a wrong width",
-    "access to another thread's local memory",
-    "division by zero",
-    "stack overflow",
-    "call of a null pointer",
-    "memory fault",
-    "no end",
-    "timeout",
-    "call of exit or abort",
-    "assertion failed",
-    "copy that the instruction cannot make",
-    "thread that waits for ever",
-    "local access out of bounds",
-    "element read before it is set",
-    "shuffle from a lane that has ended",
-    "conversion out of range",
-    "alignment not declared",
-    "volatile read that nothing orders",
-    "shift out of range",
-)
-
-#: Those that are no errors on a GPU.
-WARNINGS = frozenset(
-    {"barrier not reached by threads that have ended", "shuffle of an undefined value", "alignment not declared",
-     "volatile read that nothing orders"}
-)  # fmt: skip
-
-#: Kinds that the host finds: elements of the result that no thread wrote, and such that are not what is expected.
-NOT_WRITTEN = "result not written"
-WRONG_RESULT = "wrong result"
-UNSET = "variable read before it is set"
-
-#: What the runtime finds of elements of a thread's own arrays: an error if the result depends on them.
-UNSET_ELEMENT = "element read before it is set"
-
-#: Those of kernels that did not end.
-ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits for ever"})
-
-#: And such that a GPU would not compile or launch.
-LAUNCH_BOUNDS = "block beyond the launch bounds"
-TOO_MUCH_SHARED = "too much shared memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +116,9 @@ def finding(
         shared, operands: Regions of shared and of global memory.
     """
     kind = KINDS[raw.kind]
-    if kind == _BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
+    if kind == BARRIER and raw.other_pc and not raw.bytes and lines.same_text(raw.pc, raw.other_pc):
         return None  # one barrier, which the C++ compiler duplicated
-    if kind == _LANES and raw.bytes == _OTHER_PLACE and lines.same_text(raw.pc, raw.other_pc):
+    if kind == LANES and raw.bytes == OTHER_PLACE and lines.same_text(raw.pc, raw.other_pc):
         return None  # and one shuffle
     line, other_line = lines.line(raw.pc), lines.line(raw.other_pc)
     callers = [place for place in raw.calls if place]
@@ -196,7 +135,7 @@ def finding(
     what = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''} {where}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
-    said = _SENTENCES[kind].format(
+    said = SENTENCES[kind].format(
         access=f"{'writes' if raw.writes else 'reads'} {what}",
         what=what,
         access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
@@ -211,14 +150,14 @@ def finding(
         value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
         integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << (raw.bytes >> 1)} bits",
         unordered=_unordered(raw, other_block == block),
-        for_what=", which is at another place" if raw.bytes == _OTHER_PLACE else ", for another mask or operation",
+        for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
     )
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""
     loop = lines.loop(line) if kind in ENDLESS else 0
     if loop not in (0, line):
         said += f", in the loop at {lines.location(loop)}"
-    second, other_line = kind in _OF_TWO or loop > 0, loop or other_line
+    second, other_line = kind in OF_TWO or loop > 0, loop or other_line
     return Finding(
         kind=kind,
         message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times}",
@@ -230,78 +169,11 @@ def finding(
         other_line=other_line if second else None,
         other_location=lines.location(other_line) if second else None,
         other_text=lines.text(other_line) if second else None,
-        other_block=other_block if kind in _OF_TWO else None,
-        other_thread=other_thread if kind in _OF_TWO else None,
+        other_block=other_block if kind in OF_TWO else None,
+        other_thread=other_thread if kind in OF_TWO else None,
         count=raw.count,
         calls=calls,
     )
-
-
-_BARRIER = "barrier not reached by all"
-_LANES = "lanes of a warp differ"
-
-# What lanes of a warp differ in (``native/warp_barriers.h``).
-_OTHER_PLACE = 2
-
-# What a finding says after "block (0, 0), thread (0, 0)".
-_SENTENCES = {
-    "global access out of bounds": "{access}{gap}",
-    "write to an operand": "{access}, which is read-only",
-    "shared access out of bounds": "{access}",
-    "misaligned access": "{access}, an address that is not a multiple of {bytes}",
-    "uninitialised shared memory": "reads {what}, which no thread of the block has written",
-    "uninitialised result": "reads {what} before anything was written there",
-    "race on shared memory": "{access}, which {other} {did} at {at} {unordered}",
-    "race on global memory": "{access}, which {other} {did} at {at} {unordered}",
-    _BARRIER: "waits at a barrier, and {other} {elsewhere}",
-    "warp not converged": "waits for the lanes of its warp, and {other} {doing}",
-    "copy not waited for": "{access}, to which a cp.async of {other} at {at} has not been waited for",
-    "runaway thread": "made more accesses than the limit and did not end",
-    "trap": "executed a trap",
-    "subscript out of bounds": "uses the subscript {address} of an array of {bytes} elements",
-    "barrier not reached by threads that have ended": "waits for {other}, which has ended, and counts as arrived",
-    _LANES: "waits for lanes of its warp, and {other}, at {at}{for_what}",
-    "shuffle from a lane outside the mask": "takes a value from lane {bytes}, which the mask does not have",
-    "shuffle of an undefined value": "takes a value from lane {bytes}, which the mask does not have",
-    "shuffle of a wrong width": "shuffles with a width of {bytes}, which is no power of two up to 32",
-    "access to another thread's local memory": "{access}",
-    "division by zero": "divides an integer by zero, or the least integer by -1",
-    "stack overflow": "needs more local memory than a thread has (512 KiB)",
-    "call of a null pointer": "calls a function through a pointer that is null or none of a function",
-    "memory fault": "accesses the address {address:#x}",
-    "no end": "has made no access to memory for seconds: a loop that does not end?",
-    "timeout": "was running when the time was up",
-    "call of exit or abort": "calls exit() or abort()",
-    "assertion failed": "fails an assertion",
-    "copy that the instruction cannot make": (
-        "copies {bytes} bytes by cp.async, which copies 4, 8 or 16, from compute capability 8.0 on"
-    ),
-    "thread that waits for ever": (
-        "reads the same again and again, and no thread that runs writes it (blocks run in the order of their numbers: "
-        "one that waits for a later one never ends)"
-    ),
-    "local access out of bounds": "{access_to} bytes of its local memory that belong to no variable",
-    "element read before it is set": "reads {bytes} bytes of a local array that nothing has set",
-    "shuffle from a lane that has ended": "takes a value from lane {bytes}, which has ended: the value is undefined",
-    "conversion out of range": (
-        "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
-    ),
-    "shift out of range": "shifts {integer} by {address}, which C++ leaves undefined",
-    "alignment not declared": (
-        "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
-        "(__align__({bytes}) prevents that)"
-    ),
-    "volatile read that nothing orders": (
-        "{access}, which {other} {did} at {at}: whether it is there is a matter of luck, and volatile accesses order "
-        "nothing else"
-    ),
-}
-
-# Kinds with a second thread and place.
-_OF_TWO = frozenset(
-    {"race on shared memory", "race on global memory", _BARRIER, "warp not converged", "copy not waited for",
-     "barrier not reached by threads that have ended", _LANES, "volatile read that nothing orders"}
-)  # fmt: skip
 
 
 def _unordered(raw: RawFinding, one_block: bool) -> str:

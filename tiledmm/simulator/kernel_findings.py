@@ -13,7 +13,8 @@ from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry
 from tiledmm.simulator.compiler import toolchain
 from tiledmm.simulator.debug.elements import Subscripts, subscripts_of
 from tiledmm.simulator.debug.lines import own_line
-from tiledmm.simulator.findings import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET, Finding, Region, finding, show
+from tiledmm.simulator.finding_kinds import LAUNCH_BOUNDS, TOO_MUCH_SHARED, UNSET
+from tiledmm.simulator.findings import Finding, Region, finding, show
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.translation.declarations import kernels_in, short_name
 

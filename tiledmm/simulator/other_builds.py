@@ -12,7 +12,8 @@ from tiledmm.errors import CompilationError
 from tiledmm.simulator import execution
 from tiledmm.simulator.call import Call
 from tiledmm.simulator.compiled_kernel import CompiledKernel, Geometry, ModuleState
-from tiledmm.simulator.findings import ENDLESS, UNSET, UNSET_ELEMENT, Finding
+from tiledmm.simulator.finding_kinds import ENDLESS, UNSET, UNSET_ELEMENT
+from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.translation.unset import VALUES

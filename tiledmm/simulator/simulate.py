@@ -22,7 +22,8 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import choose, resolve_call
 from tiledmm.selection.model import H100, Model
 from tiledmm.simulator import execution, kernel_events
-from tiledmm.simulator.findings import NOT_WRITTEN, UNSET_ELEMENT, Finding
+from tiledmm.simulator.finding_kinds import NOT_WRITTEN, UNSET_ELEMENT
+from tiledmm.simulator.findings import Finding
 from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import ProductReport
