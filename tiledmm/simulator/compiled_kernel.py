@@ -15,7 +15,7 @@ from tiledmm.codegen.source_map import SourceMap
 from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution
-from tiledmm.simulator.compiler import toolchain
+from tiledmm.simulator.compiler import kernel_flags, toolchain
 from tiledmm.simulator.debug.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.debug.lines import SourceLines
 from tiledmm.simulator.interface import Operand
@@ -58,7 +58,7 @@ class CompiledKernel:
         places: File and line of each of its lines.
         name: The kernel's name, with its template arguments.
         target: The architecture.
-        build: How it is compiled, one of ``toolchain.BUILDS``.
+        build: How it is compiled, one of ``kernel_flags.BUILDS``.
 
     Attributes:
         arch: Value of ``__CUDA_ARCH__``.
@@ -132,7 +132,7 @@ class CompiledKernel:
                 writers=writers,
                 arch=self.arch,
                 timeout=settings.timeout,
-                guarded=settings.built in toolchain.GUARDED_BUILDS,
+                guarded=settings.built in kernel_flags.GUARDED_BUILDS,
             )
 
     @contextlib.contextmanager

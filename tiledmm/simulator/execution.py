@@ -180,7 +180,7 @@ def execute(
         writers: Whether ``Outcome.writer`` is asked afterwards.
         arch: Value of ``__CUDA_ARCH__``.
         timeout: Seconds after which the launch ends with a finding; None for no limit.
-        guarded: Whether the kernel was built as one of ``toolchain.GUARDED_BUILDS``.
+        guarded: Whether the kernel was built as one of ``kernel_flags.GUARDED_BUILDS``.
     """
     library = runtime()
     pointers = (c_void_p * len(arguments))(*(_address(argument) for argument in arguments))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiledmm.errors import ConfigError
-from tiledmm.simulator.compiler.toolchain import GUARDED_BUILDS
+from tiledmm.simulator.compiler.kernel_flags import GUARDED_BUILDS
 from tiledmm.simulator.interface import ORDERS
 
 
@@ -28,7 +28,7 @@ class Settings:
         traced_block: The block whose accesses are recorded one by one, or None.
         traced_arithmetic: Whether its floating-point operations are recorded, too.
         max_steps: Accesses after which a thread counts as running away; 0 for no limit.
-        build: How the kernel is compiled, one of ``toolchain.BUILDS``; None for what the checks need.
+        build: How the kernel is compiled, one of ``kernel_flags.BUILDS``; None for what the checks need.
         timeout: Seconds after which a launch ends with a finding; None for no limit.
     """
 

@@ -21,6 +21,7 @@ from tiledmm.compile.disk_cache import MAX_BYTES, bound, in_use, mark_used
 from tiledmm.errors import CompilationError
 from tiledmm.simulator.compiler.built_libraries import cache_folder, ensure, scratch
 from tiledmm.simulator.compiler.cxx import compiler, is_clang, machine_flags, unfit, version
+from tiledmm.simulator.compiler.kernel_flags import KERNEL_FLAGS, build_flags
 from tiledmm.simulator.translation import casts, inline_ptx, refusals
 from tiledmm.simulator.translation.declarations import launch_bounds
 from tiledmm.simulator.translation.headers import needed
@@ -29,23 +30,6 @@ NATIVE = Path(__file__).parents[1] / "native"
 _RUNTIME = (NATIVE / "runtime.cpp", NATIVE / "checks.cpp")  # compiled at the same time
 
 _SHOWN_LINES = 40
-
-# Flags for every kernel. Vector instructions would hide the width of its own accesses.
-_KERNEL_FLAGS = (
-    "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
-    "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
-    "-fno-stack-protector", "-fno-omit-frame-pointer",
-)  # fmt: skip
-#: How a kernel is compiled: without calls of the runtime; with one at each access; the same with zeros instead of a
-#: pattern in variables that are not set; with bytes around the variables of a thread that no access may touch; the same
-#: with all variables in memory, and with zeros there.
-BUILDS = ("bare", "checked", "zeroed", "guarded", "unoptimized", "unoptimized zeroed")
-
-#: Those that mark the bytes around variables.
-GUARDED_BUILDS = ("guarded", "unoptimized", "unoptimized zeroed")
-
-#: Where the marks of such bytes begin (``native/guards.h``).
-SHADOW_OFFSET = 1 << 44
 
 # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
 _COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
@@ -69,14 +53,14 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
         source: CUDA C, as NVRTC gets it.
         symbol: Name of the kernel, with its template arguments: ``"scale"``, ``"scale<float, 16>"``.
         arch: Value of ``__CUDA_ARCH__``, such as 900.
-        build: One of ``BUILDS``.
+        build: One of ``kernel_flags.BUILDS``.
 
     Raises:
         CompilationError: If it does not compile; the message has the compiler's output.
         MissingDependencyError: If there is no compiler.
     """
     command = compiler()
-    flags = _flags(command, symbol, arch, build)
+    flags = build_flags(command, symbol, arch, build)
     folder = cache_folder()
     with in_use(folder), runtime_library() as runtime:
         key = _key(source, *flags, runtime.name)  # the runtime's name has the compiler, the headers and this file in it
@@ -86,15 +70,6 @@ def kernel_library(source: str, symbol: str, *, arch: int, build: str) -> Iterat
         yield target
     if compiled:
         bound(folder, MAX_BYTES)
-
-
-def _flags(command: tuple[str, ...], symbol: str, arch: int, build: str) -> list[str]:
-    flags = [*_KERNEL_FLAGS, *machine_flags(), *_warnings(command), f"-D__CUDA_ARCH__={arch}"]
-    flags += ["-DTILEDMM_SIMULATOR=1", f"-DTILEDMM_KERNEL={symbol}", f"-DTILEDMM_INSTRUMENTED={int(build != 'bare')}"]
-    # Optimizers split structures; accesses are to be seen where the source has them.
-    if build == "bare":
-        return [*flags, "-O2"]
-    return [*flags, "-O0" if build.startswith("unoptimized") else "-Og", *_instrumentation(command, build)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +90,7 @@ class UnsetVariable:
 def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
     """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
     command = compiler()
-    flags = [flag for flag in _flags(command, symbol, arch, "checked") if flag != "-w"]
+    flags = [flag for flag in build_flags(command, symbol, arch, "checked") if flag != "-w"]
     warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
     with scratch() as folder:
         _write_unit(source, symbol, folder)
@@ -137,7 +112,7 @@ def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariabl
 def typed_library(source: str, symbol: str, *, arch: int) -> bytes:
     """A kernel's library with the types of its variables, not to be loaded. Arguments are ``kernel_library``'s."""
     command = compiler()
-    flags = ["-g" if flag == "-g1" else flag for flag in _flags(command, symbol, arch, "bare")]
+    flags = ["-g" if flag == "-g1" else flag for flag in build_flags(command, symbol, arch, "bare")]
     with scratch() as folder:
         _write_unit(source, symbol, folder)
         _run([*command, *flags, "-O0", *_COMPILE_UNIT], folder)
@@ -188,7 +163,7 @@ def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path,
     objects = ["unit.o"]
     if dynamic := _dynamic_arrays(source, folder / "unit.o"):
         (folder / "arrays.cpp").write_text(_dynamic_memory(dynamic), encoding="utf-8")
-        _run([*compiler(), *_KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
+        _run([*compiler(), *KERNEL_FLAGS, "-c", "-o", "arrays.o", "arrays.cpp"], folder)
         objects.append("arrays.o")
     library = folder / "kernel.so"
     _run([*compiler(), *_LINK_FLAGS, "-o", library.name, *objects, str(runtime)], folder)
@@ -257,56 +232,6 @@ def _dynamic_memory(names: Sequence[str]) -> str:
         f'.size {name}, {MAX_DYNAMIC_SHARED}\\n.set {name}, {DYNAMIC_SHARED}");\n'
         for name in names
     )
-
-
-def _instrumentation(command: tuple[str, ...], build: str) -> list[str]:
-    """Flags for calls of the runtime at accesses and where C++ is undefined, and for what unset variables hold."""
-    clang = is_clang(command)
-    fills, zeroed = clang or _gcc_release(command) >= 12, build.endswith("zeroed")
-    fill = [f"-ftrivial-auto-var-init={'zero' if zeroed else 'pattern'}"] if fills else []
-    older = re.search(r"clang version (\d|1[0-5])\.", version(command))
-    if clang and zeroed and older:
-        fill.append("-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang")
-    if build in GUARDED_BUILDS:
-        accesses = ["-fsanitize=kernel-address"]
-        options = ["asan-stack=1", "asan-globals=0", "asan-instrumentation-with-call-threshold=0"]
-        offset = "asan-mapping-offset" if clang else "asan-shadow-offset"
-        if clang:
-            accesses += [
-                word for option in [*options, f"{offset}={SHADOW_OFFSET:#x}"] for word in ("-mllvm", f"-{option}")
-            ]
-        else:
-            accesses += [
-                *(word for option in options for word in ("--param", option)),
-                f"-f{offset}={SHADOW_OFFSET:#x}",
-            ]
-    elif clang:
-        accesses = [
-            "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
-            "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1",
-        ]  # fmt: skip
-    else:
-        accesses = [
-            "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
-            "--param", "tsan-distinguish-volatile=1",
-        ]  # fmt: skip
-    kinds = ("array-bounds" if clang else "bounds", "integer-divide-by-zero", "shift-exponent", "float-cast-overflow")
-    undefined = [f"-fsanitize={','.join(kinds)}"]
-    none = ["-fno-sanitize=undefined"] if clang else []  # Zig enables all of -fsanitize=undefined
-    return [*none, *accesses, *undefined, "-fno-sanitize-recover=all", *fill]
-
-
-def _warnings(command: tuple[str, ...]) -> list[str]:
-    # GCC accesses an extern thread_local through a function that would run its constructor; shared arrays have none.
-    # And it takes a shared variable that nothing writes for zero, and one that nothing reads out: bugs to be found.
-    if is_clang(command):
-        return []
-    return ["-fno-extern-tls-init", *(["-fno-ipa-reference-addressable"] if _gcc_release(command) >= 10 else [])]
-
-
-def _gcc_release(command: tuple[str, ...]) -> int:
-    found = re.search(r"\) (\d+)\.", version(command))
-    return int(found[1]) if found else 0
 
 
 @functools.lru_cache(maxsize=1)
