@@ -30,7 +30,7 @@ MOST_LINES = {
     ("double_buffered", None): 360,
     ("register_tiled", None): 320,
     ("vectorized", None): 400,
-    ("warp_tiled", None): 520,
+    ("warp_tiled", None): 540,
 }
 
 
@@ -56,7 +56,7 @@ def test_a_kernel_fits_a_page(variant, tile):
 
 def test_a_kernel_of_tensor_cores_fits_a_page():
     text = tiledmm.source("wgmma", dtype="float16")
-    assert text.count("\n") <= 720 and page_of(text).count("\n") <= 320
+    assert text.count("\n") <= 740 and page_of(text).count("\n") <= 325
 
 
 @pytest.mark.parametrize("row", kernel_variants(), ids=lambda row: row.name)

@@ -90,7 +90,11 @@ def test_rows_that_begin_within_lines_of_l2_are_read_more_slowly(variant: str, d
         ("wgmma", "float16", "NN", 0, "chunks"),
         ("warp_tiled", "float32", "NN", 0, "chunks"),
         ("warp_tiled", "float32", "NN", 1, "elements"),
-        ("dot_products", "float32", "NT", 1, "chunks"),
+        ("dot_products", "float32", "NT", 0, "chunks"),
+        ("dot_products", "float32", "NT", 1, "words"),
+        ("dot_products", "float16", "NT", 1, "elements"),
+        ("axpy", "float64", "NN", 1, "words"),
+        ("axpy", "complex128", "NN", 1, "chunks"),
     ],
 )
 def test_how_operands_are_read(variant: str, dtype: str, layout: str, gap: int, how: str) -> None:

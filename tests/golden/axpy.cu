@@ -208,6 +208,7 @@ constexpr int UNROLL = 8;   // steps along K whose loads are in flight together
 constexpr int LANES_N = BN / V;   // threads that share a row
 constexpr int THREADS = LANES_N * BK;
 constexpr int WARPS = THREADS / 32;
+constexpr int WORD = sizeof(TB) < 4 ? 4 / sizeof(TB) : 1;   // elements of 4 bytes, read at once if no more can be
 // clang-format on
 
 // axpy: a row of C is a sum of B's rows, each times an element of A (BLAS: y = a x + y). For a C with few rows.
@@ -219,24 +220,28 @@ constexpr int WARPS = THREADS / 32;
 // A vector times a matrix reads each element of B once: all that matters is enough loads in flight. A block has few columns, so
 // that there are blocks for all SMs, and all of K, since blocks that share K would need a second launch. It reads BK rows at a
 // time. Each thread sums its columns over every BK-th row; at the end the block adds up the sums of a column's threads.
+// Where rows of B are not aligned, a thread reads as many elements in smaller accesses, and the loads of a warp stay contiguous.
 static_assert(32 % LANES_N == 0 && THREADS % 32 == 0, "lanes of a warp read whole rows of the tile");
 
-// Accumulates `steps` rows of B, row, row + BK, ..., each times elements of A, in columns from `col` on. INSIDE: all rows and columns
-// are inside the matrices (rows of A beyond the last read the last), and V columns are read at once.
-template <bool INSIDE, class ViewA, class ViewB>
-__device__ __forceinline__ void add_rows(ViewA a_view, ViewB b_view, long long steps, int row, int col, Sum (&acc)[BM][V]) {
+// A thread's columns: V / N groups of N contiguous ones, read at once. The threads of a row read contiguous groups.
+template <int N>
+__device__ __forceinline__ int column(int v) {
+    return (threadIdx.x % LANES_N + v / N * LANES_N) * N + v % N;
+}
+
+// Accumulates `steps` rows of B, row, row + BK, ..., each times elements of A. WHOLE: all of these rows are inside, and rows of A
+// beyond the last read the last, whose sums nobody writes: so no branch stands between the loads.
+template <int N, bool WHOLE, class ViewA, class ViewB>
+__device__ __forceinline__ void add_rows(ViewA a_view, ViewB b_view, long long steps, int row, Sum (&acc)[BM][V]) {
     const int last = a_view.rows - 1;
-    if (INSIDE) a_view.rows = a_view.cols = b_view.rows = b_view.cols = 1 << 30;   // the compiler drops the guards
-#pragma unroll INSIDE ? UNROLL : 1
+    if (WHOLE) a_view.rows = a_view.cols = b_view.rows = 1 << 30;   // the compiler drops the guards
+#pragma unroll WHOLE && UNROLL * N > V ? UNROLL * N / V : 1
     for (long long step = 0; step < steps; ++step) {
         Sum frag_a[BM], frag_b[V];
-        if constexpr (INSIDE)
-            b_view.template read_vector_or_zero<V>(frag_b, row, col);
-        else
 #pragma unroll
-            for (int v = 0; v < V; ++v) frag_b[v] = b_view.read_or_zero(row, col + v);
+        for (int v = 0; v < V; v += N) b_view.template read_vector_or_zero<N>(&frag_b[v], row, column<N>(v));
 #pragma unroll
-        for (int i = 0; i < BM; ++i) frag_a[i] = a_view.read_or_zero(INSIDE && i > last ? last : i, row);
+        for (int i = 0; i < BM; ++i) frag_a[i] = a_view.read_or_zero(WHOLE && i > last ? last : i, row);
 #pragma unroll
         for (int i = 0; i < BM; ++i)
 #pragma unroll
@@ -246,26 +251,19 @@ __device__ __forceinline__ void add_rows(ViewA a_view, ViewB b_view, long long s
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
-    const BlockTile block = locate_block(p, BM, BN);
-    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
-    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
-    const auto c_tile = result_tile<T>(c, p, block, BM, BN);
+// Sums the columns of a block over all of K, N elements of a row of B at a time, and writes them.
+template <int N, class MatrixA, class MatrixB>
+__device__ __forceinline__ void compute(const MatrixA& A, const MatrixB& B, const BlockTile& block, const ResultTile<T, TC>& c_tile,
+                                        Sum (&sums)[WARPS][BM][BN]) {
+    const int row = threadIdx.x / LANES_N;        // this thread's first row of B
+    const long long steps = block.k / BK;         // in which all rows are inside
     auto a_view = A.tile(block.row0, 0, BM, BK);   // (BM, BK)
     auto b_view = B.tile(0, block.col0, BK, BN);   // (BK, BN)
-
-    const int row = threadIdx.x / LANES_N, col = threadIdx.x % LANES_N * V;   // this thread's first row and columns of B
-    const bool wide = ORDER_B == Order::ROWS && p.n % V == 0 && b_view.is_aligned(V * sizeof(TB));
-    const long long steps = block.k / BK;   // in which all rows are inside
     Sum acc[BM][V] = {};
-    a_view.cols = b_view.rows = BK;
-    if (!wide) add_rows<false>(a_view, b_view, steps, row, col, acc);
-    else if (col < b_view.cols) add_rows<true>(a_view, b_view, steps, row, col, acc);
+    add_rows<N, true>(a_view, b_view, steps, row, acc);
     if (steps * BK < block.k)   // the remainder of k
-        add_rows<false>(A.tile(block.row0, steps * BK, BM, BK), B.tile(steps * BK, block.col0, BK, BN), 1, row, col, acc);
+        add_rows<N, false>(A.tile(block.row0, steps * BK, BM, BK), B.tile(steps * BK, block.col0, BK, BN), 1, row, acc);
 
-    __shared__ Sum sums[WARPS][BM][BN];   // partial sums of each warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < BM; ++i)
@@ -273,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int v = 0; v < V; ++v) {
 #pragma unroll
             for (int offset = 16; offset >= LANES_N; offset /= 2) acc[i][v] = add(acc[i][v], shuffle_xor(acc[i][v], offset));
-            if (lane < LANES_N) sums[warp][i][col + v] = acc[i][v];
+            if (lane < LANES_N) sums[warp][i][column<N>(v)] = acc[i][v];
         }
     __syncthreads();   // every warp's sums are written before they are added
     for (int e = threadIdx.x; e < BM * BN; e += THREADS) {
@@ -283,4 +281,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int other = 1; other < WARPS; ++other) sum = add(sum, sums[other][i][j]);
         c_tile.write(i, j, sum);
     }
+}
+
+// Whether N elements of each row of B, from any multiple of N on, are contiguous, aligned and inside, or all outside.
+template <int N, class ViewB>
+__device__ __forceinline__ bool has_vectors(const ViewB& b_view, const Problem& p) {
+    return N == 1 || (ORDER_B == Order::ROWS && p.n % N == 0 && b_view.is_aligned(N * sizeof(TB)));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
+    __shared__ Sum sums[WARPS][BM][BN];   // partial sums of each warp
+
+    const BlockTile block = locate_block(p, BM, BN);
+    const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
+    const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
+    const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
+    if (has_vectors<V>(B, p)) return compute<V>(A, B, block, c_tile, sums);
+    if constexpr (1 < WORD && WORD < V)
+        if (has_vectors<WORD>(B, p)) return compute<WORD>(A, B, block, c_tile, sums);
+    if constexpr (V > 1) compute<1>(A, B, block, c_tile, sums);
 }

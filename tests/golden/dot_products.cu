@@ -28,12 +28,6 @@ __device__ __forceinline__ Value shuffle_xor(Value x, int lane_mask) {
     return __shfl_xor_sync(0xffffffffu, x, lane_mask);
 }
 
-// A compile-time value as an argument, so that a generic lambda is compiled once for each.
-template <bool VALUE>
-struct Constant {
-    static constexpr bool value = VALUE;
-};
-
 // A stored element as it is multiplied, and a finished sum as it is stored: this kernel converts neither.
 template <class T>
 __device__ __forceinline__ T to_accumulator(T x) { return x; }
@@ -164,14 +158,6 @@ struct View {
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
-    // Moves (0, 0); the caller updates rows and cols.
-    __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
-
-    // The element at (row, col), or zero outside, which adds nothing to a sum.
-    __device__ __forceinline__ Accumulator<T> read_or_zero(int row, int col) const {
-        return row < rows && col < cols ? to_accumulator<T>(*address(row, col)) : Accumulator<T>{};
-    }
-
     // N contiguous elements from (row, col) on, aligned to their size: all are inside, or none.
     template <int N>
     __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
@@ -222,7 +208,9 @@ constexpr int TN = 2;   // columns of C a warp computes
 constexpr int UNROLL = 2;   // steps along K whose loads are in flight together
 constexpr int WARPS_N = BN / TN;
 constexpr int THREADS = 32 * (BM / TM) * WARPS_N;
-constexpr int V = BK / 32;   // contiguous elements along K that a lane reads
+constexpr int V = BK / 32;   // elements along K that a lane reads, contiguous if they can be read at once
+constexpr int WIDER = sizeof(TA) > sizeof(TB) ? sizeof(TA) : sizeof(TB);
+constexpr int WORD = WIDER < 4 ? 4 / WIDER : 1;   // elements of 4 bytes, read at once if no more can be
 // clang-format on
 
 // dot_products: each warp computes a few elements of C, whose lanes share k. For a C with few rows or columns.
@@ -236,14 +224,47 @@ constexpr int V = BK / 32;   // contiguous elements along K that a lane reads
 // at the end. The larger operand is read once; the other hits in L1.
 static_assert(V * 32 == BK, "a warp reads contiguous elements");
 
-// Reads V elements of a row, from (row, 0) on.
-template <class Stored, Order ORDER>
-__device__ __forceinline__ void read_contiguous(const View<T, Stored, ORDER>& view, bool wide, int row, Sum (&values)[V]) {
-    if (wide)
-        view.template read_vector_or_zero<V>(values, row, 0);
-    else
+// A lane's steps of k of a tile: V / N groups of N contiguous ones, read at once. The lanes of a warp read contiguous groups.
+template <int N>
+__device__ __forceinline__ int step(int lane, int v) {
+    return (lane + v / N * 32) * N + v % N;
+}
+
+// Reads V elements of a row, N at a time.
+template <int N, class View>
+__device__ __forceinline__ void read_row(const View& view, int row, int lane, Sum (&values)[V]) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) values[v] = view.read_or_zero(row, v);
+    for (int v = 0; v < V; v += N) view.template read_vector_or_zero<N>(&values[v], row, step<N>(lane, v));
+}
+
+// Accumulates a warp's elements of C, N elements of a row of A and of a column of B at a time.
+template <int N, class ViewA, class ViewB>
+__device__ __forceinline__ void multiply(const ViewA& a_view, const ViewB& b_view, int steps, int lane, Sum (&acc)[TM][TN]) {
+    const auto add_products = [&](ViewA a_part, ViewB b_part, int left) {
+        a_part.cols = b_part.cols = left;
+        Sum frag_a[TM][V], frag_b[TN][V];
+#pragma unroll
+        for (int j = 0; j < TN; ++j) read_row<N>(b_part, j, lane, frag_b[j]);
+#pragma unroll
+        for (int i = 0; i < TM; ++i) read_row<N>(a_part, i, lane, frag_a[i]);
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) acc[i][j] = multiply_add(frag_a[i][v], frag_b[j][v], acc[i][j]);
+    };
+    int k = 0;
+#pragma unroll UNROLL   // no branch stands between the loads: those of UNROLL steps are in flight together
+    for (; k + BK <= steps; k += BK) add_products(a_view.from(0, k), b_view.from(0, k), 1 << 30);   // the compiler drops the guards
+    if (k < steps) add_products(a_view.from(0, k), b_view.from(0, k), steps - k);
+}
+
+// Whether N elements of each row of both views, from any multiple of N on, are contiguous, aligned and inside, or all outside.
+template <int N, Order A, Order B>
+__device__ __forceinline__ bool have_vectors(const View<T, TA, A>& a_view, const View<T, TB, B>& b_view, long long k) {
+    if (N == 1) return true;
+    return A == Order::ROWS && B == Order::ROWS && k % N == 0 && a_view.is_aligned(N * sizeof(TA)) && b_view.is_aligned(N * sizeof(TB));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -254,44 +275,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int m0 = warp / WARPS_N * TM, n0 = warp % WARPS_N * TN;   // this warp's first row and column of C
-    auto a_view = A.tile(block.row0 + m0, 0, TM, BK);                // (TM, BK)
-    auto b_view = B.tile(0, block.col0 + n0, BK, TN).transposed();   // (TN, BK)
-    if (a_view.rows <= 0 || b_view.rows <= 0) return;                // the whole warp exits: no lane is missed in a shuffle
-    const bool even = block.k % V == 0;
-    const bool wide_a = ORDER_A == Order::ROWS && even && a_view.is_aligned(V * sizeof(TA));
-    const bool wide_b = ORDER_B == Order::COLUMNS && even && b_view.is_aligned(V * sizeof(TB));
+    const int m0 = warp / WARPS_N * TM, n0 = warp % WARPS_N * TN;         // this warp's first row and column of C
+    const auto a_view = A.tile(block.row0 + m0, 0, TM, BK);                // (TM, BK)
+    const auto b_view = B.tile(0, block.col0 + n0, BK, TN).transposed();   // (TN, BK)
+    if (a_view.rows <= 0 || b_view.rows <= 0) return;                      // the whole warp exits: no lane is missed in a shuffle
     const int steps = static_cast<int>(block.k);
-    a_view.move(0, lane * V);
-    b_view.move(0, lane * V);
-    a_view.cols = b_view.cols = steps - lane * V;
 
     Sum acc[TM][TN] = {};
-    const auto multiply = [&](auto vectors, const auto& a_part, const auto& b_part) {
-        Sum frag_a[TM][V], frag_b[TN][V];
-#pragma unroll
-        for (int j = 0; j < TN; ++j) read_contiguous(b_part, vectors.value || wide_b, j, frag_b[j]);
-#pragma unroll
-        for (int i = 0; i < TM; ++i) read_contiguous(a_part, vectors.value || wide_a, i, frag_a[i]);
-#pragma unroll
-        for (int v = 0; v < V; ++v)
-#pragma unroll
-            for (int i = 0; i < TM; ++i)
-#pragma unroll
-                for (int j = 0; j < TN; ++j) acc[i][j] = multiply_add(frag_a[i][v], frag_b[j][v], acc[i][j]);
-    };
-    int k = 0;
-    if (wide_a && wide_b)   // no branch stands between the loads: those of UNROLL steps are in flight together
-#pragma unroll UNROLL
-        for (; k + BK <= steps; k += BK) multiply(Constant<true>{}, a_view.from(0, k), b_view.from(0, k));
-    auto a_rest = a_view.from(0, k);
-    auto b_rest = b_view.from(0, k);
-#pragma unroll 1
-    for (; k < steps; k += BK) {
-        multiply(Constant<false>{}, a_rest, b_rest);
-        a_rest = a_rest.from(0, BK);
-        b_rest = b_rest.from(0, BK);
-    }
+    if (have_vectors<V>(a_view, b_view, block.k)) multiply<V>(a_view, b_view, steps, lane, acc);
+    else if (have_vectors<WORD>(a_view, b_view, block.k)) multiply<WORD>(a_view, b_view, steps, lane, acc);
+    else multiply<1>(a_view, b_view, steps, lane, acc);
 
 #pragma unroll
     for (int i = 0; i < TM; ++i)

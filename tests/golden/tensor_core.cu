@@ -534,6 +534,7 @@ struct SwizzledCopies {
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
     static constexpr int STEP = THREADS / Tile::CHUNKS;   // rows from one of a thread's chunks to its next
     static constexpr int WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1;   // elements of the smallest copy
+    static constexpr int WORDS = CHUNK / WORD;                       // of a chunk
     static constexpr int PART = CHUNK < 8 ? CHUNK : 8;               // elements that a thread loads before it stores one
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
@@ -542,18 +543,21 @@ struct SwizzledCopies {
     bool wide;                                  // 16 bytes are copied at a time
     bool whole;                                 // and all of the tile's WIDTH is inside
     bool words;                                 // words are copied
-    int row, index;                             // of this thread's first chunk
+    int row, index, word;                       // of this thread's first chunk, and which element of it is the first to be copied
     uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
     __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
-        : view(tile), row(thread / Tile::CHUNKS), index(thread % Tile::CHUNKS) {
+        : view(tile) {
         wide = SAME_ORDER && tile.is_aligned(16);
         whole = wide && tile.rows >= WIDTH;
-        words = SAME_ORDER && tile.is_aligned(WORD * sizeof(T));
-        view = tile.from(Tile::K_MAJOR ? row : index * CHUNK, first_k());
+        words = WORDS > 1 && !wide && TILEDMM_CP_ASYNC && SAME_ORDER && tile.is_aligned(WORD * sizeof(T));
+        const bool shares = NARROW && !wide && SAME_ORDER;   // a chunk with other lanes
+        const int chunk = shares ? thread / 32 * 32 + thread % 32 / WORDS : thread;
+        row = chunk / Tile::CHUNKS, index = chunk % Tile::CHUNKS, word = shares ? thread % WORDS * WORD : 0;
+        view = tile.from(Tile::K_MAJOR ? row : index * CHUNK + word, first_k());
     }
 
-    __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK : row; }
+    __device__ __forceinline__ int first_k() const { return Tile::K_MAJOR ? index * CHUNK + word : row; }
 
     // The thread's chunk in shared memory, `load` steps on. Rows that differ in other bits are permuted by the XOR of both.
     __device__ __forceinline__ T* chunk(Tile& tile, int load) const {
@@ -591,9 +595,11 @@ struct SwizzledCopies {
         auto part = view;
         part.cols = (left < BK ? left : BK) - first_k();
         if (TILEDMM_CP_ASYNC && wide) {
-            copy<CHUNK>(tile, part);
-        } else if (TILEDMM_CP_ASYNC && !NARROW && words) {
-            copy<WORD>(tile, part);
+            copy_chunks(tile, part);
+        } else if (words) {
+            copy_words(tile, part);
+        } else if (NARROW && SAME_ORDER && !wide) {
+            load_words(tile, part);
         } else {
 #pragma unroll 1   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load) {
@@ -601,8 +607,8 @@ struct SwizzledCopies {
                 if constexpr (SAME_ORDER) {
                     const int right = Tile::K_MAJOR ? 0 : load * STEP, down = load * STEP - right;
                     const bool inside = down + (Tile::K_MAJOR ? 1 : CHUNK) <= part.rows && right + (Tile::K_MAJOR ? CHUNK : 1) <= part.cols;
-                    if (inside && (TILEDMM_CP_ASYNC ? words : wide)) {
-                        copy_inside(to, part.address(down, right));
+                    if (inside && wide) {
+                        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part.address(down, right));
                         continue;
                     }
                 }
@@ -621,31 +627,60 @@ struct SwizzledCopies {
     }
 
     private:
-    // Copies a chunk of which every element is inside: in words with cp.async, else at once.
-    static __device__ __forceinline__ void copy_inside(T* to, const Stored* from) {
-        if constexpr (TILEDMM_CP_ASYNC)
-#pragma unroll
-            for (int e = 0; e < CHUNK; e += WORD) copy_async<WORD>(to + e, from + e, WORD);
+    // Copies N elements from (mn, k) on, with zeros outside.
+    template <int N>
+    static __device__ __forceinline__ void copy(T* to, const View<T, Stored, ORDER>& part, int mn, int k) {
+        if constexpr (Tile::K_MAJOR)   // contiguous elements are part of a column of the transposed matrix
+            part.transposed().template copy_or_zero<N>(to, k, mn);
         else
-            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+            part.template copy_or_zero<N>(to, mn, k);
     }
 
-    // Copies N elements at a time, with zeros outside.
-    template <int N>
-    __device__ __forceinline__ void copy(Tile& tile, const View<T, Stored, ORDER>& part) const {
-        if constexpr (SAME_ORDER) {
+    // Copies chunks, with zeros outside.
+    __device__ __forceinline__ void copy_chunks(Tile& tile, const View<T, Stored, ORDER>& part) const {
+        if constexpr (SAME_ORDER)
 #pragma unroll
+            for (int load = 0; load < LOADS; ++load)
+                copy<CHUNK>(chunk(tile, load), part, Tile::K_MAJOR ? load * STEP : 0, Tile::K_MAJOR ? 0 : load * STEP);
+    }
+
+    // Copies words, with zeros outside. Lanes share chunks of narrow elements, so that a warp reads contiguous words.
+    __device__ __forceinline__ void copy_words(Tile& tile, const View<T, Stored, ORDER>& part) const {
+        if constexpr (SAME_ORDER && TILEDMM_CP_ASYNC && WORDS > 1)
+#pragma unroll NARROW ? 1 : LOADS   // unrolled it would take the accumulators' registers
+            for (int load = 0; load < LOADS; ++load)
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i) copy<WORD>(to_word(tile, load, i), part, mn_of(load, i), k_of(load, i));
+    }
+
+    // The same element by element, where words are not aligned.
+    __device__ __forceinline__ void load_words(Tile& tile, const View<T, Stored, ORDER>& part) const {
+        if constexpr (SAME_ORDER && NARROW)
+#pragma unroll 1
             for (int load = 0; load < LOADS; ++load) {
-                T* const to = chunk(tile, load);
+                Vector<T, WORD> loaded[WORDS];   // before the first is stored
 #pragma unroll
-                for (int e = 0; e < CHUNK; e += N) {
-                    if constexpr (Tile::K_MAJOR)   // a chunk is part of a column of the transposed matrix
-                        part.transposed().template copy_or_zero<N>(to + e, e, load * STEP);
-                    else
-                        part.template copy_or_zero<N>(to + e, e, load * STEP);
-                }
+                for (int i = 0; i < WORDS; ++i)
+#pragma unroll
+                    for (int e = 0; e < WORD; ++e) {
+                        const int row = mn_of(load, i) + (Tile::K_MAJOR ? 0 : e), col = k_of(load, i) + (Tile::K_MAJOR ? e : 0);
+                        loaded[i].element[e] = row < part.rows && col < part.cols ? *part.address(row, col) : T{};
+                    }
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i) *reinterpret_cast<Vector<T, WORD>*>(to_word(tile, load, i)) = loaded[i];
             }
-        }
+    }
+
+    // A thread's i-th word: chunks from that of its first; its first row of A, or column of B, and step of k, from those of the view's;
+    // and where it is in shared memory.
+    static constexpr __device__ __forceinline__ int chunks_to(int i) { return NARROW ? i * (32 / WORDS) : 0; }
+    static constexpr __device__ __forceinline__ int down(int load, int i) { return load * STEP + chunks_to(i) / Tile::CHUNKS; }
+    static constexpr __device__ __forceinline__ int right(int i) { return chunks_to(i) % Tile::CHUNKS * CHUNK + (NARROW ? 0 : i * WORD); }
+    static constexpr __device__ __forceinline__ int mn_of(int load, int i) { return Tile::K_MAJOR ? down(load, i) : right(i); }
+    static constexpr __device__ __forceinline__ int k_of(int load, int i) { return Tile::K_MAJOR ? right(i) : down(load, i); }
+    __device__ __forceinline__ T* to_word(Tile& tile, int load, int i) const {
+        if (!NARROW) return chunk(tile, load) + i * WORD;
+        return tile.chunk(row + load * STEP + chunks_to(i) / Tile::CHUNKS, index + chunks_to(i) % Tile::CHUNKS) + word;
     }
 };
 

@@ -114,6 +114,9 @@ struct BlockTile {
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^29
     long long a0, b0, c0;   // where its matrices begin, in elements
     unsigned product;       // index in the batch
+
+    // The tile mirrored at C's diagonal.
+    __device__ __forceinline__ BlockTile mirrored() const { return {col0, row0, k0, k, a0, b0, c0, product}; }
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
@@ -233,6 +236,9 @@ struct ResultTile {
     Stored* data;   // element (0, 0)
     int rows, cols;
     long long row_stride, col_stride;
+
+    // The transposed tile.
+    __device__ __forceinline__ ResultTile mirrored() const { return {data, cols, rows, col_stride, row_stride}; }
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
@@ -494,12 +500,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     while (k_to_load > -LEAD) multiply_tiles(Constant<false>{});
 
     // epilogue
+    const auto write_columns = [&](const ResultTile<T, TC>& tile) {   // of C, which are rows of the tile
+#pragma unroll
+        for (int j = 0; j < TN; ++j)
+#pragma unroll
+            for (int i = 0; i < TM; i += V) {
+                Sum column[V];
+#pragma unroll
+                for (int v = 0; v < V; ++v) column[v] = acc[i + v][j];
+                tile.template write_row<V>(n0 + j / V * LANES_N * V + j % V, m0 + i * LANES_M, column);
+            }
+    };
     if (c_tile.has_aligned_rows(V * sizeof(TC))) {
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll
             for (int j = 0; j < TN; j += V)
                 c_tile.template write_row<V>(m0 + i / V * LANES_M * V + i % V, n0 + j * LANES_N, &acc[i][j]);
+    } else if (c_tile.row_stride == 1) {
+        write_columns(c_tile.mirrored());
     } else {   // 4 bytes at a time, or a wider element: shared memory transposes, so that consecutive lanes write consecutive addresses
         auto& rows = shared.rows[warp];
         wait_for_copies_except<0>();   // copies beyond the end have written their zeros,

@@ -204,6 +204,25 @@ struct ResultTile {
     }
 };
 
+// Writes N of LENGTH elements to a row, of which `cols` are inside: those from the index-th on, shifted to where N elements in memory
+// are aligned to their size. Those of the last index reach around the end to the first.
+template <int N, int LENGTH, class Stored>
+__device__ __forceinline__ void write_shifted(Stored* row, int cols, const Stored* elements, int index) {
+    const int first = index + (N - reinterpret_cast<unsigned long long>(row) / sizeof(Stored) % N) % N;
+    if (first + N <= LENGTH && first + N <= cols) {
+        Vector<Stored, N> vector;
+#pragma unroll
+        for (int n = 0; n < N; ++n) vector.element[n] = elements[first + n];
+        *reinterpret_cast<Vector<Stored, N>*>(row + first) = vector;
+    } else {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            const int at = (first + n) % LENGTH;
+            if (at < cols) row[at] = elements[at];
+        }
+    }
+}
+
 // The block's tile of (height, width) elements of C.
 template <class T, class Stored>
 __device__ __forceinline__ ResultTile<T, Stored> result_tile(Stored* data, const Problem& p, const BlockTile& block,
@@ -591,8 +610,9 @@ __device__ __forceinline__ bool may_write(const ResultTile<T, TC>& c_tile, int b
     return c_tile.has_aligned_rows(bytes) && c_tile.cols * sizeof(TC) % bytes == 0;
 }
 
-// Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider.
-template <int BYTES>
+// Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider. SHIFTED:
+// rows are not aligned to so many bytes.
+template <int BYTES, bool SHIFTED = false>
 __device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const Row* rows, int warp, int lane) {
     constexpr int N = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, CHUNKS = SUBTILE_N / N;   // elements of a chunk, chunks of a row
     constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
@@ -602,9 +622,12 @@ __device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const 
 #pragma unroll BYTES < 16 ? 4 : sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
         for (int r = lane / LANES; r < 16; r += 32 / LANES) {
             const int i = row_of(warp, r);
-            if (i < part.rows && col < part.cols)
-                *reinterpret_cast<Vector<TC, N>*>(part.data + i * part.row_stride + col) =
-                    *reinterpret_cast<const Vector<TC, N>*>(reinterpret_cast<const TC*>(&rows[r]) + col);
+            TC* const to = part.data + i * part.row_stride;
+            const TC* const from = reinterpret_cast<const TC*>(&rows[r]);
+            if (SHIFTED && i < part.rows)
+                write_shifted<N, SUBTILE_N>(to, part.cols, from, col);
+            else if (i < part.rows && col < part.cols)
+                *reinterpret_cast<Vector<TC, N>*>(to + col) = *reinterpret_cast<const Vector<TC, N>*>(from + col);
         }
     }
 }
@@ -687,7 +710,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     __syncwarp();   // the rows are complete before anyone reads them
                     const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
                     if (!vectors) {   // rows that bulk stores cannot write
-                        sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<1>(part, rows, warp, lane);
+                        sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<4, true>(part, rows, warp, lane);
                     } else if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
                         write_rows<16>(part, rows, warp, lane);
                     } else {

@@ -61,7 +61,7 @@ def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
     # 4-byte sums fit the registers that a full SM leaves each thread.
     min_blocks = 1
     if element.sum_bytes == 4 and not waits_in_registers:
-        min_blocks = FULL_SM_THREADS // tile**2 if per_thread == 1 else 3
+        min_blocks = FULL_SM_THREADS // tile**2 if per_thread == 1 else 2 if element.itemsize < 4 else 3
     return Config(tile, tile, bk, per_thread, per_thread, pad, stages, unroll, min_blocks)
 
 
@@ -200,7 +200,8 @@ def dot_products(tile: int, element: Element) -> Config:
     across = 4 if tile < 16 else 2
     bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
     unroll = {1: 4, 2: 4, 4: 2}.get(tile, 1)  # larger tiles have as many loads in a step
-    return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, unroll=unroll, lanes=WARP_SIZE)
+    min_blocks = 6 if (element.itemsize, tile) == (2, 8) else 1  # without, NVRTC 13.0 spills float16
+    return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, unroll=unroll, min_blocks=min_blocks, lanes=WARP_SIZE)
 
 
 def axpy(tile: int, element: Element) -> Config:
@@ -209,6 +210,8 @@ def axpy(tile: int, element: Element) -> Config:
     column = tile * element.sum_bytes  # bytes of the sums of a column, of which there are tn
     depth = 64 if element.itemsize < 4 or element.itemsize * tile == 4 else 32
     unroll = 8 if column <= 16 and column * tn < 128 else 4 if column <= 32 else 2
+    if (element.itemsize, tile) == (2, 2):
+        unroll = 4  # eight spill on TN with NVRTC 13.0
     min_blocks = 2 if column * tn <= 16 else 1
     return Config(tile, 8 * tn, bk=depth, tm=tile, tn=tn, unroll=unroll, min_blocks=min_blocks, lanes=depth)
 

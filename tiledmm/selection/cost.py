@@ -58,6 +58,7 @@ class Terms:
         sizes, layout: Bytes of A and B, and their layouts: N K-major, T MN-major, G neither.
         aligned: Whether rows begin at cache lines, of A and of B.
         writing: Time of writing C, or partial sums of it.
+        aligned_c: Whether rows of C are aligned to 16 bytes.
         cache: Time of reading A and B as often as blocks do, from L2.
         before, after: Times of the launch and of those before it, and of the split-K reduction.
         host: Host time of launches, the least that a loop of calls takes; such kernels keep their order.
@@ -71,6 +72,7 @@ class Terms:
     layout: str
     aligned: tuple[bool, bool]
     writing: float
+    aligned_c: bool
     cache: float
     before: float
     after: float
@@ -209,14 +211,17 @@ class Cost:
         multiplying = terms.rounds(row.residents) * terms.flops * steps / min(rate, most) * 1e6
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (self._moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True))
-        return terms.before + max(multiplying, sum(reading) + terms.writing / row.writing, terms.cache)
+        writing = terms.writing / row.writing / (1.0 if terms.aligned_c else row.writing_unaligned or 1.0)
+        return terms.before + max(multiplying, sum(reading) + writing, terms.cache)
 
     def _rate_of(self, row: KernelRates, access: str) -> float:
         """The fraction of its rate that a kernel reaches with an ``access``."""
         if access == "chunks":
             return 1.0
-        if find_variant(row.variant).tensor_cores:
-            return row.words if access == "words" else row.elements
+        variant = find_variant(row.variant)
+        measured = row.words if access == "words" else row.elements
+        if variant.tensor_cores or (measured and reads_in_place(variant)):
+            return measured
         return self.device.single_elements
 
     def terms(self, variant_name: str, config: Config, product: Product, packs: tuple[str, ...], split: int) -> Terms:
@@ -227,9 +232,7 @@ class Cost:
         (a_bytes, b_bytes), c_bytes = operands.sizes, problem.m * problem.n * problem.products * compute.result.itemsize
         partitions, steps = split_k_partitions(split, operands.k, config.bk)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
-        # wgmma's epilogue writes a transposed C of tf32 as fast.
-        contiguous = problem.strides[5] == 1 or (variant.warpgroup and problem.strides[4] == 1)
-        writing = self._moving(c_bytes, device.memory if contiguous else device.scattered)
+        writing = self._moving(c_bytes, device.memory)
         asked = a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)
         whole, part = (device.l2_tma, device.l2_tma_unaligned) if variant.tma else (device.l2, device.l2_unaligned)
         reading = sum(
@@ -255,6 +258,7 @@ class Cost:
             layout=operands.layout,
             aligned=operands.aligned,
             writing=writing + self._moving(c_bytes * (partitions - 1), device.memory),
+            aligned_c=max(problem.strides[4:]) * compute.result.itemsize % VECTOR_BYTES == 0,
             cache=half * reading / self._l2 / 1e6,
             before=operands.microseconds + device.launch,
             host=device.decomposing_call if variant.emulates else 0.0,
@@ -328,8 +332,8 @@ def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
     """How a kernel reads its operands.
 
     Returns:
-        ``"chunks"`` of 16 bytes, or as it always does; ``"words"`` of 4 or 8 bytes, for tensor cores; or
-        ``"elements"``: the slower of A's and B's.
+        ``"chunks"`` of 16 bytes, or as it always does; ``"words"`` of 4 or 8 bytes; or ``"elements"``: the slower of
+        A's and B's.
     """
     problem, compute = product.problem, product.compute
     if variant.global_reads == "vectors":
@@ -338,7 +342,7 @@ def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
         return "chunks"
     aligned = [VECTOR_BYTES]
     for operand, (name, stored) in enumerate(zip(("pack_a", "pack_b"), (product.a, product.b), strict=True)):
-        if name not in packs:
+        if name not in packs and (operand or variant.global_reads != "rows of B"):
             strides = problem.strides[2 * operand : 2 * operand + 2]
             same = stored == compute.stored and variant.reads_fast(operand, problem.layout[operand], compute)
             contiguous = problem.layout[operand] != "G"
@@ -348,7 +352,9 @@ def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
 
 
 def reads_in_place(variant: Variant) -> bool:
-    """Whether a kernel of tensor cores also reads operands that are not aligned, more slowly."""
+    """Whether a kernel also reads operands that are not aligned, more slowly, at rates of its own."""
+    if variant.global_reads in ("K-major", "rows of B"):
+        return True
     return variant.tensor_cores and not variant.tma and not variant.has_own_operands
 
 

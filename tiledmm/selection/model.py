@@ -261,7 +261,7 @@ def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
         if problem.layout[1] == "T":
             yield () if problem.layout[0] == "N" else ("pack_a",)
     elif variant.global_reads == "rows of B":
-        if problem.m <= row.tile and has_wide_rows(problem, compute) and problem.n * compute.itemsize % 16 == 0:
+        if problem.m <= row.tile and problem.layout[1] == "N":
             yield ()
     elif variant.decomposes_to_residues:
         elements = footprint(problem, 0) + footprint(problem, 1)

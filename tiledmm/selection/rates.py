@@ -39,6 +39,7 @@ class KernelRates:
         words, elements: Fraction of the rate where an operand that is not aligned is read in place, in words or element
             by element; 0 if that was not measured, or the kernel does not.
         writing: Rate of writing C, as a fraction of the memory's.
+        writing_unaligned: Fraction of this where rows of C are not aligned to 16 bytes; 0 if that was not measured.
     """
 
     variant: str
@@ -53,6 +54,7 @@ class KernelRates:
     words: float = 0.0
     elements: float = 0.0
     writing: float = 1.0
+    writing_unaligned: float = 0.0
 
     @property
     def name(self) -> tuple[str, int]:
@@ -85,7 +87,6 @@ class DeviceRates:
             layout; and time of the other launches of such a product, all but the one that multiplies. Empty or 0 in
             tables that know nothing of residues: ``auto`` then takes no kernel of these.
         reconstructing: Rate, read and written, of writing C from residues; 0 likewise.
-        scattered: Rate of writes to a C whose rows are not contiguous.
     """
 
     memory: float
@@ -108,7 +109,6 @@ class DeviceRates:
     decomposing: Mapping[str, float]
     decomposing_mn_major: float
     decomposing_bytes: Mapping[str, float]
-    scattered: float
     decomposing_residues: Mapping[str, float] = field(default_factory=dict)
     residue_launches: float = 0.0
     reconstructing: float = 0.0

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.problem.operands import describe, resolve
 from tiledmm.registry.residues import DEFAULT_MODULI
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of
@@ -162,7 +161,6 @@ class Bench:
             "memory": memory, "launch": launch,
             **self._reduction(), **self._packing(launch), **self._decomposing(), **self._bytes(launch),
             **self._residues(),
-            "scattered": self._scattered(memory),
         }  # fmt: skip
         return {name: _rounded(value) for name, value in found.items()}
 
@@ -277,17 +275,6 @@ class Bench:
             "residue_launches": sum(time for i, time in enumerate(small) if i != _MULTIPLYING),
             "reconstructing": width * 4096**2 / written / 1e6,
         }
-
-    def _scattered(self, memory: float) -> float:
-        """The rate of writes to a C whose columns are contiguous."""
-        from tiledmm.launch import Plan
-
-        cupy = self._cupy
-        a, b, out = cupy.ones((8192, 8), "f4"), cupy.ones((8, 8192), "f4"), cupy.empty((8192, 8192), "f4", order="F")
-        product = resolve(*map(describe, (a, b, out)))
-        config = find_variant("warp_tiled").config(64, product.compute)
-        plan = Plan(Choice(product, specialization_of("warp_tiled", config, product)))
-        return min(float(out.nbytes) / self.seconds(lambda i: plan.run(a, b, out)) / 1e12, memory)
 
 
 def _rounded(value: Any) -> Any:

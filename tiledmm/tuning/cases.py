@@ -24,8 +24,8 @@ from tiledmm.tuning.fit_kernel import KNOTS
 # Random products, and their seed.
 _RANDOM_PRODUCTS, _SEED = 12, 31
 
-# Products with short K, of which most time goes to writing C.
-_SHORT = ((3000, 5000, 8), (1500, 12000, 20))
+# Products with short K, of which most time goes to writing C; of the last two, rows of C are not aligned.
+_SHORT = ((3000, 5000, 8), (1500, 12000, 20), (3001, 5003, 8), (1501, 12002, 20))
 
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
@@ -34,6 +34,10 @@ _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010,
 _SKINNY_UNALIGNED = (
     (28, 169, 2231), (30, 170, 2230), (60, 4003, 4001), (58, 4010, 3998), (111, 319, 8193), (150, 1900, 3000),
 )  # fmt: skip
+
+# Rows and columns of unaligned matrices that kernels for vectors, or a few of them, are timed with: of odd lengths, and
+# of lengths that are multiples of 4.
+_MATRICES_UNALIGNED = ((4003, 4001), (4012, 3996), (1171, 7723), (164, 11076))
 
 # Skinny products that kernels with tiles are timed with.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
@@ -74,7 +78,10 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         ):
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
-        for (m, n, k), layout in itertools.product(_SKINNY_UNALIGNED if reads_in_place(variant) else (), layouts):
+        unaligned = [(m, n, k) for n, k in _MATRICES_UNALIGNED for m in sorted({1, row.tile})]
+        if variant.tensor_cores:
+            unaligned = list(_SKINNY_UNALIGNED)
+        for (m, n, k), layout in itertools.product(unaligned if reads_in_place(variant) else (), layouts):
             cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         return cases
     fastest = "NT" if variant.tensor_cores and compute.itemsize == 1 else "NN"

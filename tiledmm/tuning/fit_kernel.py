@@ -11,7 +11,7 @@ import numpy as np
 from tiledmm.problem.operands import Product
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost
+from tiledmm.selection.cost import Cost, reads_in_place
 from tiledmm.selection.rates import DeviceRates, KernelRates
 from tiledmm.tuning.search import distances, least, rounded
 
@@ -28,10 +28,11 @@ _LIMITS = {
     "words": (0.02, 1.0),
     "elements": (0.02, 1.0),
     "writing": (0.3, 2.0),
+    "writing_unaligned": (0.02, 1.0),
 }
 
 # Where the search begins that does not begin with what was known.
-_GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0}
+_GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0, "writing_unaligned": 1.0}
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     fastest = 1.1 * device.memory
     limits = {**_LIMITS, "mn_major": (0.02, fastest), "k_major": (0.02, fastest)}
     bounds = [*limits.values(), *[(0.02, 1.0)] * len(knots)]
-    known = {name: float(getattr(start, name)) or 0.5 for name in _LIMITS}  # 0: no timing has told it
+    known = {name: float(getattr(start, name)) or _GUESS[name] for name in _LIMITS}  # 0: no timing has told it
     guess = {**known, **_GUESS, "mn_major": device.memory, "k_major": device.memory}
     begins = [[*guess.values(), *(0.3 + 0.7 * knot / kernel.residents for knot in knots)]]
     if len(start.residents) == kernel.residents - 1:
@@ -92,6 +93,7 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     found = dict(zip(_LIMITS, map(rounded, values), strict=False))
     found["words"] *= float(expect.words.any())
     found["elements"] *= float(expect.elements.any())
+    found["writing_unaligned"] *= float(not expect.aligned_c.all())
     fractions = _between(values[len(_LIMITS) :], knots, kernel.residents)
     changed = {**found, "overhead_k": round(found["overhead_k"]), "residents": tuple(map(rounded, fractions))}
     return replace(start, **changed)  # type: ignore[arg-type]
@@ -109,23 +111,24 @@ class _Expected:
         self.full, self.rest = blocks // self.residents * self.residents, blocks % self.residents
         self.flops = np.array([terms.flops for terms in found])
         self.steps = np.array([terms.steps for terms in found], float)
-        tensor_cores = find_variant(variant).tensor_cores
+        in_place = reads_in_place(find_variant(variant))
         self.words = np.array([terms.access == "words" for terms in found])
         by_element = np.array([terms.access == "elements" for terms in found])
-        self.elements = by_element & tensor_cores
-        self.single = np.where(by_element & (not tensor_cores), device.single_elements, 1.0)
+        self.elements = by_element & in_place
+        self.single = np.where(by_element & (not in_place), device.single_elements, 1.0)
         self.k_major_b = np.array([terms.layout[1] == "N" for terms in found])
         sizes = np.array([terms.sizes for terms in found])
         letters = np.array([list(terms.layout) for terms in found])
         # Bytes of operands by layout, in units that terabytes a second make microseconds of.
         self.by_layout = {letter: (sizes * (letters == letter)).sum(axis=1) / 1e6 for letter in "NTG"}
         self.writing = np.array([terms.writing for terms in found])
+        self.aligned_c = np.array([terms.aligned_c for terms in found])
         self.cache = np.array([terms.cache for terms in found])
         self.before = np.array([terms.before for terms in found])
         self.after = np.array([terms.after for terms in found])
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        tflops, overhead, mn_major, k_major, transposed, words, elements, writing = values[: len(_LIMITS)]
+        tflops, overhead, mn_major, k_major, transposed, words, elements, writing, unaligned = values[: len(_LIMITS)]
         fractions = np.array([1.0, *_between(values[len(_LIMITS) :], self.knots, self.residents)])
         rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
         rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
@@ -133,7 +136,8 @@ class _Expected:
         multiplying = rounds * self.flops * (self.steps / part + overhead) / rate
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
-        longest = np.maximum(np.maximum(multiplying, reading + self.writing / writing), self.cache)
+        written = self.writing / writing / np.where(self.aligned_c, 1.0, unaligned)
+        longest = np.maximum(np.maximum(multiplying, reading + written), self.cache)
         return np.asarray(self.before + longest + self.after)
 
 
