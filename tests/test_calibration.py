@@ -161,16 +161,19 @@ class Bench:
         self.timed.append("device")
         return {field: getattr(TRUE.device, field) for field in TRUE.device.__slots__}
 
-    def compiled(self, rows: list[KernelRates], tell: calibration.Told) -> Any:
-        for row in rows:
+    def compiled(self, rows: dict[KernelRates, list[Case] | None], tell: calibration.Told) -> Any:
+        for row, cases in rows.items():
             tell("timing", len(rows))
-            yield row, None
+            yield row, cases
 
-    def timings(self, row: KernelRates, jobs: None) -> dict[str, Any]:
+    def timings(self, row: KernelRates, jobs: list[Case] | None) -> dict[str, Any]:
         if self.stop_after is not None and len(self.timed) > self.stop_after:
             raise KeyboardInterrupt
         self.timed.append(calibration.name_of(row))
-        return made_up(TRUE, (row,), 0.0)[calibration.name_of(row)]
+        found = made_up(TRUE, (row,), 0.0)[calibration.name_of(row)]
+        found["cases"] = [(numbers, time) for numbers, time in found["cases"] if jobs is None or Case(*numbers) in jobs]
+        self.cases = len(found["cases"])
+        return found
 
 
 @pytest.fixture
@@ -216,10 +219,33 @@ def test_an_interrupted_calibration_goes_on(rows: tuple[KernelRates, ...], monke
         bench = Bench()
         run(monkeypatch, bench, progress=False, **keywords)
         assert bench.timed == timed
-    monkeypatch.setattr(calibration, "kernels_hash", lambda: "other")
+    texts = calibration._text
+    for attribute, value, timed in (
+        ("kernels_hash", lambda: "other", ["device"]),
+        ("_text", lambda spec: texts(spec) + "new" * (spec.variant.name == rows[0].variant), names[1:2]),
+        ("_software", lambda: "another driver", names),
+    ):
+        monkeypatch.setattr(calibration, attribute, value)
+        bench = Bench()
+        run(monkeypatch, bench, progress=False)
+        assert bench.timed == timed, attribute
+
+
+def test_a_case_that_is_new_is_measured_alone(rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = run(monkeypatch, Bench(), progress=False)
+    new, plain = Case(1, 320, 320, 96), cases_of
+
+    def more(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
+        return plain(row, gpu, residents) + [new] * (row.tile == 64)
+
+    monkeypatch.setattr(calibration, "cases_of", more)
+    monkeypatch.setitem(made_up.__globals__, "cases_of", more)
     bench = Bench()
-    run(monkeypatch, bench, progress=False)
-    assert bench.timed == names, "with other kernels nothing is kept"
+    assert run(monkeypatch, bench, progress=False).rows != ()
+    assert (bench.timed, bench.cases) == (["warp_tiled 64 float32"], 1)
+    again = Bench()
+    assert len(run(monkeypatch, again, progress=False).rows) == len(before.rows)
+    assert again.timed == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 0}', "null"])

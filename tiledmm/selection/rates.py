@@ -186,6 +186,11 @@ def shipped() -> dict[str, Rates]:
     return {table.gpu.name: table for table in map(read, sorted(_SHIPPED.glob("*.json")))}
 
 
+def shipped_path(stem: str) -> Path:
+    """The file of one of the package's tables, named as the user's is."""
+    return _SHIPPED / f"{stem}.json"
+
+
 def own_path(gpu: str) -> Path:
     """The file of the user's table for a GPU."""
     return user_file("rates", gpu)

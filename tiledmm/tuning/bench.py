@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +56,10 @@ class Bench:
         self._pools: dict[str, Any] = {}
         self._cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
 
-    def compiled(self, rows: Sequence[KernelRates], tell: Told) -> Iterator[tuple[KernelRates, Jobs]]:
-        """What is to be timed; all kernels are compiled first, several at the same time."""
+    def compiled(
+        self, rows: Mapping[KernelRates, Collection[Case] | None], tell: Told
+    ) -> Iterator[tuple[KernelRates, Jobs]]:
+        """What is to be timed of each kernel: some cases, or all (None). All are compiled first, in parallel."""
         from tiledmm.compile.compilation import compiled, raw_kernels
 
         plain = {}
@@ -71,7 +73,8 @@ class Bench:
         for row, kernel in plain.items():
             residents = 1 if kernel.variant.persistent else max(compiled(kernel).blocks_per_sm, 1)
             choices = []
-            for case in cases_of(row, self.gpu, residents):
+            cases = rows[row]
+            for case in cases_of(row, self.gpu, residents) if cases is None else cases:
                 if 2e-12 * case.batch * case.m * case.n * case.k / row.tflops > _LONGEST:
                     continue
                 with contextlib.suppress(TiledmmError):  # not for such products

@@ -8,19 +8,24 @@ reduction by themselves. ``fit`` finds the rates that explain these timings.
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from tiledmm import api
 from tiledmm._version import __version__
+from tiledmm.codegen.rendering import render
+from tiledmm.codegen.specialization import Specialization
 from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
+from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
 from tiledmm.registry.variants import find_variant, kernel_variants
@@ -28,7 +33,7 @@ from tiledmm.selection.cost import unit_flops
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.tuning.bench import Bench, Told
-from tiledmm.tuning.cases import Case, choice_of, type_of
+from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import fit
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 
@@ -36,8 +41,9 @@ from tiledmm.tuning.fit_kernel import TimedKernel, Timing
 def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     """Measures the current device, for ``auto`` to choose by from then on.
 
-    The kernels are those of the nearest GPU's table, and tiles that it does not know, as far as they run here. What was
-    measured with the same kernel sources is kept as it comes, so an interrupted calibration can be resumed.
+    The kernels are those of the nearest GPU's table, and tiles that it does not know, as far as they run here. What is
+    measured is kept as it comes: so an interrupted calibration can be resumed, and one with a later version measures
+    only kernels and products that are new.
 
     Args:
         again: Whether to measure all of them again.
@@ -63,8 +69,17 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
         known["device"] = asdict(nearest_rates(gpu).device) | bench.device_rates()
         _write_timings(kept, known)
     with _progress(progress) as tell:
-        for row, jobs in bench.compiled([row for row in rows if name_of(row) not in known], tell):
-            known[name_of(row)] = bench.timings(row, jobs)
+        missing = {row: cases for row in rows if (cases := _missing(row, gpu, known)) != []}
+        for row, jobs in bench.compiled(missing, tell):
+            found = bench.timings(row, jobs)
+            measured = {Case(*numbers): time for numbers, time in found["cases"]}
+            if (cases := missing[row]) is None:
+                cases = cases_of(row, gpu, found["residents"])
+            else:
+                measured |= {Case(*numbers): time for numbers, time in known[name_of(row)]["cases"]}
+            times = {**dict.fromkeys(cases), **measured}  # None for what takes too long, or cannot be computed
+            found["cases"] = [(astuple(case), time) for case, time in times.items()]
+            known[name_of(row)] = found | {"text": _hash_of(row)}
             _write_timings(kept, known)
     rates = table(gpu, DeviceRates(**known["device"]), rows, known)
     write(path, rates)
@@ -106,7 +121,7 @@ def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dic
     Args:
         gpu, device: The GPU, and its own rates.
         rows: The kernels.
-        known: Timings by the kernel's name: most resident blocks, and for each case the microseconds.
+        known: Timings by the kernel's name: most resident blocks, and for each case the microseconds, None for none.
     """
     rates = fit(gpu, device, timed(rows, known))
     return replace(
@@ -120,6 +135,8 @@ def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKerne
     for row in rows:
         found, timings = known[name_of(row)], []
         for numbers, microseconds in found["cases"]:
+            if microseconds is None:
+                continue
             choice, packs = choice_of(row, case := Case(*numbers))
             timings.append(Timing(choice.specialization.config, choice.product, packs, case.split, microseconds))
         if timings:
@@ -132,6 +149,32 @@ def name_of(row: KernelRates) -> str:
     return f"{row.variant} {row.tile} {row.type}"
 
 
+def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | None:
+    """Cases of which there are no timings of a kernel as it is now; None for all of them."""
+    found = known.get(name_of(row))
+    if found is None or found.get("text") != _hash_of(row):
+        return None
+    measured = {Case(*numbers) for numbers, _ in found["cases"]}
+    return [case for case in cases_of(row, gpu, found["residents"]) if case not in measured]
+
+
+def _hash_of(row: KernelRates) -> str:
+    """A hash of a kernel's text in each layout, and of those launched before and after it."""
+    found = hashlib.sha256()
+    for layout in ("NN", "NT", "TN", "TT"):
+        with contextlib.suppress(TiledmmError):  # not for such products
+            choice, _ = choice_of(row, Case(1, 1, 67, 515, layout, 2))
+            for kernel in choice.kernels:
+                found.update(_text(kernel).encode())
+    return found.hexdigest()[:16]
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(kernel: Specialization) -> str:
+    """A kernel's text, without the comment that names the version."""
+    return "\n".join(line for line in render(kernel).splitlines() if not line.startswith("// Rendered by"))
+
+
 def _software() -> str:
     from tiledmm.bench.environment import this_machine
 
@@ -140,17 +183,20 @@ def _software() -> str:
 
 
 def _read_timings(path: Path) -> dict[str, Any]:
-    """What an interrupted calibration has measured, with the same kernels."""
+    """What has been measured with this software; with other kernels, not what the device reaches."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data["kernels"] == kernels_hash() and data["tiledmm"] == __version__:
-            return dict(data["known"])
+        known = dict(data["known"])
+        if data["kernels"] != kernels_hash():
+            known.pop("device", None)
+        if data["software"] == _software():
+            return known
     return {}
 
 
 def _write_timings(path: Path, known: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"kernels": kernels_hash(), "tiledmm": __version__, "known": known})
+    text = json.dumps({"kernels": kernels_hash(), "software": _software(), "known": known})
     own = path.with_name(f"{path.name}.{os.getpid()}")
     own.write_text(text, encoding="utf-8")
     os.replace(own, path)
