@@ -534,7 +534,7 @@ struct SwizzledCopies {
     static constexpr int CHUNK = Tile::CHUNK, LOADS = WIDTH * BK / CHUNK / THREADS;
     static constexpr int STEP = THREADS / Tile::CHUNKS;   // rows from one of a thread's chunks to its next
     static constexpr int WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1;   // elements of the smallest copy
-    static constexpr int WORDS = CHUNK / WORD;                       // of a chunk
+    static constexpr int CHUNK_WORDS = CHUNK / WORD;                 // of a chunk
     static constexpr int PART = CHUNK < 8 ? CHUNK : 8;               // elements that a thread loads before it stores one
     static_assert(WIDTH * BK % (THREADS * CHUNK) == 0 && THREADS % Tile::CHUNKS == 0,
                   "even shares, in whole chunks and rows");
@@ -546,14 +546,14 @@ struct SwizzledCopies {
     int row, index, word;                       // of this thread's first chunk, and which element of it is the first to be copied
     uint4 next[TILEDMM_CP_ASYNC ? 1 : LOADS];   // chunks on their way through registers
 
-    __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread)
-        : view(tile) {
-        wide = SAME_ORDER && tile.is_aligned(16);
+    // `aligned`: rows are known to begin at multiples of 16 bytes.
+    __device__ __forceinline__ SwizzledCopies(const View<T, Stored, ORDER>& tile, int thread, bool aligned) : view(tile) {
+        wide = SAME_ORDER && (aligned || tile.is_aligned(16));
         whole = wide && tile.rows >= WIDTH;
-        words = WORDS > 1 && !wide && TILEDMM_CP_ASYNC && SAME_ORDER && tile.is_aligned(WORD * sizeof(T));
+        words = CHUNK_WORDS > 1 && !wide && TILEDMM_CP_ASYNC && SAME_ORDER && tile.is_aligned(WORD * sizeof(T));
         const bool shares = NARROW && !wide && SAME_ORDER;   // a chunk with other lanes
-        const int chunk = shares ? thread / 32 * 32 + thread % 32 / WORDS : thread;
-        row = chunk / Tile::CHUNKS, index = chunk % Tile::CHUNKS, word = shares ? thread % WORDS * WORD : 0;
+        const int chunk = shares ? thread / 32 * 32 + thread % 32 / CHUNK_WORDS : thread;
+        row = chunk / Tile::CHUNKS, index = chunk % Tile::CHUNKS, word = shares ? thread % CHUNK_WORDS * WORD : 0;
         view = tile.from(Tile::K_MAJOR ? row : index * CHUNK + word, first_k());
     }
 
@@ -646,11 +646,11 @@ struct SwizzledCopies {
 
     // Copies words, with zeros outside. Lanes share chunks of narrow elements, so that a warp reads contiguous words.
     __device__ __forceinline__ void copy_words(Tile& tile, const View<T, Stored, ORDER>& part) const {
-        if constexpr (SAME_ORDER && TILEDMM_CP_ASYNC && WORDS > 1)
+        if constexpr (SAME_ORDER && TILEDMM_CP_ASYNC && CHUNK_WORDS > 1)
 #pragma unroll NARROW ? 1 : LOADS   // unrolled it would take the accumulators' registers
             for (int load = 0; load < LOADS; ++load)
 #pragma unroll
-                for (int i = 0; i < WORDS; ++i) copy<WORD>(to_word(tile, load, i), part, mn_of(load, i), k_of(load, i));
+                for (int i = 0; i < CHUNK_WORDS; ++i) copy<WORD>(to_word(tile, load, i), part, mn_of(load, i), k_of(load, i));
     }
 
     // The same element by element, where words are not aligned.
@@ -658,22 +658,22 @@ struct SwizzledCopies {
         if constexpr (SAME_ORDER && NARROW)
 #pragma unroll 1
             for (int load = 0; load < LOADS; ++load) {
-                Vector<T, WORD> loaded[WORDS];   // before the first is stored
+                Vector<T, WORD> loaded[CHUNK_WORDS];   // before the first is stored
 #pragma unroll
-                for (int i = 0; i < WORDS; ++i)
+                for (int i = 0; i < CHUNK_WORDS; ++i)
 #pragma unroll
                     for (int e = 0; e < WORD; ++e) {
                         const int row = mn_of(load, i) + (Tile::K_MAJOR ? 0 : e), col = k_of(load, i) + (Tile::K_MAJOR ? e : 0);
                         loaded[i].element[e] = row < part.rows && col < part.cols ? *part.address(row, col) : T{};
                     }
 #pragma unroll
-                for (int i = 0; i < WORDS; ++i) *reinterpret_cast<Vector<T, WORD>*>(to_word(tile, load, i)) = loaded[i];
+                for (int i = 0; i < CHUNK_WORDS; ++i) *reinterpret_cast<Vector<T, WORD>*>(to_word(tile, load, i)) = loaded[i];
             }
     }
 
     // A thread's i-th word: chunks from that of its first; its first row of A, or column of B, and step of k, from those of the view's;
     // and where it is in shared memory.
-    static constexpr __device__ __forceinline__ int chunks_to(int i) { return NARROW ? i * (32 / WORDS) : 0; }
+    static constexpr __device__ __forceinline__ int chunks_to(int i) { return NARROW ? i * (32 / CHUNK_WORDS) : 0; }
     static constexpr __device__ __forceinline__ int down(int load, int i) { return load * STEP + chunks_to(i) / Tile::CHUNKS; }
     static constexpr __device__ __forceinline__ int right(int i) { return chunks_to(i) % Tile::CHUNKS * CHUNK + (NARROW ? 0 : i * WORD); }
     static constexpr __device__ __forceinline__ int mn_of(int load, int i) { return Tile::K_MAJOR ? down(load, i) : right(i); }
@@ -685,9 +685,9 @@ struct SwizzledCopies {
 };
 
 template <int WIDTH, class Stored, Order ORDER>
-__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile,
-                                                                                int thread) {
-    return {tile, thread};
+__device__ __forceinline__ SwizzledCopies<WIDTH, Stored, ORDER> swizzled_copies(const View<T, Stored, ORDER>& tile, int thread,
+                                                                                bool aligned = false) {
+    return {tile, thread, aligned};
 }
 
 // Rows of C on their way from a warp's accumulators to memory, in chunks of 16 bytes. Chunks are permuted within a row, so that
