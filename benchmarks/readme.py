@@ -307,14 +307,23 @@ def older(root: Path = ROOT, results: Path = FOLDER) -> dict[str, list[Path]]:
     return found
 
 
+def commands() -> list[tuple[str, str, str]]:
+    """A pattern of names of results, the command that writes them, and what it needs; from ``results/README.md``."""
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\S+)\.json`[^|]*\| `([^`]+)`[^|]*\| ([^|]*) ?\|$", text, re.MULTILINE)
+    return [(re.sub("<.*?>", "*", name), command, needs.strip()) for name, command, needs in rows]
+
+
+def command_of(run: str) -> tuple[str, str]:
+    """The command that writes a result, and what it needs."""
+    return next((command, needs) for name, command, needs in commands() if fnmatch.fnmatch(run, name))
+
+
 def _list_older(root: Path, results: Path) -> int:
-    rows = re.findall(r"^\| `(\S+)\.json`[^|]*\| `([^`]+)`", (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
-    commands = [(re.sub("<.*?>", "*", name), command) for name, command in rows]
     found = older(root, results)
     for run, paths in found.items():
         names = ", ".join(path.relative_to(root).as_posix() for path in paths)
-        command = next(command for name, command in commands if fnmatch.fnmatch(run, name))
-        print(f"{run}.json: {command}\n    shown in {names}")
+        print(f"{run}.json: {command_of(run)[0]}\n    shown in {names}")
     return 1 if found else 0
 
 

@@ -1,0 +1,91 @@
+"""Measures again what was measured with other kernel sources, and what was not yet: ``python -m benchmarks.measure``.
+
+Runs the commands of ``results/README.md`` one after the other, until the time is up, and prints what each took.
+Results of another GPU stay as they are. ``python -m benchmarks.readme --older`` lists them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import shlex
+import subprocess
+import sys
+import time
+
+from benchmarks.readme import command_of, commands, older
+from benchmarks.support.results import FOLDER, ROOT
+from tiledmm.cli import missing_gpu
+
+# A command is not begun with fewer seconds left.
+_LEAST = 20.0
+
+
+def to_measure() -> list[str]:
+    """Names of results that documents show and that are of other kernel sources, and of those that are not there."""
+    absent = [name for name, _, _ in commands() if "*" not in name and not (FOLDER / f"{name}.json").exists()]
+    return [*older(), *absent]
+
+
+def _gpu_of(run: str) -> str | None:
+    """The GPU of a result; None without one, or where there is no result yet."""
+    path = FOLDER / f"{run}.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    gpu: str | None = found.get("machine", {}).get("gpu")
+    return gpu
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit status: 1 if a command failed, or was cut off."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=["*"], help="of results, such as 'sizes_*' (default: all)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for all of them (default: no limit)")
+    options = parser.parse_args(arguments)
+    end, gpu = time.monotonic() + options.seconds, None
+    if (reason := missing_gpu()) is None:
+        from tiledmm.bench.environment import this_machine
+
+        gpu = this_machine().gpu
+    runs: dict[str, list[str]] = {}
+    for run in to_measure():
+        command, needs = command_of(run)
+        if not any(fnmatch.fnmatch(run, name) for name in options.names):
+            continue
+        if needs.startswith("a GPU") and reason:
+            print(f"{run}: needs a GPU: {reason}")
+        elif _gpu_of(run) not in (None, gpu):
+            print(f"{run}: is of another GPU, {_gpu_of(run)}")
+        else:
+            runs.setdefault(_runnable(command), []).append(run)
+    failed = False
+    for command, names in runs.items():
+        left, begin = end - time.monotonic(), time.monotonic()
+        if left < _LEAST:
+            print(f"{', '.join(names)}: no time left")
+            continue
+        status = _run(command, left)
+        failed |= status != "measured"
+        print(f"{', '.join(names)}: {status} in {time.monotonic() - begin:.0f} s: {command}", flush=True)
+    return 1 if failed else 0
+
+
+def _runnable(command: str) -> str:
+    """A command of the table as it can be run: without a seed that is to be chosen."""
+    return command.replace(" --seed <seed>", "")
+
+
+def _run(command: str, seconds: float) -> str:
+    """What became of a command."""
+    program, *rest = shlex.split(command)
+    arguments = [sys.executable, *rest] if program == "python" else [sys.executable, "-m", program, *rest]
+    limit = None if seconds == float("inf") else seconds
+    try:
+        done = subprocess.run(arguments, cwd=ROOT, timeout=limit, check=False, stdout=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return "cut off"
+    return "measured" if done.returncode == 0 else f"failed (exit status {done.returncode})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""``benchmarks.measure``: which results are measured again, and by which commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import measure
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """The commands that were run, of three results: of no GPU, of another, and one that is not there."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **keywords: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command[1:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(measure.subprocess, "run", run)
+    monkeypatch.setattr(measure, "FOLDER", tmp_path)
+    monkeypatch.setattr(measure, "older", lambda: {"simulator": [], "choices-nvidia-h200": [], "ladder": []})
+    monkeypatch.setattr(measure, "commands", lambda: [("counts", "python -m benchmarks.counts", "")])
+    (tmp_path / "simulator.json").write_text(json.dumps({"machine": {"cpu": "a CPU"}}), encoding="utf-8")
+    (tmp_path / "choices-nvidia-h200.json").write_text('{"machine": {"gpu": "NVIDIA H200"}}', encoding="utf-8")
+    return commands
+
+
+def test_what_can_be_measured_here_is(
+    ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "missing_gpu", lambda: "there is none")
+    assert measure.main([]) == 0
+    assert ran == [["-m", "benchmarks.simulator"], ["-m", "benchmarks.counts"]]
+    said = capsys.readouterr().out
+    assert "ladder: needs a GPU: there is none" in said and "choices-nvidia-h200: needs a GPU" in said
+    assert "simulator: measured in 0 s: python -m benchmarks.simulator" in said
+
+
+def test_names_and_time_choose(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "missing_gpu", lambda: "there is none")
+    assert measure.main(["count*"]) == 0
+    assert ran == [["-m", "benchmarks.counts"]]
+    assert measure.main(["--seconds", "1"]) == 0
+    assert len(ran) == 1, "no time left"
+
+
+def test_a_failure_is_told(
+    ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(command: list[str], timeout: float | None, **keywords: Any) -> subprocess.CompletedProcess[str]:
+        if timeout is not None:
+            raise subprocess.TimeoutExpired(command, timeout)
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(measure, "missing_gpu", lambda: "there is none")
+    monkeypatch.setattr(measure.subprocess, "run", fails)
+    assert measure.main(["simulator"]) == 1
+    assert "simulator: failed (exit status 3)" in capsys.readouterr().out
+    assert measure.main(["simulator", "--seconds", "50"]) == 1
+    assert "simulator: cut off" in capsys.readouterr().out
+
+
+def test_every_result_that_is_shown_has_a_command() -> None:
+    for run in measure.to_measure():
+        command, _ = measure.command_of(run)
+        assert measure._runnable(command).startswith(("python -m ", "pytest ")) and "<" not in measure._runnable(
+            command
+        )
