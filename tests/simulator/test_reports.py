@@ -46,6 +46,26 @@ def test_counts_of_a_tiled_kernel_by_hand():
     assert report.intensity == pytest.approx(2 * 64**3 / report.global_bytes)
 
 
+@pytest.mark.parametrize(
+    ("variant", "tile", "layout", "sizes", "dtype"),
+    [
+        ("dot_products", 1, "NT", (1, 64, 1023), "float32"),
+        ("dot_products", 2, "NT", (1, 64, 1022), "float16"),
+        ("axpy", 1, "NN", (1, 1023, 256), "float32"),
+        ("axpy", 1, "NN", (1, 1022, 256), "float16"),
+        ("tensor_core", 128, "NN", (128, 126, 254), "float16"),
+        ("tensor_core", 64, "TT", (126, 126, 254), "float16"),
+    ],
+)
+def test_rows_that_are_not_aligned_are_read_in_contiguous_words(variant, tile, layout, sizes, dtype):
+    """A warp's 32 words lie in four sectors, and often begin within one: so five, and six if they are of four rows."""
+    report = simulator.run(*laid_out(layout, *sizes, dtype=dtype), variant=variant, tile=tile)[1]
+    traffic = report.source
+    loads = traffic.global_load + traffic.copy_load
+    assert loads.sectors_per_request < 6.5
+    assert traffic.copy_store.bank_conflicts == 0
+
+
 def test_uncoalesced_and_coalesced():
     naive, coalesced = run("naive", None).source, run("coalesced", None).source
     # A warp of naive reads 32 rows of A and one element of B; one of coalesced, one of A and 32 contiguous ones of B.
