@@ -36,6 +36,10 @@ def _cupys_own() -> Any:
 cupy_matmul = _cupys_own()
 
 
+# DLPack's number of the devices that CUDA has.
+_DLPACK_CUDA = 2
+
+
 def check_array(x: Any, name: str) -> None:
     """Raises OperandTypeError unless ``x`` is a CuPy array on the current device."""
     if isinstance(x, ndarray):
@@ -47,8 +51,20 @@ def check_array(x: Any, name: str) -> None:
             )
         return
     kind = f"{type(x).__module__}.{type(x).__qualname__}"
-    advice = "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
-    raise OperandTypeError(f"{name} must be a cupy.ndarray, not {kind}; {advice}")
+    raise OperandTypeError(f"{name} must be a cupy.ndarray, not {kind}; {_advice(x)}")
+
+
+def _advice(x: Any) -> str:
+    """How to make a CuPy array of what is none."""
+    try:
+        is_on_gpu = x.__dlpack_device__()[0] == _DLPACK_CUDA
+    except Exception:  # of any library: it has no such method, or it does not answer
+        is_on_gpu = False
+    if is_on_gpu:
+        return "cupy.from_dlpack(x) is one that shares its memory"
+    if hasattr(type(x), "__cuda_array_interface__"):
+        return "cupy.asarray(x) is one, and shares its memory if that is on the GPU"
+    return "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
 
 
 def device_model(decomposes: bool = True) -> Model:
