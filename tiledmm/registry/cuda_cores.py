@@ -204,6 +204,13 @@ def dot_products(tile: int, element: Element) -> Config:
     return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, unroll=unroll, min_blocks=min_blocks, lanes=WARP_SIZE)
 
 
+def shared_dot_products(config: Config, element: Element, layout: str) -> int:
+    """Sums of each warp, where several share k."""
+    if config.lanes == WARP_SIZE:
+        return 0
+    return config.threads // WARP_SIZE * config.tm * config.tn * element.sum_bytes
+
+
 def axpy(tile: int, element: Element) -> Config:
     """``tile`` rows. 8 threads read a row of B, up to 16 bytes each, and as many rows at a time as keep memory busy."""
     tn = min(VECTOR_BYTES // element.itemsize, 128 // (tile * element.sum_bytes))

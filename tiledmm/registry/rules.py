@@ -92,10 +92,10 @@ def warp_tiles(config: Config, element: Element) -> list[Rule]:
 
 def lanes_share_k(config: Config, element: Element) -> list[Rule]:
     """``dot_products``."""
-    bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
+    bk = config.lanes * VECTOR_BYTES // element.sum_bytes
     return [
-        (config.lanes == WARP_SIZE, f"lanes is {WARP_SIZE}"),
-        (config.bk == bk, f"bk is {bk}"),
+        (config.lanes >= WARP_SIZE and is_power_of_2(config.lanes), f"lanes is {WARP_SIZE}, or a larger power of 2"),
+        (config.bk == bk, f"bk is 16 bytes of sums for each of the lanes, {bk}"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
     ]
 
