@@ -39,5 +39,5 @@ def test_a_group_of_warps_reads_contiguous_elements() -> None:
 
 @pytest.mark.parametrize("fields", [{"lanes": 96, "bk": 384}, {"lanes": 16, "bk": 64}, {"lanes": 128}])
 def test_other_numbers_of_lanes_are_refused(fields: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match=r"lanes is 32, or a larger power of 2|bk is 16 bytes of sums"):
+    with pytest.raises(ConfigError, match=r"lanes is 32, or a larger power of 2|bk is 512, 16 bytes of sums"):
         tiledmm.source("dot_products", tile=1, config=fields)

@@ -95,7 +95,7 @@ def lanes_share_k(config: Config, element: Element) -> list[Rule]:
     bk = config.lanes * VECTOR_BYTES // element.sum_bytes
     return [
         (config.lanes >= WARP_SIZE and is_power_of_2(config.lanes), f"lanes is {WARP_SIZE}, or a larger power of 2"),
-        (config.bk == bk, f"bk is 16 bytes of sums for each of the lanes, {bk}"),
+        (config.bk == bk, f"bk is {bk}, 16 bytes of sums a lane"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
     ]
 
