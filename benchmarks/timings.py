@@ -4,7 +4,7 @@
     tiledmm calibrate
     python -m benchmarks.timings --keep    # keeps what that has measured, and ships its table
 
-After a change of the cost model, or of how rates are fitted, a shipped table is made anew without a GPU:
+After a change of the cost model, or of how rates are fitted, a shipped table is fitted again, without a GPU:
 
     python -m benchmarks.timings --refit nvidia-h100-80gb-hbm3
 """
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--begin", action="store_true", help="copy kept timings to where tiledmm calibrate keeps its own"
     )
     action.add_argument("--keep", action="store_true", help="keep those of tiledmm calibrate, and ship its table")
-    action.add_argument("--refit", metavar="TABLE", help="make a shipped table anew from its timings")
+    action.add_argument("--refit", metavar="TABLE", help="fit a shipped table to its timings again")
     options = parser.parse_args(arguments)
     if options.refit:
         path = tables.shipped_path(options.refit)

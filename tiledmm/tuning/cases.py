@@ -35,8 +35,8 @@ _SKINNY_UNALIGNED = (
     (28, 169, 2231), (30, 170, 2230), (60, 4003, 4001), (58, 4010, 3998), (111, 319, 8193), (150, 1900, 3000),
 )  # fmt: skip
 
-# Rows and columns of unaligned matrices that kernels for vectors, or a few of them, are timed with: of odd lengths, and
-# of lengths that are multiples of 4.
+# Rows and columns of unaligned matrices that kernels for vectors, or a few of them, are timed with: odd sizes, and
+# multiples of 4.
 _MATRICES_UNALIGNED = ((4003, 4001), (4012, 3996), (1171, 7723), (164, 11076))
 
 # Skinny products that kernels with tiles are timed with.
