@@ -27,13 +27,12 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
         if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
+                             "r"(r[i + 3]) : "memory");
     }
 }
 

@@ -88,7 +88,7 @@ BUGS = (
     Bug("a result read before it is written", "coalesced", "Sum sum = {};", "Sum sum = c[0];",
         ("uninitialised result",), "c[0]", tile=None),
     Bug("one k too many", "naive", "k < block.k; ++k", "k <= block.k; ++k", (GLOBAL_OUT,), "A.read", tile=None),
-    Bug("blocks overlap", "tiled", "(row) * bm;", "(row) * (bm / 2);", ("race on global memory",), "write"),
+    Bug("blocks overlap", "tiled", "(row) * bm, ", "(row) * (bm / 2), ", ("race on global memory",), "write"),
     Bug("writes to A", "naive", "c_tile.write(row, col, sum);", "c_tile.write(row, col, sum); *(TA*)a = {};",
         ("write to an operand",), "*(TA*)a", tile=None),
     Bug("some threads leave before a barrier", "tiled", "const int ty = threadIdx.y;",

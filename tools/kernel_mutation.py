@@ -320,9 +320,10 @@ _REGISTERS = r"double_buffered .* sm_75"
 EQUIVALENT = (
     Known(".*", r"if \(product > 0\) \{", r"if \((?:product >= 0|true)\) \{",
         "a shortcut: the first product's offsets come out as 0"),
-    Known(".*", r"return left < size \? .*", r"return left <= size \? .*", "both choices are the same number there"),
+    Known(".*", r"return extent - first < size \? .*", r"return extent - first <= size \? .*",
+        "both choices are the same number there"),
     Known(".*", r"tile\.(?:exists|product) = .*", ".*", "these kernels do not ask: each of their blocks has a tile"),
-    Known(".*", r"return left < size \? .*", r"return .* : static_cast<int>\(left\);",
+    Known(".*", r"return extent - first < size \? .*", r"return .* : static_cast<int>\(extent - first\);",
         "threads ask for nothing beyond their tile, so it need not be cut to the tile's size"),
     Known(".*", r"if constexpr \(ORDER == Order::COLUMNS\) return .*", r"if constexpr \(ORDER != Order::COLUMNS\) .*",
         "columns fall through to the general formula, where the row stride is 1"),

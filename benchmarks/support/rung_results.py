@@ -12,7 +12,6 @@ from benchmarks.support.results import origin
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, Comparison, Row
 from tiledmm.elements import ELEMENTS, compute_element
-from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.report.cells import significant
 
@@ -38,7 +37,7 @@ def result(variant: str, text: str) -> str:
         variant: Name of the rung's variant.
         text: The results, ``file_of(variant)``.
     """
-    few = _serves_few_shapes(find_variant(variant))
+    few = find_variant(variant).is_for_few_shapes
     said, where = (_of_many_shapes if few else _of_one)(variant, text)
     return f"> {said}\n>\n> {where}"
 
@@ -46,7 +45,7 @@ def result(variant: str, text: str) -> str:
 def file_of(variant: str) -> str:
     """The name of the results that have a rung's; of some that do not, if no report has its types."""
     row = find_variant(variant)
-    if _serves_few_shapes(row):
+    if row.is_for_few_shapes:
         return SHAPES
     having = (name for name, dtype in REPORTS.items() if row.multiplies(ELEMENTS[dtype]))
     return next(having, next(iter(REPORTS)))
@@ -54,7 +53,7 @@ def file_of(variant: str) -> str:
 
 def before(variant: str, comparison: Comparison) -> str | None:
     """The last rung before a variant that serves any shape and was timed on the same product; None for the first."""
-    names = [row.name for row in kernel_variants() if not _serves_few_shapes(row)]
+    names = [row.name for row in kernel_variants() if not row.is_for_few_shapes]
     timed = {row.variant for row in comparison.rows if row.microseconds}
     return next((name for name in reversed(names[: names.index(variant)]) if name in timed), None)
 
@@ -121,7 +120,3 @@ def _row(comparison: Comparison, variant: str, tile: int | None) -> Row | None:
     return next(
         (row for row in comparison.rows if row.variant == variant and row.tile == tile and row.microseconds), None
     )
-
-
-def _serves_few_shapes(row: Variant) -> bool:
-    return row.small_products or row.skinny(row.config(None, compute_element(row.default_type)))

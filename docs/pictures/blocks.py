@@ -14,9 +14,6 @@ from tiledmm.simulator.requests import WARP
 # px that the matrices have, with what is between them.
 _HEIGHT = 480
 
-# The iteration that is drawn: the second, when pipelines are full.
-_ITERATION = 1
-
 # px that the label of a matrix takes.
 _LABEL = 110
 
@@ -34,6 +31,7 @@ class Scene:
         steps: Of k that there are; None for as many as the pipeline needs.
         shown: Of these, how many from the first on; None for all.
         lane: Whose share is shown.
+        number: Of the iteration along k that is drawn, from 0: the second, when pipelines are full.
     """
 
     variant: str
@@ -44,6 +42,7 @@ class Scene:
     steps: int | None = None
     shown: int | None = None
     lane: int = 9
+    number: int = 1
 
     @property
     def kernel(self) -> Specialization:
@@ -54,7 +53,7 @@ class Scene:
     def sizes(self) -> tuple[int, int, int]:
         """m, n, k."""
         config, (down, across) = self.kernel.config, self.blocks
-        steps = config.bk * max(_ITERATION + 2, _ITERATION + config.stages) if config.bk > 1 else _SINGLE_STEPS
+        steps = config.bk * max(self.number + 2, self.number + config.stages) if config.bk > 1 else _SINGLE_STEPS
         return down * config.bm, across * config.bn, self.steps or steps
 
     def recorded(self) -> Trace:
@@ -68,7 +67,7 @@ class Scene:
     def iteration(self, recorded: Trace) -> Iteration:
         """What that does, and its second warp."""
         kernel = self.kernel
-        return iteration(recorded, kernel, _ITERATION, warp=min(1, kernel.threads // WARP - 1), lane=self.lane)
+        return iteration(recorded, kernel, self.number, warp=min(1, kernel.threads // WARP - 1), lane=self.lane)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def picture(scene: Scene) -> str:
     words, bottom = svg.legend({layer.look: layer.words for layer in layers}, below + 14)
     words.append(svg.text("Shades mean the same in A, B and C, each in the color of its letter.", 0, bottom + 12))
     title = f"{recorded.symbol}: what its threads touch"
-    return svg.document(title, _description(done), bottom + 20, [*parts, *words])
+    return svg.document(title, _description(scene, done), bottom + 20, [*parts, *words])
 
 
 def caption(kernel: Specialization) -> str:
@@ -148,9 +147,9 @@ def _layers(scene: Scene, done: Iteration) -> list[Layer]:
     return layers
 
 
-def _description(done: Iteration) -> str:
+def _description(scene: Scene, done: Iteration) -> str:
     block, own = done.block, done.thread.C
     return (
-        f"Iteration {_ITERATION + 1} of a block: {svg.spans('A', block.A)}, times {svg.spans('B', block.B)}. "
+        f"Iteration {scene.number + 1} of a block: {svg.spans('A', block.A)}, times {svg.spans('B', block.B)}. "
         f"The block computes {svg.spans('C', block.C)}; one thread has {len(own)} of them, the first C{list(min(own))}."
     )

@@ -38,7 +38,9 @@ SCENES = (
     Scene("warp_tiled"),
     Scene("thin", blocks=(1, 2)),
     Scene("dot_products", layout="NT", blocks=(1, 2), steps=256, lane=5),
+    Scene("block_dot_products", layout="NT", blocks=(1, 2), steps=2048, lane=5),
     Scene("axpy", blocks=(1, 2), steps=64, lane=5),
+    Scene("outer_products", blocks=(1, 2), steps=4, lane=5, number=0),
     Scene("tensor_core", dtype="float16"),
     Scene("split_tensor_core", steps=256, shown=96),
 )

@@ -76,12 +76,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -95,8 +93,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -109,8 +105,7 @@ __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int 
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // N contiguous elements, loaded or stored by one instruction.
@@ -142,6 +137,13 @@ struct View {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
+    // contiguous elements of a row, or column, of the matrix.
+    template <int N>
+    __device__ __forceinline__ bool has_vectors(long long length) const {
+        return is_aligned(N * sizeof(Stored)) && length % N == 0;
     }
 
     // Moves (0, 0); the caller updates rows and cols.
@@ -180,6 +182,12 @@ struct ResultTile {
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -283,12 +291,6 @@ __device__ __forceinline__ void compute(const MatrixA& A, const MatrixB& B, cons
     }
 }
 
-// Whether N elements of each row of B, from any multiple of N on, are contiguous, aligned and inside, or all outside.
-template <int N, class ViewB>
-__device__ __forceinline__ bool has_vectors(const ViewB& b_view, const Problem& p) {
-    return N == 1 || (ORDER_B == Order::ROWS && p.n % N == 0 && b_view.is_aligned(N * sizeof(TB)));
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     __shared__ Sum sums[WARPS][BM][BN];   // partial sums of each warp
@@ -297,8 +299,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const auto A = matrix<T, ORDER_A>(a + block.a0, p.m, block.k, p.a);
     const auto B = matrix<T, ORDER_B>(b + block.b0, block.k, p.n, p.b);
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
-    if (has_vectors<V>(B, p)) return compute<V>(A, B, block, c_tile, sums);
-    if constexpr (1 < WORD && WORD < V)
-        if (has_vectors<WORD>(B, p)) return compute<WORD>(A, B, block, c_tile, sums);
+    if (V == 1 || (ORDER_B == Order::ROWS && B.template has_vectors<V>(p.n))) return compute<V>(A, B, block, c_tile, sums);
+    if constexpr (1 < WORD && WORD < V && ORDER_B == Order::ROWS)
+        if (B.template has_vectors<WORD>(p.n)) return compute<WORD>(A, B, block, c_tile, sums);
     if constexpr (V > 1) compute<1>(A, B, block, c_tile, sums);
 }

@@ -76,12 +76,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -95,8 +93,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -109,8 +105,7 @@ __device__ __forceinline__ BlockTile locate_block(const Problem& p, int bm, int 
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // The order of a matrix, transposed.
@@ -158,6 +153,13 @@ struct View {
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
+    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
+    // contiguous elements of a row, or column, of the matrix.
+    template <int N>
+    __device__ __forceinline__ bool has_vectors(long long length) const {
+        return is_aligned(N * sizeof(Stored)) && length % N == 0;
+    }
+
     // N contiguous elements from (row, col) on, aligned to their size: all are inside, or none.
     template <int N>
     __device__ __forceinline__ void read_vector_or_zero(Accumulator<T>* values, int row, int col) const {
@@ -180,6 +182,12 @@ struct ResultTile {
 
     __device__ __forceinline__ void write(int row, int col, Accumulator<T> sum) const {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
+    }
+
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -207,8 +215,8 @@ constexpr int TM = 4;   // rows of C a warp computes
 constexpr int TN = 2;   // columns of C a warp computes
 constexpr int UNROLL = 2;   // steps along K whose loads are in flight together
 constexpr int WARPS_N = BN / TN;
-constexpr int THREADS = 32 * (BM / TM) * WARPS_N;
-constexpr int V = BK / 32;   // elements along K that a lane reads, contiguous if they can be read at once
+constexpr int LANES = 32, THREADS = LANES * (BM / TM) * WARPS_N;   // threads that share k, and those of a block
+constexpr int V = BK / LANES;   // elements along K that a lane reads, contiguous if they can be read at once
 constexpr int WIDER = sizeof(TA) > sizeof(TB) ? sizeof(TA) : sizeof(TB);
 constexpr int WORD = WIDER < 4 ? 4 / WIDER : 1;   // elements of 4 bytes, read at once if no more can be
 // clang-format on
@@ -222,12 +230,12 @@ constexpr int WORD = WIDER < 4 ? 4 / WIDER : 1;   // elements of 4 bytes, read a
 // A matrix times a vector performs one FMA per element of the matrix: there is no reuse for shared memory to serve. A warp walks
 // along k, 512 bytes of a row of A and of a column of B at a time. Each lane has TM * TN sums, and the warp adds up its lanes' sums
 // at the end. The larger operand is read once; the other hits in L1.
-static_assert(V * 32 == BK, "a warp reads contiguous elements");
+static_assert(V * LANES == BK, "successive lanes read contiguous elements");
 
-// A lane's steps of k of a tile: V / N groups of N contiguous ones, read at once. The lanes of a warp read contiguous groups.
+// A lane's steps of k of a tile: V / N groups of N contiguous ones, read at once. Successive lanes read contiguous groups.
 template <int N>
 __device__ __forceinline__ int step(int lane, int v) {
-    return (lane + v / N * 32) * N + v % N;
+    return (lane + v / N * LANES) * N + v % N;
 }
 
 // Reads V elements of a row, N at a time.
@@ -237,7 +245,7 @@ __device__ __forceinline__ void read_row(const View& view, int row, int lane, Su
     for (int v = 0; v < V; v += N) view.template read_vector_or_zero<N>(&values[v], row, step<N>(lane, v));
 }
 
-// Accumulates a warp's elements of C, N elements of a row of A and of a column of B at a time.
+// Accumulates elements of C, N elements of a row of A and of a column of B at a time.
 template <int N, class ViewA, class ViewB>
 __device__ __forceinline__ void multiply(const ViewA& a_view, const ViewB& b_view, int steps, int lane, Sum (&acc)[TM][TN]) {
     const auto add_products = [&](ViewA a_part, ViewB b_part, int left) {
@@ -260,13 +268,6 @@ __device__ __forceinline__ void multiply(const ViewA& a_view, const ViewB& b_vie
     if (k < steps) add_products(a_view.from(0, k), b_view.from(0, k), steps - k);
 }
 
-// Whether N elements of each row of both views, from any multiple of N on, are contiguous, aligned and inside, or all outside.
-template <int N, Order A, Order B>
-__device__ __forceinline__ bool have_vectors(const View<T, TA, A>& a_view, const View<T, TB, B>& b_view, long long k) {
-    if (N == 1) return true;
-    return A == Order::ROWS && B == Order::ROWS && k % N == 0 && a_view.is_aligned(N * sizeof(TA)) && b_view.is_aligned(N * sizeof(TB));
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     const BlockTile block = locate_block(p, BM, BN);
@@ -282,9 +283,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int steps = static_cast<int>(block.k);
 
     Sum acc[TM][TN] = {};
-    if (have_vectors<V>(a_view, b_view, block.k)) multiply<V>(a_view, b_view, steps, lane, acc);
-    else if (have_vectors<WORD>(a_view, b_view, block.k)) multiply<WORD>(a_view, b_view, steps, lane, acc);
-    else multiply<1>(a_view, b_view, steps, lane, acc);
+    constexpr bool CONTIGUOUS = ORDER_A == Order::ROWS && ORDER_B == Order::COLUMNS;   // along k
+    if (V == 1 || (CONTIGUOUS && a_view.template has_vectors<V>(block.k) && b_view.template has_vectors<V>(block.k)))
+        multiply<V>(a_view, b_view, steps, lane, acc);
+    else if (CONTIGUOUS && WORD > 1 && a_view.template has_vectors<WORD>(block.k) && b_view.template has_vectors<WORD>(block.k))
+        multiply<WORD>(a_view, b_view, steps, lane, acc);
+    else
+        multiply<1>(a_view, b_view, steps, lane, acc);
 
 #pragma unroll
     for (int i = 0; i < TM; ++i)

@@ -19,13 +19,12 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
         if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
+                             "r"(r[i + 3]) : "memory");
     }
 }
 
@@ -61,12 +60,10 @@ __device__ __forceinline__ float add(float x, float y) {
 
 #endif
 
-using uint16 = unsigned short;
-using uint32 = unsigned int;
 using float32 = float;
 
 struct float16 {
-    uint16 bits;
+    unsigned short bits;
 };
 
 // A stored element's value, as a type with arithmetic.
@@ -86,9 +83,8 @@ struct Cast {
 };
 template <>
 struct Cast<float32> {
-    static __device__ __forceinline__ float32 from(float32 x) { return x; }
-    template <class Integer>
-    static __device__ __forceinline__ float32 from(Integer x) {
+    template <class Number>
+    static __device__ __forceinline__ float32 from(Number x) {
         return static_cast<float32>(x);
     }
 };
@@ -103,15 +99,10 @@ struct Cast<float16> {
 // The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
-__device__ uint32 sum_type(uint16);   // wraps
-__device__ uint32 sum_type(uint32);   // wraps
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
 __device__ __forceinline__ float32 multiply_add(float32 a, float32 b, float32 sum) { return __fmaf_ieee_rn(a, b, sum); }
-__device__ __forceinline__ uint32 multiply_add(uint32 a, uint32 b, uint32 sum) { return a * b + sum; }
-
-__device__ __forceinline__ uint32 add(uint32 x, uint32 y) { return x + y; }
 
 // A finished sum as a value of type T: integers wrap. Sums of 16-bit floats are not rounded to T, so that a wider C keeps the
 // float32 sum.
@@ -210,12 +201,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -229,8 +218,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -241,8 +228,7 @@ __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int
     const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
-    return tile_at(p, product, row, first + in_group - row * width, bm, bn);
+    return tile_at(p, product, in_group / width, first + in_group % width, bm, bn);
 }
 
 // How many tiles the launch computes: none if the other kernel computes the product.
@@ -252,8 +238,7 @@ __device__ __forceinline__ long long tiles_to_compute(const Problem& p) {
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // N contiguous elements, loaded or stored by one instruction.
@@ -274,10 +259,10 @@ struct ResultTile {
         return {data + col * col_stride, rows, inside(cols, col, width), row_stride, col_stride};
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
-    __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
-        return col_stride == 1 &&
-               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -606,7 +591,7 @@ template <int ROWS, int COLS>
 __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile, int row0, int col0, const float* sums,
                                              const int* row_exponents, const int* col_exponents, StagedChunk& staged, int lane) {
     constexpr int CHUNKS = COLS / 16, PER_STORE = 4 / PARTS;   // of a row, elements of C
-    const bool vectors = tile.has_aligned_rows(PER_STORE * sizeof(TC)) && tile.cols % PER_STORE == 0;
+    const bool vectors = tile.has_vectors(PER_STORE * sizeof(TC));
     // Exponents of all rows and columns, some in each lane: read at once, so that the warp waits for memory once.
     int row_exponents_here[ROWS / 16], col_exponents_here[(COLS + 31) / 32];
 #pragma unroll
@@ -626,7 +611,7 @@ __device__ __forceinline__ void write_scaled(const ResultTile<Output, TC>& tile,
     for (int i = 0; i < (COLS + 31) / 32; ++i) all_near = all_near && is_near(col_exponents_here[i]);
     constexpr int IN_PAIR = 2 / PARTS;
     // Usually all are near 0 and rows aligned: lanes write what they have, two contiguous numbers of a row, and never wait.
-    if (__all_sync(0xffffffffu, all_near) && tile.has_aligned_rows(IN_PAIR * sizeof(TC)) && tile.cols % IN_PAIR == 0) {
+    if (__all_sync(0xffffffffu, all_near) && tile.has_vectors(IN_PAIR * sizeof(TC))) {
 #pragma unroll
         for (int j = 0; j < COLS / 8; ++j) {
             const int first = j * 8 + lane % 4 * 2, col = (col0 + first) / PARTS;

@@ -19,13 +19,12 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
         if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
+                             "r"(r[i + 3]) : "memory");
     }
 }
 
@@ -121,12 +120,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -140,8 +137,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -152,8 +147,7 @@ __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int
     const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
-    return tile_at(p, product, row, first + in_group - row * width, bm, bn);
+    return tile_at(p, product, in_group / width, first + in_group % width, bm, bn);
 }
 
 // How many tiles the launch computes.
@@ -161,8 +155,7 @@ __device__ __forceinline__ long long tiles_to_compute(const Problem& p) { return
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // N contiguous elements, loaded or stored by one instruction.
@@ -191,8 +184,7 @@ struct ResultTile {
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
-        if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+        if (row < rows && col + N <= cols && col_stride == 1 && reinterpret_cast<size_t>(first) % (N * sizeof(Stored)) == 0) {
             Vector<Stored, N> vector;
 #pragma unroll
             for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);

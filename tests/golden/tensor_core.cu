@@ -61,13 +61,11 @@ __device__ __forceinline__ unsigned short float_to_half(float value) {
 
 #endif
 
-using uint16 = unsigned short;
-using uint32 = unsigned int;
 using float32 = float;
 using tf32 = float32;   // tensor cores ignore the last 13 bits of the significand
 
 struct float16 {
-    uint16 bits;
+    unsigned short bits;
 };
 
 // A stored element's value, as a type with arithmetic.
@@ -87,9 +85,8 @@ struct Cast {
 };
 template <>
 struct Cast<float32> {
-    static __device__ __forceinline__ float32 from(float32 x) { return x; }
-    template <class Integer>
-    static __device__ __forceinline__ float32 from(Integer x) {
+    template <class Number>
+    static __device__ __forceinline__ float32 from(Number x) {
         return static_cast<float32>(x);
     }
 };
@@ -111,8 +108,6 @@ __device__ __forceinline__ unsigned rounded_to_tf32(float x) {
 // The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
-__device__ uint32 sum_type(uint16);   // wraps
-__device__ uint32 sum_type(uint32);   // wraps
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
@@ -189,12 +184,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -208,8 +201,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -220,14 +211,12 @@ __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int
     const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
-    return tile_at(p, product, row, first + in_group - row * width, bm, bn);
+    return tile_at(p, product, in_group / width, first + in_group % width, bm, bn);
 }
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // The order of a matrix, transposed.
@@ -278,6 +267,13 @@ struct View {
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
+    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
+    // contiguous elements of a row, or column, of the matrix.
+    template <int N>
+    __device__ __forceinline__ bool has_vectors(long long length) const {
+        return is_aligned(N * sizeof(Stored)) && length % N == 0;
+    }
+
     // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
@@ -308,10 +304,10 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
-    __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
-        return col_stride == 1 &&
-               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -381,9 +377,8 @@ constexpr int WN = 64;   // columns of C a warp computes
 constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 16;   // columns of C a thread computes
 constexpr int STAGES = 3;   // pipeline stages: shared tiles of A and B
-constexpr int LANES_M = WM / TM;
-constexpr int LANES_N = WN / TN;
-constexpr int WARPS_N = BN / WN;
+constexpr int LANES_M = WM / TM, LANES_N = WN / TN;
+[[maybe_unused]] constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr bool FITS = __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 1000;   // others spill
 constexpr int MIN_BLOCKS = FITS ? 2 : 1;   // resident on an SM: bounds registers
@@ -862,7 +857,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     wait_for_copies_except<0>();   // copies beyond the end have written their zeros,
     __syncthreads();               // and everyone has read the last tiles, before rows overwrite them
     auto& rows = reinterpret_cast<SwizzledRows<WN>*>(memory)[warp];
-    const bool aligned = c_tile.has_aligned_rows(16);
+    const bool aligned = c_tile.has_vectors(16);
 #pragma unroll
     for (int i = 0; i < WM / 8; ++i) {
         rows.put(acc[i / 2], i % 2 * 2, lane);

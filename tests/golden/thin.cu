@@ -21,13 +21,12 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
         if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
+                             "r"(r[i + 3]) : "memory");
     }
 }
 
@@ -114,19 +113,14 @@ struct BlockTile {
     long long k0, k;        // the first step of k and how many it sums: all, or a split-K partition; at most 2^29
     long long a0, b0, c0;   // where its matrices begin, in elements
     unsigned product;       // index in the batch
-
-    // The tile mirrored at C's diagonal.
-    __device__ __forceinline__ BlockTile mirrored() const { return {col0, row0, k0, k, a0, b0, c0, product}; }
 };
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -140,8 +134,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -152,14 +144,12 @@ __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int
     const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
-    return tile_at(p, product, row, first + in_group - row * width, bm, bn);
+    return tile_at(p, product, in_group / width, first + in_group % width, bm, bn);
 }
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // The order of a matrix, transposed.
@@ -195,16 +185,18 @@ struct View {
         return {address(row, col), rows - row, cols - col, row_stride, col_stride};
     }
 
-    // The same part of the transposed matrix.
-    __device__ __forceinline__ View<T, Stored, TRANSPOSED<ORDER>> transposed() const {
-        return {data, cols, rows, col_stride, row_stride};
-    }
-
     // Whether each contiguous row, or column, begins at a multiple of `bytes`.
     __device__ __forceinline__ bool is_aligned(int bytes) const {
         if constexpr (ORDER == Order::STRIDED) return false;
         const long long stride = ORDER == Order::ROWS ? row_stride : col_stride;
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    }
+
+    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
+    // contiguous elements of a row, or column, of the matrix.
+    template <int N>
+    __device__ __forceinline__ bool has_vectors(long long length) const {
+        return is_aligned(N * sizeof(Stored)) && length % N == 0;
     }
 
     // Moves (0, 0); the caller updates rows and cols.
@@ -244,18 +236,17 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
-    __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
-        return col_stride == 1 &&
-               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 
     // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
-        if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+        if (row < rows && col + N <= cols && col_stride == 1 && reinterpret_cast<size_t>(first) % (N * sizeof(Stored)) == 0) {
             Vector<Stored, N> vector;
 #pragma unroll
             for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
@@ -292,10 +283,8 @@ constexpr int TM = 8;   // rows of C a thread computes
 constexpr int TN = 4;   // columns of C a thread computes
 [[maybe_unused]] constexpr int PAD = 4;   // elements added to each row of a shared tile
 constexpr int STAGES = 4;   // pipeline stages: shared tiles of A and B
-constexpr int LANES_M = WM / TM;
-constexpr int LANES_N = WN / TN;
-constexpr int WARPS_N = BN / WN;
-[[maybe_unused]] constexpr int WARPS = BM / WM * WARPS_N;
+constexpr int LANES_M = WM / TM, LANES_N = WN / TN;
+[[maybe_unused]] constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N;
 constexpr int THREADS = BM / TM * (BN / TN);
 constexpr int MIN_BLOCKS = 1;   // resident on an SM: bounds registers
 // clang-format on
@@ -306,36 +295,35 @@ template <int WIDTH, Order ORDER>
 using Tile = Sum[BK][WIDTH + (ORDER == Order::COLUMNS ? 0 : PAD)];
 
 // Copies tiles to shared memory: element (i, k) of a matrix that begins at `view` goes to tile[k][i]. Elements that need no
-// conversion are copied asynchronously, V at a time if they stay contiguous, else one by one. A thread loads others to registers,
-// V at a time, and stores them later.
+// conversion are copied asynchronously, V at a time if they stay contiguous; others go through a thread's registers.
 template <int WIDTH, class Stored, Order ORDER>
 struct TileCopies {
     static constexpr bool K_MAJOR = ORDER != Order::COLUMNS;   // the matrix's contiguous elements are successive k
     static constexpr bool ASYNC = TILEDMM_CP_ASYNC;
     static_assert(WIDTH * BK % (THREADS * V) == 0 || THREADS * V % (WIDTH * BK) == 0, "even shares, in whole vectors");
 
-    // A thread's copies of N contiguous elements: where its first one begins, and the steps to its others.
+    // A thread's copies of N contiguous elements: where its first element is, and from there to its e-th.
     template <int N>
     struct Share {
         static constexpr int ACROSS = (K_MAJOR ? BK : WIDTH) / N;   // copies of a row or column
         static constexpr int COPIES = ACROSS > THREADS ? ACROSS / THREADS : 1;   // of these, a thread's
         static constexpr int STEP = ACROSS > THREADS ? 1 : THREADS / ACROSS;    // rows or columns that all threads copy at a time
         static constexpr bool FEW = WIDTH * BK < THREADS * N;   // a small tile leaves threads without a copy
-        static constexpr int LOADS = FEW ? 1 : WIDTH * BK / (THREADS * N);
+        static constexpr int ELEMENTS = FEW ? N : WIDTH * BK / THREADS;
         static_assert(ACROSS % THREADS == 0 || THREADS % ACROSS == 0, "whole rows or columns, or even parts of them");
 
         static __device__ __forceinline__ bool has(int i, int k) { return !FEW || (K_MAJOR ? i < WIDTH : k < BK); }
         static __device__ __forceinline__ int i(int thread) { return K_MAJOR ? thread / ACROSS : thread % ACROSS * N; }
         static __device__ __forceinline__ int k(int thread) { return K_MAJOR ? thread % ACROSS * N : thread / ACROSS; }
-        static constexpr int step_i(int load) { return K_MAJOR ? load / COPIES * STEP : load % COPIES * THREADS * N; }
-        static constexpr int step_k(int load) { return K_MAJOR ? load % COPIES * THREADS * N : load / COPIES * STEP; }
+        static constexpr int to_i(int e) { return K_MAJOR ? e / N / COPIES * STEP : e / N % COPIES * THREADS * N + e % N; }
+        static constexpr int to_k(int e) { return K_MAJOR ? e / N % COPIES * THREADS * N + e % N : e / N / COPIES * STEP; }
     };
 
-    View<T, Stored, ORDER> view;     // begins at this thread's first element,
-    int i, k;                        // which is at (i, k) of the tile
-    bool wide;                       // V contiguous elements are copied at a time
-    bool whole;                      // the tile's WIDTH is inside, and copies are asynchronous and as wide as its order allows
-    Sum next[Share<V>::LOADS * V];   // elements on their way through registers
+    View<T, Stored, ORDER> view;    // begins at this thread's first element,
+    int i, k;                       // which is at (i, k) of the tile
+    bool wide;                      // V contiguous elements are copied at a time
+    bool whole;                     // the tile's WIDTH is inside, and copies are asynchronous and as wide as its order allows
+    Sum next[Share<V>::ELEMENTS];   // elements on their way through registers
 
     // `length`: contiguous elements of a row, or column, of the matrix.
     __device__ __forceinline__ TileCopies(const View<T, Stored, ORDER>& tile, long long length, int thread) : view(tile) {
@@ -362,22 +350,19 @@ struct TileCopies {
         if constexpr (!ASYNC) {
             if (!Share<V>::has(i, k)) return;
 #pragma unroll
-            for (int e = 0; e < Share<V>::LOADS * V; ++e) tile[k + in_vector_k(e)][i + in_vector_i(e)] = next[e];
+            for (int e = 0; e < Share<V>::ELEMENTS; ++e) tile[k + Share<V>::to_k(e)][i + Share<V>::to_i(e)] = next[e];
         }
     }
-
-    // From a thread's first element in registers to its e-th.
-    static constexpr int in_vector_i(int e) { return Share<V>::step_i(e / V) + (K_MAJOR ? 0 : e % V); }
-    static constexpr int in_vector_k(int e) { return Share<V>::step_k(e / V) + (K_MAJOR ? e % V : 0); }
 
     // Loads a thread's share of a tile, N contiguous elements at a time.
     template <int N>
     __device__ __forceinline__ void load(Tile<WIDTH, ORDER>& tile, const View<T, Stored, ORDER>& part) {
+        using Own = Share<ASYNC ? N : V>;
 #pragma unroll
-        for (int c = 0; c < (ASYNC ? Share<N>::LOADS : Share<V>::LOADS * V / N); ++c) {
-            const int di = ASYNC ? Share<N>::step_i(c) : in_vector_i(c * N), dk = ASYNC ? Share<N>::step_k(c) : in_vector_k(c * N);
-            if constexpr (!ASYNC) part.template read_vector_or_zero<N>(&next[c * N], di, dk);
-            else if (Share<N>::has(i, k)) part.template copy_or_zero<N>(&tile[k + dk][i + di], di, dk);
+        for (int e = 0; e < Own::ELEMENTS; e += N) {
+            const int di = Own::to_i(e), dk = Own::to_k(e);
+            if constexpr (!ASYNC) part.template read_vector_or_zero<N>(&next[e], di, dk);
+            else if (Own::has(i, k)) part.template copy_or_zero<N>(&tile[k + dk][i + di], di, dk);
         }
     }
 };
@@ -406,7 +391,8 @@ static_assert(BK % 2 == 0, "fragments alternate between two sets of registers");
 static_assert(PAD * sizeof(Sum) % 16 == 0, "padding keeps the rows of a tile 16-byte aligned");
 
 constexpr int PAIR = LANES_M > 1 ? 2 : 1;   // consecutive lanes in one column of the arrangement
-constexpr int LEAD = (STAGES - 1) * BK, WORD = sizeof(TC) < 4 ? 4 / sizeof(TC) : 1;   // steps of k by which copies precede products; elements of 4 bytes
+constexpr int LEAD = (STAGES - 1) * BK;   // steps of k by which copies precede products
+constexpr int WORD = sizeof(TC) < 4 ? 4 / sizeof(TC) : 1;   // elements of 4 bytes, written at once if no more can be
 constexpr int FAST = TM < TN ? TM : TN, SLOW = TM < TN ? TN : TM;   // the inner loop over acc is its shorter side
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -424,7 +410,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const BlockTile block = locate_block_in_group(p, BM, BN);
     if (blockIdx.x >= p.tiles) return;   // all of its threads exit: none waits at a barrier
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
-    const Matrix<T, TB, ORDER_B> B = {b + block.b0, block.k, p.n, p.b.row, p.b.col};
+    const Matrix<T, TB, TRANSPOSED<ORDER_B>> B = {b + block.b0, p.n, block.k, p.b.col, p.b.row};   // transposed
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
 
     const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
@@ -433,8 +419,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int n0 = warp % WARPS_N * WN + lane_n * V;
 
     TileCopies<BM, TA, ORDER_A> a_copies(A.tile(block.row0, 0, BM, BK), ORDER_A == Order::ROWS ? block.k : p.m, thread);
-    TileCopies<BN, TB, TRANSPOSED<ORDER_B>> b_copies(B.tile(0, block.col0, BK, BN).transposed(),
-                                                     ORDER_B == Order::ROWS ? p.n : block.k, thread);
+    TileCopies<BN, TB, TRANSPOSED<ORDER_B>> b_copies(B.tile(block.col0, 0, BN, BK), ORDER_B == Order::ROWS ? p.n : block.k, thread);
 
     // prologue
     int k_to_load = static_cast<int>(block.k);   // steps of k whose copies have not been started
@@ -458,20 +443,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     int stage = 0, refilled = STAGES - 1;
     const auto multiply_tiles = [&](auto whole) {
         const bool more = whole.value || k_to_load > BK - LEAD;
+        if (whole.value || k_to_load > 0) {   // refills the stage that all threads finished reading before the last barrier
+            a_copies.template fetch<whole.value>(As[refilled], k_to_load);
+            b_copies.template fetch<whole.value>(Bs[refilled], k_to_load);
+        }
+        commit_copies();
 #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            if (k == 0) {   // refills the stage that all threads finished reading before the last barrier
-                if (whole.value || k_to_load > 0) {
-                    a_copies.template fetch<whole.value>(As[refilled], k_to_load);
-                    b_copies.template fetch<whole.value>(Bs[refilled], k_to_load);
-                }
-                commit_copies();
-            }
             if (k == BK - 1) {
-                if (whole.value || k_to_load > 0) {
-                    a_copies.store_shared(As[refilled]);
-                    b_copies.store_shared(Bs[refilled]);
-                }
+                a_copies.store_shared(As[refilled]);   // beyond the end, something that nobody reads
+                b_copies.store_shared(Bs[refilled]);
                 k_to_load -= BK;
                 refilled = stage;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -511,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 tile.template write_row<V>(n0 + j / V * LANES_N * V + j % V, m0 + i * LANES_M, column);
             }
     };
-    if (c_tile.has_aligned_rows(V * sizeof(TC))) {
+    if (c_tile.has_vectors(V * sizeof(TC))) {
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll

@@ -19,13 +19,12 @@ __device__ __forceinline__ void store(T* global, const T& vector) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) r[i] += zero;
         if constexpr (COUNT == 2)
-            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" : : "l"(to), "r"(r[0]), "r"(r[1]) : "memory");
+            asm volatile("st.global.v2.b32 [%0], { %1, %2 };" ::"l"(to), "r"(r[0]), "r"(r[1]) : "memory");
         else
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4)
-                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]),
-                             "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
+                asm volatile("st.global.v4.b32 [%0], { %1, %2, %3, %4 };" ::"l"(to + i), "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]),
+                             "r"(r[i + 3]) : "memory");
     }
 }
 
@@ -87,12 +86,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -106,8 +103,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -123,8 +118,7 @@ __device__ __forceinline__ long long tiles_to_compute(const Problem& p) { return
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // The order of a matrix, transposed.
@@ -175,6 +169,13 @@ struct View {
         return (reinterpret_cast<long long>(data) | stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
     }
 
+    // Whether N elements from a multiple of N on are contiguous, aligned to their size, and all inside or all outside. `length`:
+    // contiguous elements of a row, or column, of the matrix.
+    template <int N>
+    __device__ __forceinline__ bool has_vectors(long long length) const {
+        return is_aligned(N * sizeof(Stored)) && length % N == 0;
+    }
+
     // Moves (0, 0); the caller updates rows and cols.
     __device__ __forceinline__ void move(int down, int right) { data = address(down, right); }
 
@@ -208,12 +209,17 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
+    }
+
     // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
         const Stored* const first = data + row * row_stride + col * col_stride;
-        if (row < rows && col + N <= cols && col_stride == 1 &&
-            reinterpret_cast<unsigned long long>(first) % (N * sizeof(Stored)) == 0) {
+        if (row < rows && col + N <= cols && col_stride == 1 && reinterpret_cast<size_t>(first) % (N * sizeof(Stored)) == 0) {
             Vector<Stored, N> vector;
 #pragma unroll
             for (int i = 0; i < N; ++i) vector.element[i] = from_accumulator<T, Stored>(sums[i]);
@@ -374,12 +380,6 @@ __device__ __forceinline__ void multiply(Sum (&acc)[TM][TN], TileA& As, TileB& B
     }
 }
 
-// Whether all vectors of a view are whole and aligned; `length`: contiguous elements of a row or column of its matrix.
-template <class Stored, Order ORDER>
-__device__ __forceinline__ bool has_vectors(const View<T, Stored, ORDER>& view, long long length) {
-    return view.is_aligned(V * sizeof(Stored)) && length % V == 0;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     KERNEL(const TA* __restrict__ a, const TB* __restrict__ b, TC* __restrict__ c, const Problem p) {
     __shared__ TileA a_tiles[TILES_PER_BLOCK];
@@ -395,8 +395,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const auto B = matrix<T, ORDER_B>(b + tile.b0, depth, p.n, p.b);
     const auto a_view = A.tile(tile.row0, 0, BM, BK);                // (BM, BK)
     const auto b_view = B.tile(0, tile.col0, BK, BN).transposed();   // (BN, BK)
-    const bool vectors = has_vectors(a_view, ORDER_A == Order::ROWS ? depth : p.m) &&
-                         has_vectors(b_view, ORDER_B == Order::COLUMNS ? depth : p.n);
+    const bool vectors = a_view.template has_vectors<V>(ORDER_A == Order::ROWS ? depth : p.m) &&
+                         b_view.template has_vectors<V>(ORDER_B == Order::COLUMNS ? depth : p.n);
 
     Sum acc[TM][TN] = {};   // (TM, TN)
     if (V == 1 || __all_sync(0xffffffff, vectors))   // uniform over the warp: its groups share barriers

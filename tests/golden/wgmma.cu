@@ -29,12 +29,10 @@ __device__ __forceinline__ unsigned short float_to_half(float value) {
 
 #endif
 
-using uint16 = unsigned short;
-using uint32 = unsigned int;
 using float32 = float;
 
 struct float16 {
-    uint16 bits;
+    unsigned short bits;
 };
 
 // A stored element's value, as a type with arithmetic.
@@ -54,9 +52,8 @@ struct Cast {
 };
 template <>
 struct Cast<float32> {
-    static __device__ __forceinline__ float32 from(float32 x) { return x; }
-    template <class Integer>
-    static __device__ __forceinline__ float32 from(Integer x) {
+    template <class Number>
+    static __device__ __forceinline__ float32 from(Number x) {
         return static_cast<float32>(x);
     }
 };
@@ -71,8 +68,6 @@ struct Cast<float16> {
 // The type that products of two elements are accumulated in (for decltype; never defined).
 __device__ float32 sum_type(float16);    // C is rounded once, at the end
 __device__ float32 sum_type(float32);
-__device__ uint32 sum_type(uint16);   // wraps
-__device__ uint32 sum_type(uint32);   // wraps
 template <class T>
 using Accumulator = decltype(sum_type(T{}));
 
@@ -131,12 +126,10 @@ struct BlockTile {
 
 // The tile in this row and column of tiles. `product` also counts split-K partitions: those of one product are contiguous.
 __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product, unsigned row, unsigned col, int bm, int bn) {
-    BlockTile tile = {};
-    tile.k = p.k;
+    BlockTile tile = {static_cast<long long>(row) * bm, static_cast<long long>(col) * bn, 0, p.k, 0, 0, 0, 0};
     if (p.split_k > 1) {
-        const unsigned split_k = static_cast<unsigned>(p.split_k), part = product;
-        product = part / split_k;
-        const long long partition = part - product * split_k;
+        const long long partition = product % static_cast<unsigned>(p.split_k);
+        product /= static_cast<unsigned>(p.split_k);
         tile.k0 = partition * p.partition_k;
         tile.k = p.k - tile.k0 < p.partition_k ? p.k - tile.k0 : p.partition_k;
         tile.a0 = tile.k0 * p.a.col;
@@ -150,8 +143,6 @@ __device__ __forceinline__ BlockTile tile_at(const Problem& p, unsigned product,
         tile.b0 += batch_offset(batch, p.b);
         tile.c0 += batch_offset(batch, p.c);
     }
-    tile.row0 = static_cast<long long>(row) * bm;
-    tile.col0 = static_cast<long long>(col) * bn;
     return tile;
 }
 
@@ -162,8 +153,7 @@ __device__ __forceinline__ BlockTile locate_block_in_group(const Problem& p, int
     const unsigned product = linear < tiles ? 0 : linear / tiles, index = linear - product * tiles;
     const unsigned group = static_cast<unsigned>(p.group), first = index < rows * group ? 0 : index / (rows * group) * group;
     const unsigned width = cols - first < group ? cols - first : group, in_group = index - first * rows;
-    const unsigned row = in_group / width;
-    return tile_at(p, product, row, first + in_group - row * width, bm, bn);
+    return tile_at(p, product, in_group / width, first + in_group % width, bm, bn);
 }
 
 // How many tiles the launch computes.
@@ -171,8 +161,7 @@ __device__ __forceinline__ long long tiles_to_compute(const Problem& p) { return
 
 // How many of the `size` rows or columns from `first` on lie inside `extent`; negative or 0 if none does.
 __device__ __forceinline__ int inside(long long extent, long long first, int size) {
-    const long long left = extent - first;
-    return left < size ? static_cast<int>(left) : size;
+    return extent - first < size ? static_cast<int>(extent - first) : size;
 }
 
 // N contiguous elements, loaded or stored by one instruction.
@@ -197,10 +186,10 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
-    // Whether rows are contiguous, and each begins at a multiple of `bytes`.
-    __device__ __forceinline__ bool has_aligned_rows(int bytes) const {
-        return col_stride == 1 &&
-               (reinterpret_cast<long long>(data) | row_stride * static_cast<long long>(sizeof(Stored))) % bytes == 0;
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
 };
 
@@ -209,18 +198,14 @@ struct ResultTile {
 template <int N, int LENGTH, class Stored>
 __device__ __forceinline__ void write_shifted(Stored* row, int cols, const Stored* elements, int index) {
     const int first = index + (N - reinterpret_cast<unsigned long long>(row) / sizeof(Stored) % N) % N;
-    if (first + N <= LENGTH && first + N <= cols) {
-        Vector<Stored, N> vector;
+    Vector<Stored, N> vector;
 #pragma unroll
-        for (int n = 0; n < N; ++n) vector.element[n] = elements[first + n];
-        *reinterpret_cast<Vector<Stored, N>*>(row + first) = vector;
-    } else {
+    for (int n = 0; n < N; ++n) vector.element[n] = elements[(first + n) % LENGTH];
+    if (first + N <= LENGTH && first + N <= cols) *reinterpret_cast<Vector<Stored, N>*>(row + first) = vector;
+    else
 #pragma unroll
-        for (int n = 0; n < N; ++n) {
-            const int at = (first + n) % LENGTH;
-            if (at < cols) row[at] = elements[at];
-        }
-    }
+        for (int n = 0; n < N; ++n)
+            if ((first + n) % LENGTH < cols) row[(first + n) % LENGTH] = vector.element[n];
 }
 
 // The block's tile of (height, width) elements of C.
@@ -605,11 +590,6 @@ struct PendingStore {
     }
 };
 
-// Whether rows of C are whole numbers of `bytes`, and begin at multiples of them.
-__device__ __forceinline__ bool may_write(const ResultTile<T, TC>& c_tile, int bytes) {
-    return c_tile.has_aligned_rows(bytes) && c_tile.cols * sizeof(TC) % bytes == 0;
-}
-
 // Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider. SHIFTED:
 // rows are not aligned to so many bytes.
 template <int BYTES, bool SHIFTED = false>
@@ -692,7 +672,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
             row.issue();
             if (c_tile.col_stride == 1) {
-                const bool vectors = may_write(c_tile, 16), words = may_write(c_tile, 4);
+                const bool vectors = c_tile.has_vectors(16), words = c_tile.has_vectors(4);
                 Row* const rows = tiles.c[warp];
 #pragma unroll
                 for (int subtile = 0; subtile < SUBTILES; ++subtile) {

@@ -1,4 +1,4 @@
-"""``dot_products`` with several warps for an element of C."""
+"""``block_dot_products``, whose threads share k."""
 
 from __future__ import annotations
 
@@ -8,36 +8,44 @@ import pytest
 import tiledmm
 from tiledmm import simulator
 from tiledmm.errors import ConfigError
-from tiledmm.registry.config import VECTOR_BYTES
 
 
-def config(lanes: int, sum_bytes: int) -> dict[str, int]:
-    return {"lanes": lanes, "bk": lanes * VECTOR_BYTES // sum_bytes}
-
-
-@pytest.mark.parametrize("lanes", [64, 128, 256])
-@pytest.mark.parametrize(("dtype", "sum_bytes"), [("float32", 4), ("float16", 4), ("complex128", 16), ("int8", 4)])
+@pytest.mark.parametrize("tile", [1, 2, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128", "int8"])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 7, 1537), (3, 9, 700), (2, 5, 4096), (1, 1, 20)])
-def test_results_are_exact(lanes: int, dtype: str, sum_bytes: int, m: int, n: int, k: int) -> None:
-    rng = np.random.default_rng(lanes + k)
+def test_results_are_exact(tile: int, dtype: str, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(tile + k)
     a, b = (rng.integers(-2, 3, size).astype(dtype) for size in ((m, k), (n, k)))
     wide = "int64" if dtype == "int8" else "complex128"
     expected = (a.astype(wide) @ b.T.astype(wide)).astype("complex128").real
-    for tile in (1, 4):
-        c = simulator.matmul(a, b.T, variant="dot_products", tile=tile, config=config(lanes, sum_bytes))
-        np.testing.assert_array_equal(c, expected.astype(dtype))
+    c = simulator.matmul(a, b.T, variant="block_dot_products", tile=tile)
+    np.testing.assert_array_equal(c, expected.astype(dtype))
 
 
-def test_a_group_of_warps_reads_contiguous_elements() -> None:
+def test_a_block_reads_contiguous_elements() -> None:
     a, b = np.ones((1, 2048), "f4"), np.ones((4, 2048), "f4")
-    _, report = simulator.run(a, b.T, variant="dot_products", tile=1, config=config(128, 4))
+    _, report = simulator.run(a, b.T, variant="block_dot_products", tile=1)
     assert report.barriers == report.grid[0], "one, for each block"
     assert report.source.global_load.sectors_per_request == 16
-    assert tiledmm.source("dot_products", tile=1, config=config(64, 4)).count("__syncthreads()") == 1
-    assert "__syncthreads" not in tiledmm.source("dot_products", tile=1)
 
 
-@pytest.mark.parametrize("fields", [{"lanes": 96, "bk": 384}, {"lanes": 16, "bk": 64}, {"lanes": 128}])
-def test_other_numbers_of_lanes_are_refused(fields: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match=r"lanes is 32, or a larger power of 2|bk is 512, 16 bytes of sums"):
-        tiledmm.source("dot_products", tile=1, config=fields)
+@pytest.mark.parametrize("lanes", [64, 128, 512])
+def test_other_numbers_of_threads_are_taken(lanes: int) -> None:
+    rng = np.random.default_rng(lanes)
+    a, b = (rng.integers(-2, 3, size).astype("f4") for size in ((1, 3000), (3, 3000)))
+    config = {"lanes": lanes, "bk": 4 * lanes}
+    np.testing.assert_array_equal(simulator.matmul(a, b.T, variant="block_dot_products", config=config), a @ b.T)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"lanes": 96, "bk": 384}, "lanes is a power of 2 above 32"),
+        ({"lanes": 32, "bk": 128}, "lanes is a power of 2 above 32"),
+        ({"lanes": 128}, "bk is 512, 16 bytes of sums"),
+        ({"bn": 8}, "tn is bn"),
+    ],
+)
+def test_what_cannot_be_is_refused(fields: dict[str, int], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        tiledmm.source("block_dot_products", tile=1, config=fields)

@@ -64,9 +64,7 @@ def readable(lines: Mapping[str, Rates]) -> dict[str, Rates]:
 
 def is_for_any_matrices(row: Variant) -> bool:
     """Whether it is a CUDA-core variant of the package without a special case in mind."""
-    if row.text is not None or row.tensor_cores or row.small_products:
-        return False
-    return not row.skinny(row.config(None, compute_element(row.default_type)))
+    return row.text is None and not row.tensor_cores and not row.is_for_few_shapes
 
 
 def intensity(comparison: Comparison) -> float:

@@ -28,7 +28,8 @@ class LaunchConfig:
             sums. The same kernel serves any number.
         pack_a, pack_b: 1 if an operand is packed first: copied to rows that begin at multiples of 16 bytes; else 0.
         pack_elements: 1 if elements of both operands are packed along K first: four of int8 and uint8, 32 of bool.
-        group: Width of the rasterization in columns of tiles: blocks that run at a time share what they read.
+        group: Width of the rasterization in columns of tiles: blocks that run at a time share what they read. Not for a
+            short K (``rasterization_group``).
     """
 
     split_k: int = 1

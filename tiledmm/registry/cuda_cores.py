@@ -200,15 +200,20 @@ def dot_products(tile: int, element: Element) -> Config:
     across = 4 if tile < 16 else 2
     bk = WARP_SIZE * VECTOR_BYTES // element.sum_bytes
     unroll = {1: 4, 2: 4, 4: 2}.get(tile, 1)  # larger tiles have as many loads in a step
-    min_blocks = 6 if (element.itemsize, tile) == (2, 8) else 1  # without, NVRTC 13.0 spills float16
+    spills = (element.itemsize, tile) == (2, 8) or (element.parts == 2 and tile <= 2)  # with NVRTC 13.0
+    min_blocks = 4 if spills else 1
     return Config(tile, across * tn, bk=bk, tm=tm, tn=tn, unroll=unroll, min_blocks=min_blocks, lanes=WARP_SIZE)
 
 
-def shared_dot_products(config: Config, element: Element, layout: str) -> int:
-    """Sums of each warp, where several share k."""
-    if config.lanes == WARP_SIZE:
-        return 0
-    return config.threads // WARP_SIZE * config.tm * config.tn * element.sum_bytes
+def block_dot_products(tile: int, element: Element) -> Config:
+    """The elements of a warp of ``dot_products``, whose k eight warps share."""
+    of_warp = dot_products(tile, element)
+    return replace(of_warp, bn=of_warp.tn, bk=8 * of_warp.bk, lanes=8 * WARP_SIZE, min_blocks=1)
+
+
+def shared_block_dot_products(config: Config, element: Element, layout: str) -> int:
+    """Sums of each warp."""
+    return config.threads // WARP_SIZE * config.bm * config.bn * element.sum_bytes
 
 
 def axpy(tile: int, element: Element) -> Config:
@@ -226,6 +231,23 @@ def axpy(tile: int, element: Element) -> Config:
 def shared_axpy(config: Config, element: Element, layout: str) -> int:
     """A tile of C for each warp."""
     return config.threads // WARP_SIZE * config.bm * config.bn * element.sum_bytes
+
+
+# Bytes of the elements of B that a thread of ``outer_products`` keeps in registers.
+_OUTER_BYTES = 128
+
+
+def outer_products(tile: int, element: Element) -> Config:
+    """``tile`` steps of k. Four warps, and 4 words of a row a lane, or fewer if B takes too many registers.
+
+    The fewer rows a block has, the nearer to each other concurrent blocks write. But of narrow elements it takes many
+    loads to begin.
+    """
+    word = max(1, 4 // element.itemsize)
+    words = max(1, min(4, _OUTER_BYTES // (tile * word * element.sum_bytes)))
+    tn, rows = words * word, 32 if word == 1 else 64
+    unroll = max(1, 8 // (tile * word))
+    return Config(rows, WARP_SIZE * tn, bk=tile, tm=rows // 4, tn=tn, unroll=unroll)
 
 
 # BK, TM, TN and blocks an SM, by bytes of a sum and by tile. The fewer threads a tile has, the less a warp spends on

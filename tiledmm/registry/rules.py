@@ -92,9 +92,22 @@ def warp_tiles(config: Config, element: Element) -> list[Rule]:
 
 def lanes_share_k(config: Config, element: Element) -> list[Rule]:
     """``dot_products``."""
+    return [(config.lanes == WARP_SIZE, f"lanes is {WARP_SIZE}"), *_vector_a_lane(config, element)]
+
+
+def threads_share_k(config: Config, element: Element) -> list[Rule]:
+    """``block_dot_products``."""
+    return [
+        (config.lanes > WARP_SIZE and is_power_of_2(config.lanes), f"lanes is a power of 2 above {WARP_SIZE}"),
+        (config.tm == config.bm and config.tn == config.bn, "tm is bm, and tn is bn"),
+        (config.bm * config.bn <= config.lanes, "lanes is at least bm * bn"),
+        *_vector_a_lane(config, element),
+    ]
+
+
+def _vector_a_lane(config: Config, element: Element) -> list[Rule]:
     bk = config.lanes * VECTOR_BYTES // element.sum_bytes
     return [
-        (config.lanes >= WARP_SIZE and is_power_of_2(config.lanes), f"lanes is {WARP_SIZE}, or a larger power of 2"),
         (config.bk == bk, f"bk is {bk}, 16 bytes of sums a lane"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
     ]
@@ -109,6 +122,20 @@ def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
         (config.bn % config.tn == 0 and WARP_SIZE % (config.bn // config.tn) == 0, f"bn / tn divides {WARP_SIZE}"),
         (config.threads % WARP_SIZE == 0, f"threads, bk * bn / tn, are a multiple of {WARP_SIZE}"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+    ]
+
+
+def rows_of_words(config: Config, element: Element) -> list[Rule]:
+    """``outer_products``."""
+    word = max(1, 4 // element.itemsize)
+    warps = config.bm // config.tm
+    return [
+        (config.bn == WARP_SIZE * config.tn, f"bn is {WARP_SIZE} * tn"),
+        (config.tn % word == 0, f"tn is a multiple of {word}, elements of 4 bytes"),
+        (config.bm % config.tm == 0 and warps % word == 0, f"bm / tm is a multiple of {word}"),
+        (config.tm % config.unroll == 0, "tm is a multiple of unroll"),
+        (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),
+        (config.lanes == 1, "lanes is 1"),
     ]
 
 

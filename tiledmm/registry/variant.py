@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.registry.config import (
     CONFIG_FIELDS,
@@ -40,6 +40,7 @@ class Variant:
         skinny: ``Config -> bool``, whether that is for a C with few rows: a product with fewer columns than rows is
             computed transposed.
         small_products: Whether it is for batches of many small products.
+        short_k: Whether it is for a K of at most ``bk``, and a C whose rows are contiguous.
         global_reads: How it reads operands: ``"elements"``; ``"vectors"``, 16 bytes at a time where B's rows are
             aligned, so ``auto`` may pack B; ``"K-major"``, along K only; ``"rows of B"``, 16 bytes at a time, once.
         shared_reads: How a thread reads shared tiles: ``"elements"`` as they lie, ``"K-major"``, or
@@ -78,6 +79,7 @@ class Variant:
     rules: Callable[[Config, Element], list[Rule]] = lambda config, element: []
     skinny: Callable[[Config], bool] = lambda config: False
     small_products: bool = False
+    short_k: bool = False
     global_reads: str = "elements"
     shared_reads: str = "elements"
     down_columns: bool = False
@@ -124,6 +126,13 @@ class Variant:
     def has_own_operands(self) -> bool:
         """Whether operands are decomposed, so that the kernel multiplies K-major ones or limbs in any layout."""
         return self.decomposes or self.decomposes_to_bytes or self.decomposes_to_residues
+
+    @property
+    def is_for_few_shapes(self) -> bool:
+        """Whether it is fast on products of certain shapes only, and so is no rung before others."""
+        if self.small_products or self.short_k:
+            return True
+        return self.skinny(self.config(None, compute_element(self.default_type)))
 
     def config(self, tile: int | None, element: Element, overrides: ConfigOverrides | None = None) -> Config:
         """The parameters of a tile and a computation type.

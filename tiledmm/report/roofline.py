@@ -139,6 +139,8 @@ def wavefronts_per_multiply_add(spec: Specialization, m: int, n: int, k: int) ->
         return _fragment_wavefronts(spec)
     if spec.config.lanes > 1:
         return _shared_k_wavefronts(spec)
+    if spec.variant.short_k:
+        return _outer_wavefronts(spec, k)
     if spec.config.tiles_per_block > 1:
         return _grouped_wavefronts(spec)
     block_x, _ = spec.block
@@ -217,6 +219,14 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
         return (config.tm + lines) / (config.tm * config.tn)
     reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
     return reads / (config.tm * config.tn * (config.bk // config.lanes))
+
+
+def _outer_wavefronts(spec: Specialization, k: int) -> float:
+    """Global reads of ``outer_products`` for one multiply-add: B's once for a thread's rows, A's by all lanes."""
+    config, word = spec.config, max(1, 4 // spec.c.itemsize)
+    step = spec.b.itemsize * word * (k if spec.layout[1] == "T" else 1)
+    from_b = global_wavefronts([lane * step for lane in range(WARP_SIZE)], spec.b.itemsize)
+    return 1 / config.tn + from_b / config.tm
 
 
 def _grouped_wavefronts(spec: Specialization) -> float:

@@ -22,6 +22,9 @@ MOST_TILES = 2**31 - 1
 #: Most launches that a product with more tiles is divided into.
 MOST_LAUNCHES = 65_535
 
+# Steps of k up to which C is most of what a product reads and writes.
+_SHORT_K = 256
+
 #: Most k of a split-K partition: kernels count its real numbers, two in a complex element, in 32 bits.
 LONGEST_PARTITION = 1 << 29
 
@@ -155,6 +158,18 @@ def in_launches(config: Config, problem: Problem, partitions: int = 1) -> list[P
     return [part for half in problem.halves(config.bm, config.bn) for part in in_launches(config, half, partitions)]
 
 
+def rasterization_group(config: Config, problem: Problem) -> int:
+    """Columns of tiles in a group of the rasterization.
+
+    Where K is short, C is most of what is moved: blocks that run at a time write contiguous memory, whole rows or
+    columns of tiles. Else, as the config says, they share what they read.
+    """
+    across = tiles(problem.n, config.bn)
+    if problem.k > _SHORT_K or not config.wm:
+        return min(config.launch.group, across)
+    return across if problem.strides[5] <= problem.strides[4] else 1
+
+
 def problem_args(
     config: Config, problem: Problem, partitions: tuple[int, int] | None, partition_c: int
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -170,7 +185,7 @@ def problem_args(
     kernel_args = [
         problem.m, problem.n, problem.k,
         tiles(problem.m, config.bm), across, tiles_in_all(config, problem, partitions[0]),
-        min(config.launch.group, across),
+        rasterization_group(config, problem),
         *partitions, partition_c,
         *(d.size for d in batch),
         row_a, col_a, *(d.a for d in batch),

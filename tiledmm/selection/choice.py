@@ -85,6 +85,8 @@ def transposed_if_preferred(variant: Variant, config: Config, product: Product) 
     problem, compute = product.problem, variant.computes_in(product.compute)
     if variant.skinny(config):
         return product.transposed() if problem.n < problem.m else product
+    if variant.short_k:
+        return product.transposed() if problem.strides[4] < problem.strides[5] else product
 
     def unsuited(layout: str) -> int:
         return sum(not variant.reads_fast(i, letter, compute) for i, letter in enumerate(layout))

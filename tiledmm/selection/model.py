@@ -149,6 +149,8 @@ class Model:
                 continue
             if variant.small_products and not _is_small_batch(product.problem):
                 continue
+            if variant.short_k and product.problem.k > config.bk:
+                continue
             choice = self._at_best(each, transposed, fits)
             if choice:
                 yield each, choice

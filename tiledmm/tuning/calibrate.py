@@ -92,7 +92,8 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
     """The kernels of a table, and those of tensor-core tiles and variants that it does not know, which came after it.
 
     Tiles begin from the rates of the next tile that it knows; a tile that it knows of another type it leaves out.
-    Variants begin from half the peak of the unit that multiplies.
+    Variants begin from half the peak of the unit that multiplies. Those of CUDA cores that serve any product are
+    left out: a table has the fastest of them.
     """
     known = {row.name for row in rates.rows}
     nearest: dict[tuple[str, int, str], KernelRates] = {}
@@ -103,14 +104,15 @@ def kernels_of(rates: Rates) -> list[KernelRates]:
             if (row.variant, tile) not in known and abs(row.tile - tile) <= abs(best.tile - tile):
                 nearest[row.variant, tile, row.type] = row
     others = {row.variant for row in rates.rows}
+    general = dict.fromkeys(row.type for row in rates.rows if not find_variant(row.variant).types)
     memory = rates.device.memory
     new = (
         KernelRates(
             variant=row.name, tile=tile, type=dtype, residents=(), overhead_k=1000.0, mn_major=memory, k_major=memory,
             tflops=unit_flops(row, compute_element(dtype), rates.gpu) / 2e12,
         )
-        for row in kernel_variants() if row.tensor_cores and row.name not in others
-        for tile, (dtype, _) in itertools.product(row.tiles, row.types)
+        for row in kernel_variants() if row.name not in others and (row.tensor_cores or row.is_for_few_shapes)
+        for tile, dtype in itertools.product(row.tiles, [dtype for dtype, _ in row.types] or general)
     )  # fmt: skip
     return [*rates.rows, *(replace(row, tile=tile, residents=()) for (_, tile, _), row in nearest.items()), *new]
 

@@ -27,6 +27,12 @@ _RANDOM_PRODUCTS, _SEED = 12, 31
 # Products with short K, of which most time goes to writing C; of the last two, rows of C are not aligned.
 _SHORT = ((3000, 5000, 8), (1500, 12000, 20), (3001, 5003, 8), (1501, 12002, 20))
 
+# Batches, and rows and columns of C, of the products that kernels for a short K are timed with.
+_OUTER = (
+    (1, 3000, 5000), (1, 1500, 12000), (1, 3001, 5003), (1, 1501, 12002), (1, 16001, 90), (1, 5000, 300),
+    (1, 64, 20000), (1, 301, 70), (200, 500, 74), (150, 3, 10001),
+)  # fmt: skip
+
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
 
@@ -71,6 +77,9 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
             cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
         cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
         return cases
+    if variant.short_k:
+        depths = sorted({1, row.tile // 2, row.tile})
+        return [Case(count, m, n, k, layout) for count, m, n in _OUTER for k in depths for layout in ("NN", "TT")]
     if variant.skinny(config):
         layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
         for (n, k), layout in itertools.product(
