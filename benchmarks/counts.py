@@ -37,7 +37,7 @@ PRODUCTS = {
     "dot_products": (1, 16, 256, 512),
     "block_dot_products": (1, 4, 256, 2048),
     "axpy": (1, 4, 256, 512),
-    "outer_products": (1, 128, 256, 4),
+    "outer_products": (1, 128, 256, 2),
     "tiny": (64, 16, 16, 16),
     "split_tensor_core": (1, 128, 256, 256),
 }

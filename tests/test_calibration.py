@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -16,7 +17,8 @@ from tiledmm.hardware.data_sheets import DATA_SHEETS, Gpu
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection import model
 from tiledmm.selection import rates as tables
-from tiledmm.selection.cost import Cost, access
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.operand_reads import access
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path, own_rates
 from tiledmm.tuning import calibrate as calibration
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
@@ -108,6 +110,22 @@ def test_tiles_that_no_table_knows_are_timed_too() -> None:
     assert "warp_tiled 64 float32" not in new, "tables have those of CUDA cores that are ever the fastest"
     first = next(row for row in left_out if calibration.name_of(row) == "tensor_core 128 float16")
     assert new["tensor_core 64 float16"] == replace(first, tile=64, residents=()), "the search begins there"
+
+
+def test_kernels_for_few_shapes_that_a_table_does_not_have_are_timed() -> None:
+    for variant in ("outer_products", "block_dot_products"):
+        rows = tuple(row for row in TRUE.rows if row.variant != variant)
+        found = [row for row in calibration.kernels_of(replace(TRUE, rows=rows)) if row.variant == variant]
+        types = ("float32", "complex128", "float16", "int8", "int64")
+        assert set(itertools.product(find_variant(variant).tiles, types)) <= {(row.tile, row.type) for row in found}
+        for row in found:
+            assert len(cases_of(row, TRUE.gpu, 4)) > 20
+    assert not any(row.variant in ("naive", "coalesced") for row in calibration.kernels_of(TRUE))
+
+
+def test_a_kernel_for_a_short_k_is_timed_with_no_longer_one() -> None:
+    row = replace(TRUE.rows[0], variant="outer_products", tile=4, type="float16", residents=())
+    assert {case.k for case in cases_of(row, TRUE.gpu, 4)} == {1, 2, 4}
 
 
 def test_skinny_tiles_of_tensor_cores_are_timed_with_skinny_products() -> None:

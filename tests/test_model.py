@@ -13,8 +13,9 @@ from tests import expected
 from tests.expected import product
 from tiledmm.elements import compute_element
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost, access
+from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
+from tiledmm.selection.operand_reads import access
 
 
 @pytest.mark.parametrize("target", json.loads(expected.PATH.read_text("utf-8")))

@@ -300,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
         };
         // Whole tiles, which most are, need no guards.
-        if (c_tile.col_stride == 1 && c_tile.rows == BM && c_tile.cols == BN + WORD - 1) walk(Constant<true>{});
+        if (c_tile.col_stride == 1 && c_tile.rows == BM && c_tile.cols >= before + BN) walk(Constant<true>{});
         else walk(Constant<false>{});
     }
     if (block.col0 > 0 || lane >= before) return;

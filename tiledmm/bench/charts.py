@@ -29,8 +29,8 @@ from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.registry.residues import residue_planes
 from tiledmm.registry.variants import kernel_variants
-from tiledmm.selection.cost import pairs_of_bytes, unit_flops
 from tiledmm.selection.select import AUTO
+from tiledmm.selection.units import pairs_of_bytes, unit_flops
 
 #: Foreground and background of a picture, by theme.
 THEMES = {"light": ("#24292f", "#ffffff"), "dark": ("#e6edf3", "#0d1117")}

@@ -24,7 +24,7 @@ from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.registry.residues import residue_planes
-from tiledmm.selection.cost import pairs_of_bytes, unit_flops
+from tiledmm.selection.units import pairs_of_bytes, unit_flops
 
 if TYPE_CHECKING:
     from tiledmm.codegen.specialization import Specialization

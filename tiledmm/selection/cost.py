@@ -10,21 +10,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiledmm.elements import PACKED_ELEMENTS, SCHEMES, Element, compute_element
+from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
-from tiledmm.problem.strides import TRANSPOSED, Problem
+from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import VECTOR_BYTES, Config
-from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
+from tiledmm.registry.residues import residue_planes
 from tiledmm.registry.split_variants import decompose_mn_major
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import find_variant
-from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT
 from tiledmm.schedule.launches import split_k_partitions, tiles, tiles_of_c
+from tiledmm.selection.operand_reads import access, aligned_in_place, footprint, reads_in_place
 from tiledmm.selection.rates import KernelRates, Rates
-
-# Bytes of the smallest copy to shared memory that does not go through registers.
-_WORD_BYTES = 4
+from tiledmm.selection.units import row_flops
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ class Cost:
             packed = a * ("pack_a" in packs) + b * ("pack_b" in packs)
             packed_b = variant.packed_b(compute).translate(TRANSPOSED)
             layout = ("N" if "pack_a" in packs else layout[0]) + (packed_b if "pack_b" in packs else layout[1])
-            left, right = _aligned_in_place(product)
+            left, right = aligned_in_place(product)
             aligned = left or "pack_a" in packs, right or "pack_b" in packs
             time = len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing)
             return _Operands((a, b), layout, aligned, problem.k, time)
@@ -146,7 +144,7 @@ class Cost:
             time = sum(self._decomposing(product, operand, layout[operand], config.scheme) for operand in (0, 1))
             time += self.device.decomposing_launches
             return _Operands((a, b * compute.parts), layout, (True, True), problem.k, time)
-        return _Operands((a, b), layout, _aligned_in_place(product), problem.k, 0.0)
+        return _Operands((a, b), layout, aligned_in_place(product), problem.k, 0.0)
 
     def _decomposing_to_residues(self, size: float, letter: str) -> float:
         """Microseconds of decomposing an operand into residues: so many bytes are read and written."""
@@ -264,100 +262,3 @@ class Cost:
             host=device.decomposing_call if variant.emulates else 0.0,
             after=after,
         )
-
-
-def unscaled(measured: Gpu, gpu: Gpu) -> bool:
-    """Whether rates that were measured on a GPU are another's: of the same name, or the same data sheet."""
-    sheets = ((each.arch, each.sms, round(each.clock / 1e7), round(each.bandwidth / 1e11)) for each in (measured, gpu))
-    return measured.name == gpu.name or len({*sheets}) == 1
-
-
-def unit_flops(variant: Variant, compute: Element, gpu: Gpu, *, scheme: str = "", by_mma: bool = False) -> float:
-    """Peak of the unit with which a kernel multiplies, in FLOP/s of ``2 * m * n * k``: 0 if the GPU has none.
-
-    Args:
-        variant: The kernel's variant.
-        compute: The computation type.
-        gpu: The GPU.
-        scheme: How operands are decomposed; empty for the variant's default.
-        by_mma: Whether tensor cores count at the rate of ``mma.sync``, not at that of the fastest instructions.
-    """
-    if variant.decomposes:
-        chosen = SCHEMES[scheme or variant.schemes[0][0]]
-        return gpu.tensor_flops(chosen.limb.itemsize, by_mma=by_mma) / chosen.products / compute.multiplies
-    if variant.decomposes_to_bytes:
-        return gpu.tensor_flops(1, by_mma=by_mma) / pairs_of_bytes(compute)
-    if variant.decomposes_to_residues:
-        return gpu.tensor_flops(1, by_mma=by_mma) / residue_planes(DEFAULT_MODULI, compute.parts)
-    if variant.tensor_cores:
-        return gpu.tensor_flops(compute.itemsize, by_mma=by_mma)
-    return gpu.peak_flops(compute.multiplied)
-
-
-def row_flops(row: KernelRates, gpu: Gpu) -> float:
-    """The peak of the unit of a table's row, by the instructions that its kernel has."""
-    variant = find_variant(row.variant)
-    return unit_flops(variant, compute_element(row.type), gpu, by_mma=not variant.warpgroup)
-
-
-def pairs_of_bytes(compute: Element) -> int:
-    """Products of bytes in a product of integers, modulo their range."""
-    return compute.itemsize * (compute.itemsize + 1) // 2
-
-
-def footprint(problem: Problem, operand: int) -> int:
-    """Elements of A (0) or B (1), broadcast batches counted once."""
-    rows, cols = ((problem.m, problem.k), (problem.k, problem.n))[operand]
-    products = 1
-    for dimension in (*problem.outer, *problem.batch):
-        products *= dimension.size if (dimension.a, dimension.b)[operand] else 1
-    return rows * cols * products
-
-
-def _aligned_in_place(product: Product) -> tuple[bool, bool]:
-    """Whether rows of A and of B begin at cache lines. Those of packed operands do (``PACKED_ALIGNMENT``)."""
-    strides = product.problem.strides
-    left, right = max(strides[:2]) * product.a.itemsize, max(strides[2:4]) * product.b.itemsize
-    return left % PACKED_ALIGNMENT == 0, right % PACKED_ALIGNMENT == 0
-
-
-def rate_type(compute: Element) -> str:
-    """The type of a table's rows whose kernels take as long."""
-    if compute.dtype_name in ("float32", "tf32", "float64", "complex64", "complex128"):
-        return compute.dtype_name
-    return {1: "int8", 2: "float16", 4: "int32", 8: "int64"}[compute.itemsize]
-
-
-def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
-    """How a kernel reads its operands.
-
-    Returns:
-        ``"chunks"`` of 16 bytes, or as it always does; ``"words"`` of 4 or 8 bytes; or ``"elements"``: the slower of
-        A's and B's.
-    """
-    problem, compute = product.problem, product.compute
-    if variant.global_reads == "vectors":
-        return "chunks" if packs or has_wide_rows(problem, compute) else "elements"
-    if not reads_in_place(variant):
-        return "chunks"
-    aligned = [VECTOR_BYTES]
-    for operand, (name, stored) in enumerate(zip(("pack_a", "pack_b"), (product.a, product.b), strict=True)):
-        if name not in packs and (operand or variant.global_reads != "rows of B"):
-            strides = problem.strides[2 * operand : 2 * operand + 2]
-            same = stored == compute.stored and variant.reads_fast(operand, problem.layout[operand], compute)
-            contiguous = problem.layout[operand] != "G"
-            aligned.append(math.gcd(max(strides) * compute.itemsize, VECTOR_BYTES) if same and contiguous else 1)
-    word = max(_WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
-    return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
-
-
-def reads_in_place(variant: Variant) -> bool:
-    """Whether a kernel also reads operands that are not aligned, more slowly, at rates of its own."""
-    if variant.global_reads in ("K-major", "rows of B"):
-        return True
-    return variant.tensor_cores and not variant.tma and not variant.has_own_operands
-
-
-def has_wide_rows(problem: Problem, compute: Element) -> bool:
-    """Whether rows of B are aligned for 16-byte loads."""
-    return problem.layout[1] == "N" and problem.strides[2] * compute.itemsize % 16 == 0

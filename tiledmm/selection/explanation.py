@@ -8,10 +8,10 @@ from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.problem.operands import Product
 from tiledmm.registry.config import Config
 from tiledmm.selection.choice import Choice
-from tiledmm.selection.cost import unscaled
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import measured
 from tiledmm.selection.tuned import TunedTable
+from tiledmm.selection.units import unscaled
 
 # Other kernels that are shown.
 _RUNNERS_UP = 4

@@ -19,8 +19,10 @@ from tiledmm.schedule.launches import tiles, tiles_of_c
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.cost import Cost, footprint, has_wide_rows, rate_type, reads_in_place, row_flops
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.operand_reads import footprint, has_wide_rows, rate_type, reads_in_place
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
+from tiledmm.selection.units import row_flops
 
 # Most rows of C for which skinny tiles are considered: of CUDA cores and of tensor cores.
 _SKINNY_ROWS, _SKINNY_TENSOR_ROWS = 64, 1024

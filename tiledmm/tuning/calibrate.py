@@ -29,9 +29,9 @@ from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
 from tiledmm.registry.variants import find_variant, kernel_variants
-from tiledmm.selection.cost import unit_flops
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
+from tiledmm.selection.units import unit_flops
 from tiledmm.tuning.bench import Bench, Told
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import fit

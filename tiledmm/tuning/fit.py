@@ -16,8 +16,9 @@ import numpy as np
 from tiledmm.elements import compute_element
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost, access
+from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import Model
+from tiledmm.selection.operand_reads import access
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates
 from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel
 from tiledmm.tuning.search import STEPS, distances, least, rounded

@@ -11,7 +11,8 @@ import numpy as np
 from tiledmm.problem.operands import Product
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost, reads_in_place
+from tiledmm.selection.cost import Cost
+from tiledmm.selection.operand_reads import reads_in_place
 from tiledmm.selection.rates import DeviceRates, KernelRates
 from tiledmm.tuning.search import distances, least, rounded
 
