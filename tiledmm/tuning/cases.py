@@ -45,6 +45,9 @@ _SKINNY_UNALIGNED = (
 # multiples of 4.
 _MATRICES_UNALIGNED = ((4003, 4001), (4012, 3996), (1171, 7723), (164, 11076))
 
+# Batches, columns and k of skinny products: many blocks, each with little to do.
+_SKINNY_BATCHES = ((300, 346, 17), (100, 2000, 40), (1000, 100, 100))
+
 # Skinny products that kernels with tiles are timed with.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
@@ -87,6 +90,8 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         ):
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
+        for (count, n, k), layout in itertools.product(_SKINNY_BATCHES, layouts):
+            cases += [Case(count, m, n, k, layout) for m in sorted({1, row.tile})]
         unaligned = [(m, n, k) for n, k in _MATRICES_UNALIGNED for m in sorted({1, row.tile})]
         if variant.tensor_cores:
             unaligned = list(_SKINNY_UNALIGNED)
