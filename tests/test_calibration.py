@@ -316,3 +316,18 @@ def test_a_case_is_a_product() -> None:
     problem = choice.product.problem
     assert (problem.products, problem.m, problem.n, problem.k, problem.layout) == (3, 10, 20, 300, "NT")
     assert choice.specialization.config.launch.split_k == 4 and packs == ()
+
+
+def test_a_timing_tells_what_it_costs_to_write_rows_that_are_not_aligned() -> None:
+    """Products that are not aligned in any way do not: the kernel reads them by other accesses, too."""
+    for name in ("tensor_core 128 float16", "tensor_core 16 float16", "wgmma 128 float16"):
+        (row,) = some(name)
+        cost, found = Cost(TRUE.gpu, TRUE), 0
+        for case in cases_of(row, TRUE.gpu, 4):
+            try:
+                choice, packs = choice_of(row, case)
+            except ConfigError:
+                continue
+            terms = cost.terms(row.variant, choice.specialization.config, choice.product, packs, case.split)
+            found += not terms.aligned_c and terms.access == "chunks" and not packs
+        assert found >= 2, name

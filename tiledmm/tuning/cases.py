@@ -33,6 +33,10 @@ _OUTER = (
     (1, 64, 20000), (1, 301, 70), (200, 500, 74), (150, 3, 10001),
 )  # fmt: skip
 
+# K-major products of which only C's rows are not aligned: without them, nothing would tell reading from writing.
+_UNALIGNED_C = ((3001, 5003, 16), (1501, 12002, 32), (2003, 3001, 512))
+_SKINNY_UNALIGNED_C = ((4001, 64), (8194, 512))
+
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
 
@@ -92,6 +96,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         for (count, n, k), layout in itertools.product(_SKINNY_BATCHES, layouts):
             cases += [Case(count, m, n, k, layout) for m in sorted({1, row.tile})]
+        cases += [Case(1, row.tile, n, k, "NT") for n, k in _SKINNY_UNALIGNED_C if "NT" in layouts]
         unaligned = [(m, n, k) for n, k in _MATRICES_UNALIGNED for m in sorted({1, row.tile})]
         if variant.tensor_cores:
             unaligned = list(_SKINNY_UNALIGNED)
@@ -110,6 +115,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
     cases += [Case(1, m, n, k, fastest) for m, n, k in _SHORT]
+    cases += [Case(1, m, n, k, "NT") for m, n, k in _UNALIGNED_C]
     if reads_in_place(variant):
         for m, n, k in _UNALIGNED:
             cases += [Case(1, m, n, k, fastest, split) for split in _splits(config, gpu, residents, m, n, k)]
