@@ -58,7 +58,7 @@ def _advice(x: Any) -> str:
     """How to make a CuPy array of what is none."""
     try:
         is_on_gpu = x.__dlpack_device__()[0] == _DLPACK_CUDA
-    except Exception:  # of any library: it has no such method, or the method fails
+    except Exception:  # any: another library has no such method, or its method fails
         is_on_gpu = False
     if is_on_gpu:
         return "cupy.from_dlpack(x) is one that shares its memory"

@@ -95,7 +95,7 @@ def mainloop(text: str) -> list[tuple[str, str]]:
     ]
     if not innermost:
         raise ValueError("no loop of this kernel multiplies")
-    # Of a loop for whole tiles and one with guards, which multiply about as much, that for whole tiles.
+    # A loop for whole tiles multiplies about as much as one with guards, in fewer instructions.
     most = max(map(multiplies, innermost))
     return code[
         slice(*max(innermost, key=lambda loop: (2 * multiplies(loop) > most) * multiplies(loop) / (loop[1] - loop[0])))

@@ -15,6 +15,9 @@ DYNAMIC_SHARED_BYTES = 227 * 1024
 # Bytes of the widest load or store of a thread.
 VECTOR_BYTES = 16
 
+#: The least bytes of an asynchronous copy, and of stores of narrow elements where they are contiguous.
+WORD_BYTES = 4
+
 # Most threads of a block.
 MAX_THREADS = 1024
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiledmm.elements import Element
 from tiledmm.hardware.architectures import WARP_SIZE
-from tiledmm.registry.config import STATIC_SHARED_BYTES, VECTOR_BYTES, Config, LaunchConfig
+from tiledmm.registry.config import STATIC_SHARED_BYTES, VECTOR_BYTES, WORD_BYTES, Config, LaunchConfig
 
 # Most resident threads of an SM, of all GPUs.
 FULL_SM_THREADS = 2048
@@ -240,10 +240,10 @@ _OUTER_BYTES = 128
 def outer_products(tile: int, element: Element) -> Config:
     """``tile`` steps of k. Four warps, and 4 words of a row a lane, or fewer if B takes too many registers.
 
-    The fewer rows a block has, the nearer to each other concurrent blocks write. But of narrow elements it takes many
-    loads to begin.
+    The fewer rows a block has, the nearer to each other concurrent blocks write. But a block of narrow elements begins
+    with many loads.
     """
-    word = max(1, 4 // element.itemsize)
+    word = max(1, WORD_BYTES // element.itemsize)
     words = max(1, min(4, _OUTER_BYTES // (tile * word * element.sum_bytes)))
     tn, rows = words * word, 32 if word == 1 else 64
     unroll = max(1, 8 // (tile * word))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tiledmm.elements import Element
 from tiledmm.hardware.architectures import WARP_SIZE
-from tiledmm.registry.config import VECTOR_BYTES, Config
+from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES, Config
 from tiledmm.registry.variant import Rule
 
 
@@ -127,11 +127,11 @@ def rows_of_vectors(config: Config, element: Element) -> list[Rule]:
 
 def rows_of_words(config: Config, element: Element) -> list[Rule]:
     """``outer_products``."""
-    word = max(1, 4 // element.itemsize)
+    word = max(1, WORD_BYTES // element.itemsize)
     warps = config.bm // config.tm
     return [
         (config.bn == WARP_SIZE * config.tn, f"bn is {WARP_SIZE} * tn"),
-        (config.tn % word == 0, f"tn is a multiple of {word}, elements of 4 bytes"),
+        (config.tn % word == 0, f"tn is a multiple of {word}, elements of {WORD_BYTES} bytes"),
         (config.bm % config.tm == 0 and warps % word == 0, f"bm / tm is a multiple of {word}"),
         (config.tm % config.unroll == 0, "tm is a multiple of unroll"),
         (not (config.stages or config.wm or config.wn or config.pad), "stages, wm, wn and pad are 0"),

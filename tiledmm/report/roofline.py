@@ -23,6 +23,7 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import WARP_SIZE
 from tiledmm.hardware.banks import wavefronts
 from tiledmm.hardware.data_sheets import Gpu
+from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES
 from tiledmm.registry.residues import residue_planes
 from tiledmm.selection.units import pairs_of_bytes, unit_flops
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from tiledmm.codegen.specialization import Specialization
 
 WAVEFRONT_BYTES = 128
-_VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +182,9 @@ def _fragment_wavefronts(spec: Specialization) -> float:
     pair = min(down, 2)  # successive lanes that lie below each other
     rows = [lane // (pair * across) * pair + lane % pair for lane in range(WARP_SIZE)]
     cols = [lane // pair % across for lane in range(WARP_SIZE)]
-    read_a = wavefronts([row * _VECTOR_BYTES for row in rows], _VECTOR_BYTES)
-    read_b = wavefronts([col * _VECTOR_BYTES for col in cols], _VECTOR_BYTES)
-    vector = _VECTOR_BYTES // spec.compute.sum_bytes
+    read_a = wavefronts([row * VECTOR_BYTES for row in rows], VECTOR_BYTES)
+    read_b = wavefronts([col * VECTOR_BYTES for col in cols], VECTOR_BYTES)
+    vector = VECTOR_BYTES // spec.compute.sum_bytes
     return (read_a / config.tn + read_b / config.tm) / vector
 
 
@@ -217,13 +217,13 @@ def _shared_k_wavefronts(spec: Specialization) -> float:
         rows = WARP_SIZE // (config.bn // config.tn)
         lines = rows * -(-config.bn * spec.b.itemsize // WAVEFRONT_BYTES)
         return (config.tm + lines) / (config.tm * config.tn)
-    reads = WARP_SIZE * _VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
+    reads = WARP_SIZE * VECTOR_BYTES / WAVEFRONT_BYTES * (config.tm + config.tn)
     return reads / (config.tm * config.tn * (config.bk // config.lanes))
 
 
 def _outer_wavefronts(spec: Specialization, k: int) -> float:
     """Global reads of ``outer_products`` for one multiply-add: B's once for a thread's rows, A's by all lanes."""
-    config, word = spec.config, max(1, 4 // spec.c.itemsize)
+    config, word = spec.config, max(1, WORD_BYTES // spec.c.itemsize)
     step = spec.b.itemsize * word * (k if spec.layout[1] == "T" else 1)
     from_b = global_wavefronts([lane * step for lane in range(WARP_SIZE)], spec.b.itemsize)
     return 1 / config.tn + from_b / config.tm
@@ -246,7 +246,7 @@ def _swizzled_reads(
 ) -> int:
     """Wavefronts in which lanes, each of a group and from an i on, read their part of ``tiny.cu.j2``'s tiles."""
     config, size = spec.config, spec.compute.sum_bytes
-    vector = _VECTOR_BYTES // size
+    vector = VECTOR_BYTES // size
     length = config.bk if k_major else width
     apart = max(count, WAVEFRONT_BYTES // (length * size))
     contiguous = vector if k_major else min(count, vector)
@@ -279,7 +279,7 @@ def _staged_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence
 def _k_major_wavefronts(spec: Specialization, rows: Sequence[int], cols: Sequence[int]) -> float:
     """Reads of rows of tiles that are kept K-major, an element or 16 bytes a lane at a time, for one multiply-add."""
     size = spec.compute.sum_bytes
-    width = _VECTOR_BYTES if spec.variant.shared_reads == "K-major vectors" else size
+    width = VECTOR_BYTES if spec.variant.shared_reads == "K-major vectors" else size
     read_a, read_b = (wavefronts([at * width for at in across], width) * size / width for across in (rows, cols))
     return read_a / spec.config.tn + read_b / spec.config.tm
 
@@ -293,7 +293,7 @@ def _tile_read(spec: Specialization, across: Sequence[int], k_contiguous: bool, 
     if not k_contiguous:
         return wavefronts([at * size for at in across], size)
     pitch = spec.config.bk + pad
-    joined = max(1, _VECTOR_BYTES // size)
+    joined = max(1, VECTOR_BYTES // size)
     while joined > 1 and (pitch % joined or spec.config.unroll % joined):
         joined //= 2
     return wavefronts([at * pitch * size for at in across], size * joined) / joined

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledmm.codegen.template_files import kernels_hash
+from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.registry.config import Config
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import measured
 from tiledmm.selection.tuned import TunedTable
-from tiledmm.selection.units import unscaled
 
 # Other kernels that are shown.
 _RUNNERS_UP = 4
@@ -107,7 +107,13 @@ def origin(model: Model) -> str:
     text = f"measured on {rates.gpu.name}, {rates.date}"
     if rates.kernels != kernels_hash():
         text += ", with other kernel sources"
-    if unscaled(rates.gpu, model.gpu):
+    if _unscaled(rates.gpu, model.gpu):
         return text
     never = ", where no kernel was ever measured" if model.gpu.arch is not rates.gpu.arch else ""
     return f"{text}, scaled to the data sheet of {model.gpu.name}{never}"
+
+
+def _unscaled(measured: Gpu, gpu: Gpu) -> bool:
+    """Whether rates that were measured on a GPU are another's: of the same name, or the same data sheet."""
+    sheets = ((each.arch, each.sms, round(each.clock / 1e7), round(each.bandwidth / 1e11)) for each in (measured, gpu))
+    return measured.name == gpu.name or len({*sheets}) == 1

@@ -7,12 +7,9 @@ import math
 from tiledmm.elements import Element
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import Problem
-from tiledmm.registry.config import VECTOR_BYTES
+from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES
 from tiledmm.registry.variant import Variant
 from tiledmm.schedule.auxiliary import PACKED_ALIGNMENT
-
-# Bytes of the smallest copy to shared memory that does not go through registers.
-_WORD_BYTES = 4
 
 
 def footprint(problem: Problem, operand: int) -> int:
@@ -57,7 +54,7 @@ def access(variant: Variant, packs: tuple[str, ...], product: Product) -> str:
             same = stored == compute.stored and variant.reads_fast(operand, problem.layout[operand], compute)
             contiguous = problem.layout[operand] != "G"
             aligned.append(math.gcd(max(strides) * compute.itemsize, VECTOR_BYTES) if same and contiguous else 1)
-    word = max(_WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
+    word = max(WORD_BYTES, min(compute.itemsize, VECTOR_BYTES))
     return "chunks" if min(aligned) == VECTOR_BYTES else "words" if min(aligned) >= word else "elements"
 
 

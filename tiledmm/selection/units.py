@@ -10,12 +10,6 @@ from tiledmm.registry.variants import find_variant
 from tiledmm.selection.rates import KernelRates
 
 
-def unscaled(measured: Gpu, gpu: Gpu) -> bool:
-    """Whether rates that were measured on a GPU are another's: of the same name, or the same data sheet."""
-    sheets = ((each.arch, each.sms, round(each.clock / 1e7), round(each.bandwidth / 1e11)) for each in (measured, gpu))
-    return measured.name == gpu.name or len({*sheets}) == 1
-
-
 def unit_flops(variant: Variant, compute: Element, gpu: Gpu, *, scheme: str = "", by_mma: bool = False) -> float:
     """Peak of the unit with which a kernel multiplies, in FLOP/s of ``2 * m * n * k``: 0 if the GPU has none.
 
