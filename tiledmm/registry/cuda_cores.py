@@ -240,12 +240,12 @@ _OUTER_BYTES = 128
 def outer_products(tile: int, element: Element) -> Config:
     """``tile`` steps of k. Four warps, and 4 words of a row a lane, or fewer if B takes too many registers.
 
-    The fewer rows a block has, the nearer to each other concurrent blocks write. But a block of narrow elements begins
-    with many loads.
+    The fewer rows a block has, the nearer to each other concurrent blocks write. But a block of bytes begins with many
+    loads.
     """
     word = max(1, WORD_BYTES // element.itemsize)
     words = max(1, min(4, _OUTER_BYTES // (tile * word * element.sum_bytes)))
-    tn, rows = words * word, 32 if word == 1 else 64
+    tn, rows = words * word, 64 if element.itemsize == 1 else 32
     unroll = max(1, 8 // (tile * word))
     return Config(rows, WARP_SIZE * tn, bk=tile, tm=rows // 4, tn=tn, unroll=unroll)
 
