@@ -124,7 +124,7 @@ def test_auto_reads_a_row_or_a_column_at_the_speed_of_memory() -> None:
         (best, *_) = H100.rank(product(m, n, k, layout=layout))
         assert best.specialization.variant.skinny(best.specialization.config)
         assert best.microseconds < 1.35 * 1e6 * 4 * 8192 * 8192 / H100.gpu.bandwidth
-    assert chosen(8192, 1, 8192, layout="NN")[0] == "dot_products", "a matrix times a vector"
+    assert chosen(8192, 1, 8192, layout="NN")[0] in ("dot_products", "block_dot_products"), "a matrix times a vector"
     assert chosen(1, 8191, 8192)[0] == "axpy", "rows that are not read 16 bytes at a time, too"
 
 
@@ -162,7 +162,7 @@ def test_auto_compiles_a_handful_of_kernels() -> None:
         for part in select(AUTO, None, product(m, n, k)).parts
         for each in schedule(part.specialization, part.product.problem).launches
     }
-    assert len(kernels) < 40
+    assert len(kernels) < 45
 
 
 def test_every_candidate_is_a_kernel() -> None:

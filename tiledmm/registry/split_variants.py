@@ -129,6 +129,11 @@ def shared_byte_tiles(config: Config, element: Element, layout: str) -> int:
     return config.stages * (config.bk * (config.bm // config.cluster + config.bn) + 2 * 8)
 
 
+def shared_split_integer(config: Config, element: Element, layout: str) -> int:
+    """Tiles of bytes and barriers, and parts of rows of C, of 128 bytes and padded by 32."""
+    return shared_byte_tiles(config, element, layout) + config.bm // config.cluster * 160
+
+
 def split_float64(tile: int, element: Element) -> Config:
     """``tile`` columns, for one modulus at a time."""
     return replace(_byte_tile(tile), moduli=DEFAULT_MODULI)

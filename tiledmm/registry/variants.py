@@ -164,7 +164,7 @@ VARIANTS = VariantTable(
             shared_bytes=lambda config, element, layout: 0,
             rules=rules.rows_of_words,
             short_k=True,
-            tiles=(2, 4, 8),
+            tiles=(2, 4),
             default_tile=4,
         ),
         Variant(
@@ -266,7 +266,7 @@ VARIANTS = VariantTable(
             waits="first",
             configure=split_variants.split_integer,
             block=lambda config: (config.threads + 128, 1),
-            shared_bytes=split_variants.shared_byte_tiles,
+            shared_bytes=split_variants.shared_split_integer,
             rules=split_variants.of_bytes,
             tiles=(64, 128, 256),
             default_tile=256,

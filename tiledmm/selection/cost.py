@@ -22,7 +22,7 @@ from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import split_k_partitions, tiles, tiles_of_c
 from tiledmm.selection.operand_reads import access, aligned_in_place, footprint, reads_in_place
 from tiledmm.selection.rates import KernelRates, Rates
-from tiledmm.selection.units import row_flops
+from tiledmm.selection.units import pairs_of_bytes, row_flops
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,9 @@ class Cost:
         partitions, steps = split_k_partitions(split, operands.k, config.bk)
         blocks = tiles(tiles_of_c(config, problem) * problem.products * partitions, config.tiles_per_block)
         writing = self._moving(c_bytes, device.memory)
-        asked = a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)
+        asked = [a_bytes * tiles(problem.n, config.bn), b_bytes * tiles(problem.m, config.bm)]
+        if variant.decomposes_to_bytes:  # each byte is read for every one that it is multiplied by
+            asked = [size * pairs_of_bytes(compute) / compute.itemsize for size in asked]
         whole, part = (device.l2_tma, device.l2_tma_unaligned) if variant.tma else (device.l2, device.l2_unaligned)
         reading = sum(
             size / (whole if aligned else part) for size, aligned in zip(asked, operands.aligned, strict=True)

@@ -52,6 +52,11 @@ _MATRICES_UNALIGNED = ((4003, 4001), (4012, 3996), (1171, 7723), (164, 11076))
 # Batches, columns and k of skinny products: many blocks, each with little to do.
 _SKINNY_BATCHES = ((300, 346, 17), (100, 2000, 40), (1000, 100, 100))
 
+# Columns and k of skinny products.
+_SKINNY_MATRICES = (
+    (512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000), (400, 48), (4000, 150), (48, 16000),
+)  # fmt: skip
+
 # Skinny products that kernels with tiles are timed with.
 _SKINNY = ((4, 4096, 4096), (48, 8192, 2048), (32, 1000, 8192), (64, 64, 32768))
 
@@ -89,9 +94,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         return [Case(count, m, n, k, layout) for count, m, n in _OUTER for k in depths for layout in ("NN", "TT")]
     if variant.skinny(config):
         layouts = {"K-major": ("NT",), "rows of B": ("NN",)}.get(variant.global_reads, ("NN", "NT"))
-        for (n, k), layout in itertools.product(
-            ((512, 512), (1024, 8192), (4096, 4096), (16384, 1024), (200, 60000), (400, 48), (4000, 150)), layouts
-        ):
+        for (n, k), layout in itertools.product(_SKINNY_MATRICES, layouts):
             for m in sorted({row.tile, max(row.tile * 3 // 4, 1), min(row.tile * 5 // 2, 64), 64 if n < 1000 else 1}):
                 cases += [Case(1, m, n, k, layout, split) for split in _splits(config, gpu, residents, m, n, k)]
         for (count, n, k), layout in itertools.product(_SKINNY_BATCHES, layouts):

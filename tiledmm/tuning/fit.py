@@ -85,13 +85,13 @@ def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRa
     """The device's rates with those of L2: the highest at which blocks of any kernel were seen to read operands.
 
     A cache line that a row begins within is read for two rows, so unaligned operands are read more slowly. Their rate
-    is that of products of which both are.
+    is that of products of which both are. What decomposition takes of a time is known too roughly.
     """
     seen = dict.fromkeys(("l2", "l2_tma", "l2_unaligned", "l2_tma_unaligned"), 0.0)
     cost = Cost(gpu, replace(rates, device=_with(rates.device, seen, np.ones(4))))
     for kernel in kernels:
         variant = find_variant(kernel.row.variant)
-        for each in kernel.timings:
+        for each in () if variant.has_own_operands else kernel.timings:
             terms = cost.terms(variant.name, each.config, each.product, each.packs, each.split)
             reading = each.microseconds - terms.before - terms.after
             if reading > max(0.5 * each.microseconds, _STEADY) and len({*terms.aligned}) == 1:
