@@ -1,7 +1,7 @@
 """Data that errors are measured on: synthetic, and real.
 
-Real data is the text of this repository and, where matplotlib is installed, two pictures that come with it. It has as
-many rows and steps of k as are asked for; rows repeat only by chance.
+Real data is the language reference that comes with Python and, where matplotlib is installed, two pictures that come
+with that. It has as many rows and steps of k as are asked for; rows repeat only by chance.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
 
-from benchmarks.support.results import ROOT
-
 Pair = tuple[Any, Any]
 Kind = Callable[[Any, Any, int, int, int], Pair]
-
-#: Folders whose text is read, and their files' suffixes.
-FOLDERS, SUFFIXES = ("benchmarks", "cuda_src", "docs", "tests", "tiledmm"), (".cuh", ".h", ".j2", ".md", ".py")
 
 #: Where matplotlib keeps pictures for its examples. It is not imported, as it may warn.
 MATPLOTLIB = importlib.util.find_spec("matplotlib")
@@ -90,9 +86,8 @@ def _one_a_row(xp: Any, rng: Any, m: int, n: int, k: int) -> Pair:
 
 @functools.cache
 def _terms() -> np.ndarray[Any, Any]:
-    """The word at each place in the text, and the pair of words: 0 for the term that is most common, and so on."""
-    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES)
-    text = "\n".join(path.read_text(encoding="utf-8") for path in paths).lower()
+    """The word at each place in the language reference, and the pair of words: 0 for the most common, and so on."""
+    text = "\n".join(topics[each] for each in sorted(topics)).lower()
     known, words = np.unique(re.findall("[a-z]+", text), return_inverse=True)
     pairs = len(known) * (1 + words[:-1]) + words[1:]
     _, terms, counts = np.unique(np.concatenate([words[:-1], pairs]), return_inverse=True, return_counts=True)

@@ -180,6 +180,12 @@ struct ResultTile {
         if (row < rows && col < cols) data[row * row_stride + col * col_stride] = from_accumulator<T, Stored>(sum);
     }
 
+    // Whether rows are contiguous, begin at multiples of `bytes`, and are whole numbers of them.
+    __device__ __forceinline__ bool has_vectors(int bytes) const {
+        constexpr long long SIZE = sizeof(Stored);
+        return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
+    }
+
     // Writes N elements of a row: in one access if they are contiguous and aligned to their size.
     template <int N>
     __device__ __forceinline__ void write_row(int row, int col, const Accumulator<T>* sums) const {
@@ -472,7 +478,7 @@ constexpr int BYTES = 4;   // of an element
 // split_integer: products of 16- to 64-bit integers on 8-bit tensor cores, exact.
 // Computes  C = A @ B            A (M,K)  B (K,N)  C (M,N), integers decomposed into bytes (decompose_bytes.cu.j2)
 // Launch    persistent: one block of THREADS threads per SM; a cluster computes one (BM, BN) tile of C at a time
-// Shared    STAGES * BK * (ROWS + BN), dynamic          Barriers  2 per stage
+// Shared    STAGES * BK * (ROWS + BN) and parts of rows of C, dynamic          Barriers  2 per stage
 // Requires  compute capability 9.0; A's and B's bytes as tensor maps; batch strides that count matrices
 // Source    long multiplication; Horner's scheme
 //
@@ -483,9 +489,12 @@ constexpr bool WRAPS = BYTES > 4;
 constexpr int LONGEST = WRAPS ? 8192 : 1 << 30;   // steps of k before they may wrap: BYTES * 8192 * 255^2 < 2^32
 static_assert(!WRAPS || BYTES * 65025ll * LONGEST <= 1ll << 32, "a partial sum fits 32 bits");
 
+constexpr int COLS = 128 / sizeof(TC);   // that a warp collects where C's rows are not aligned
+
 struct Tiles {
     TA a[STAGES][ROWS * BK];
     TA b[STAGES][BN * BK];
+    TC c[CONSUMERS * 4][16][COLS + COLS / 4];   // padding: what lanes write at once lies in different banks
     Barrier full[STAGES];    // the stage's tiles have arrived
     Barrier empty[STAGES];   // the stage's tiles have been multiplied
 };
@@ -616,11 +625,31 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
             // epilogue
             const auto c_tile = result_tile<T>(c, p, tile, ROWS, BN);   // (ROWS, BN)
+            if (c_tile.col_stride != 1 || c_tile.has_vectors(2 * sizeof(TC))) {
 #pragma unroll
-            for (int j = 0; j < BN / 8; ++j)
+                for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
-                for (int half = 0; half < 2; ++half)
-                    c_tile.template write_row<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
+                    for (int half = 0; half < 2; ++half)
+                        c_tile.template write_row<2>(warp * 16 + lane / 4 + half * 8, j * 8 + lane % 4 * 2, &sums[j * 4 + half * 2]);
+            } else {   // successive lanes write successive elements
+                auto& rows = tiles.c[warp];
+#pragma unroll
+                for (int col0 = 0; col0 < BN; col0 += COLS) {
+                    __syncwarp();   // the columns before have been read
+#pragma unroll
+                    for (int j = 0; j < COLS / 8; ++j)
+#pragma unroll
+                        for (int e = 0; e < 4; ++e)
+                            rows[lane / 4 + e / 2 * 8][j * 8 + lane % 4 * 2 + e % 2] = from_accumulator<T, TC>(sums[(col0 / 8 + j) * 4 + e]);
+                    __syncwarp();   // all are there before anyone reads them
+                    const auto part = c_tile.columns(col0, COLS);
+#pragma unroll 8
+                    for (int i = lane; i < 16 * COLS; i += 32) {
+                        const int row = warp * 16 + i / COLS, col = i % COLS;
+                        if (row < part.rows && col < part.cols) part.data[row * part.row_stride + col] = rows[i / COLS][col];
+                    }
+                }
+            }
         }
     }
     sync_before_exit();

@@ -729,7 +729,7 @@ struct alignas(128) SwizzledRows {
                         *reinterpret_cast<const uint4*>(at(row, col));
             }
         } else {
-#pragma unroll 1
+#pragma unroll 8
             for (int e = lane; e < ROWS * COLS; e += 32) {
                 const int row = e / COLS, col = e % COLS;
                 if (row0 + row < tile.rows && col0 + col < tile.cols)

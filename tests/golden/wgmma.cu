@@ -650,6 +650,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             const BlockTile& tile = scheduler.tile;
 
             // mainloop
+            const int due = lane * min(16u, (static_cast<unsigned>(tile.k) + BK - 1) / BK) / 16;   // when to store a row: bursts delay loads
             Sum sums[BN / 2] = {};
             int last = -1;   // the stage whose wgmma are in flight while the next stage's are issued
             for (int k = 0; k < tile.k; k += BK, state.next()) {
@@ -661,7 +662,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     mma(sums, a_stage.at(kk * (K_MAJOR_A ? sizeof(T) : SWIZZLE_BYTES)).descriptor(),
                               b_stage.at(kk * (K_MAJOR_B ? sizeof(T) : SWIZZLE_BYTES)).descriptor());
                 wgmma_commit();
-                if (k / BK == lane) row.issue();   // one row per step: bursts would delay the TMA loads
+                if (k / BK == due) row.issue();
                 wgmma_wait<1>(sums);
                 if (last >= 0 && lane < CLUSTER) tiles.empty[last].arrive_cluster(lane);
                 last = state.stage;

@@ -88,6 +88,7 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
         for size, count in itertools.product((row.tile // 2, row.tile, 2 * row.tile), (4096, 65536)):
             cases += [Case(count, size, size, size, layout) for layout in ("NN", "NT")]
         cases += [Case(16384, row.tile, row.tile, k) for k in (1, 64, 256)]
+        cases += [Case(1000, row.tile, row.tile, 8192, layout) for layout in ("NN", "NT")]
         return cases
     if variant.short_k:
         depths = sorted({1, row.tile // 2, row.tile})
