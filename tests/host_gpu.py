@@ -19,7 +19,7 @@ import cupy
 import numpy as np
 import pytest
 
-import tiledmm.api
+import tiledmm.plans
 from tests.kernels_in_numpy import Argument, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
@@ -221,7 +221,7 @@ class HostGpu:
         self.memory, self.launched = Memory(), []
         self.most = None
         self.captured = self.copies = self.failed = 0
-        tiledmm.api.forget_plans()
+        tiledmm.plans.forget_plans()
 
     def install(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
         """Has the package find this device, an empty folder for what is measured on it, and nothing kept of others."""

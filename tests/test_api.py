@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import tiledmm
 from tests.strategies import PROPERTY
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
@@ -267,7 +267,7 @@ def test_numpy_bfloat16_is_refused_like_any_numpy_array() -> None:
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    monkeypatch.setattr(api, "_devices", None)
+    monkeypatch.setattr(plans, "_devices", None)
     for name in ("devices", "launch", "compile.compilation"):
         monkeypatch.delitem(sys.modules, f"tiledmm.{name}", raising=False)
     with pytest.raises(MissingDependencyError, match="pip install"):
@@ -336,18 +336,18 @@ class _FakeArray:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Plans made since the test began; the cache is empty and holds eight."""
-    plans: list[Any] = []
+    made: list[Any] = []
 
     def make(*args: Any) -> Any:
-        plans.append(args)
-        number = len(plans)
+        made.append(args)
+        number = len(made)
         return SimpleNamespace(run=lambda x1, x2, out: number)
 
-    monkeypatch.setattr(api, "_make_plan", make)
-    monkeypatch.setattr(api, "_devices", SimpleNamespace(ndarray=_FakeArray, current_device=lambda: 0))
-    monkeypatch.setattr(api, "_plans", {})
-    monkeypatch.setattr(api, "MAX_PLANS", 8)
-    return plans
+    monkeypatch.setattr(plans, "_make_plan", make)
+    monkeypatch.setattr(plans, "_devices", SimpleNamespace(ndarray=_FakeArray, current_device=lambda: 0))
+    monkeypatch.setattr(plans, "_plans", {})
+    monkeypatch.setattr(plans, "MAX_PLANS", 8)
+    return made
 
 
 def test_a_repeated_call_makes_no_plan(made: list[Any]) -> None:
@@ -358,7 +358,7 @@ def test_a_repeated_call_makes_no_plan(made: list[Any]) -> None:
 def test_plans_are_bounded_and_the_oldest_goes_first(made: list[Any]) -> None:
     for size in range(20):
         tiledmm.matmul(_FakeArray(size, 2), _FakeArray(2, 2))
-    assert len(api._plans) == 8
+    assert len(plans._plans) == 8
     assert len(made) == 20
     tiledmm.matmul(_FakeArray(19, 2), _FakeArray(2, 2))
     assert len(made) == 20
@@ -425,7 +425,7 @@ def test_strides_make_a_plan_of_their_own(made: list[Any]) -> None:
 def test_the_current_device_makes_a_plan_of_its_own(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     x = _FakeArray(2, 2)
     tiledmm.matmul(x, x)
-    monkeypatch.setattr(api, "_devices", SimpleNamespace(ndarray=_FakeArray, current_device=lambda: 1))
+    monkeypatch.setattr(plans, "_devices", SimpleNamespace(ndarray=_FakeArray, current_device=lambda: 1))
     tiledmm.matmul(x, x)
     assert len(made) == 2
 
@@ -443,17 +443,17 @@ def test_keywords_that_cannot_be_hashed_work_without_a_plan_kept(made: list[Any]
     for _ in range(2):
         tiledmm.matmul(x, x, signature=["f", "f", "f"])
     assert len(made) == 2
-    assert not api._plans
+    assert not plans._plans
 
 
 def test_a_plan_that_fails_is_not_kept(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> Any:
         raise ShapeError("no")
 
-    monkeypatch.setattr(api, "_make_plan", fail)
+    monkeypatch.setattr(plans, "_make_plan", fail)
     with pytest.raises(ShapeError):
         tiledmm.matmul(_FakeArray(2, 2), _FakeArray(2, 2))
-    assert not api._plans
+    assert not plans._plans
 
 
 def test_threads_may_fill_the_cache_at_once(made: list[Any]) -> None:
@@ -479,7 +479,7 @@ def test_threads_may_fill_the_cache_at_once(made: list[Any]) -> None:
     finally:
         sys.setswitchinterval(interval)
     assert not errors
-    assert len(api._plans) <= 8 + 8
+    assert len(plans._plans) <= 8 + 8
 
 
 # ---- precompile ----

@@ -14,7 +14,7 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import pretend
-from tiledmm import api, devices, launch
+from tiledmm import devices, launch, plans
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.operands import describe, resolve
@@ -187,7 +187,7 @@ def test_arrays_lie_on_the_current_device_unless_they_are_empty(
         name = ("x1", "x2", "out")[elsewhere]
         with pytest.raises(OperandTypeError, match=f"{name} is on device 5 and the current device is 3"):
             tiledmm.matmul(x1, x2, out=out)
-    api.forget_plans()
+    plans.forget_plans()
 
 
 def test_cupys_own_product_is_found_where_its_name_means_ours(monkeypatch: pytest.MonkeyPatch) -> None:

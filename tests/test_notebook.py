@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from tests.host_arrays import numbers, pretend
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.replacement import names
 
 pytestmark = pytest.mark.cupy
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.cupy
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     pretend(monkeypatch.setattr)
-    api.forget_plans()
+    plans.forget_plans()
     made = InteractiveShell(config=Config(HistoryAccessor={"enabled": False}, InteractiveShell={"colors": "nocolor"}))
     made.run_line_magic("load_ext", "tiledmm")
     made.push({"a": numbers(5, 5)})
     yield made
     assert not names._in_force
     assert "__matmul__" not in vars(cupy.ndarray)
-    api.forget_plans()
+    plans.forget_plans()
 
 
 def run(shell: InteractiveShell, cell: str) -> Any:

@@ -29,7 +29,7 @@ from tests.strategies import (
     plain,
     small_integers,
 )
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     AlignmentError,
@@ -130,7 +130,7 @@ class _ReferencePlan:
         self.product = choice.product
         assert choice.specialization.layout == choice.product.problem.layout
 
-    def run(self, x1: Any, x2: Any, out: Any) -> Any:
+    def run(self, x1: Any, x2: Any, out: Any, ending: Any = None) -> Any:
         return carry_out(self.product, x1, x2, out)
 
 
@@ -142,7 +142,7 @@ def launch_on_numpy() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "tiledmm.launch", launch)
         patch.setitem(sys.modules, "tiledmm.devices", devices)
-        patch.setattr(api, "_devices", devices)
+        patch.setattr(plans, "_devices", devices)
         yield
 
 

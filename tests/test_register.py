@@ -5,7 +5,7 @@ import pytest
 
 import tiledmm
 from tests.conftest import missing_simulator
-from tiledmm import api, errors
+from tiledmm import errors, plans
 from tiledmm.bench.variant_tiles import expand
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.registry.variants import VARIANTS, general_variants
@@ -58,9 +58,9 @@ def test_the_text_counts_as_it_was_until_it_is_registered_again(mine):
 
 def test_plans_of_the_old_text_are_dropped(mine, monkeypatch):
     tiledmm.register(mine)
-    api._plans["a call"] = "a plan"
+    plans._plans["a call"] = "a plan"
     tiledmm.register(mine)
-    assert not api._plans
+    assert not plans._plans
 
 
 def test_it_may_include_what_lies_beside_it(mine):

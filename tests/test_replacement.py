@@ -20,7 +20,7 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import HostPlan, numbers, of_host, on_host, pretend
-from tiledmm import api, devices
+from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, TiledmmError, UnknownVariantError
 from tiledmm.replacement import names, products
 from tiledmm.replacement.products import Products
@@ -49,9 +49,9 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(cupy.ndarray, "dot", cupys("dot", lambda a, b, out=None: np.dot(a, b)))
     for name in ("inner", "tensordot", "vdot"):
         monkeypatch.setattr(cupy, name, cupys(name, getattr(np, name)))
-    api.forget_plans()
+    plans.forget_plans()
     yield calls
-    api.forget_plans()
+    plans.forget_plans()
 
 
 def state() -> list[Any]:

@@ -220,7 +220,7 @@ def kept(gpu: HostGpu, x1: Any, x2: Any, cut: tuple[int, int], **numbers: int) -
     differs = {field: value for field, value in own.items() if other[field] != value}
     entry = tuned.Entry(name, product.compute.dtype_name, "warp_tiled", False, differs | numbers, 1.0, 1.0, cut)
     tuned.add(tuned.path_of(gpu.gpu.name), tuned.stamped(entry))
-    tiledmm.api.forget_plans()
+    tiledmm.plans.forget_plans()
 
 
 def test_c_in_parts_whose_k_is_in_slices(h100: HostGpu) -> None:

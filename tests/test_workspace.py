@@ -21,7 +21,7 @@ import tiledmm
 from tests.conftest import slow_unless
 from tests.host_gpu import HostGpu
 from tests.strategies import small_integers, tight
-from tiledmm import api, launch
+from tiledmm import launch, plans
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.operands import describe, resolve
@@ -82,7 +82,7 @@ class Product:
 
 def planned(x1: Any, x2: Any, out: Any, precision: str = "float32") -> launch.Plan:
     """The plan of ``auto``."""
-    return api.plan_of(x1, x2, out, tuple(UfuncKeywords()), ("auto", None, None, precision))
+    return plans.plan_of(x1, x2, out, tuple(UfuncKeywords()), ("auto", None, None, precision))
 
 
 def names(kernels: list[Any]) -> list[str]:
@@ -175,7 +175,7 @@ def test_a_measured_kernel_gives_way_to_the_models(h100: HostGpu) -> None:
     entry = tuned.Entry(name, "float32", "warp_tiled", False, differs, 1.0, 1.0, (256, 256))
     path = tuned.path_of(h100.gpu.name)
     tuned.add(path, tuned.stamped(entry))
-    api.forget_plans()
+    plans.forget_plans()
     try:
         assert len(product.plan.choice.parts) == 3
         measured = product.run()
@@ -185,7 +185,7 @@ def test_a_measured_kernel_gives_way_to_the_models(h100: HostGpu) -> None:
     finally:
         path.unlink()
         tuned.table_of.cache_clear()
-        api.forget_plans()
+        plans.forget_plans()
 
 
 def test_c_in_parts(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:

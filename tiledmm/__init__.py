@@ -16,7 +16,7 @@ from tiledmm._version import __version__
 
 if TYPE_CHECKING:
     from tiledmm import errors, simulator
-    from tiledmm.api import explain, matmul, variants
+    from tiledmm.api import explain, gemm, matmul, variants
     from tiledmm.errors import TiledmmError
     from tiledmm.kernels import kernel, precompile, source
     from tiledmm.registration import register, unregister
@@ -32,6 +32,7 @@ __all__ = [
     "errors",
     "explain",
     "explain_conflicts",
+    "gemm",
     "kernel",
     "matmul",
     "precompile",
@@ -46,7 +47,7 @@ __all__ = [
 
 # Each public name's module. Imported when first asked for, so that the command line's help needs no NumPy.
 _HOMES = {
-    **dict.fromkeys(("explain", "matmul", "variants"), "tiledmm.api"),
+    **dict.fromkeys(("explain", "gemm", "matmul", "variants"), "tiledmm.api"),
     **dict.fromkeys(("kernel", "precompile", "source"), "tiledmm.kernels"),
     **dict.fromkeys(("register", "unregister"), "tiledmm.registration"),
     "TiledmmError": "tiledmm.errors",

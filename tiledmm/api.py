@@ -1,34 +1,27 @@
-"""``matmul``, ``explain`` and ``variants``: what users call first."""
+"""``matmul``, ``gemm``, ``explain`` and ``variants``: what users call first."""
 
 from __future__ import annotations
 
-import functools
-import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tiledmm.elements import ELEMENTS, SCHEMES
+from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
-from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
+from tiledmm.plans import plan_of
+from tiledmm.problem.casting import loop_type
+from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
+from tiledmm.problem.keywords import Precision, UfuncKeywords, VariantName, only_entry
 from tiledmm.problem.operands import begin_together, describe, of_shape
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
-from tiledmm.selection.choice import Choice
-from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
+from tiledmm.selection.front_end import resolve_call
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, may_decompose
 from tiledmm.selection.tuned import table_of
 
 if TYPE_CHECKING:
     from tiledmm.selection.explanation import Explanation
-
-#: Most plans that are kept; the oldest goes first.
-MAX_PLANS = 4096
-
-_plans: dict[Any, Any] = {}
-_plans_lock = threading.Lock()
 
 
 def matmul(
@@ -100,44 +93,69 @@ def matmul(
     return plan_of(x1, x2, out, ufunc, (variant, tile, config, precision)).run(x1, x2, out)
 
 
-def plan_of(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
-    """The plan of a call, made when it is first needed, then kept.
+def gemm(
+    a: Any,
+    b: Any,
+    /,
+    c: Any = None,
+    *,
+    alpha: Any = 1,
+    beta: Any = 0,
+    bias: Any = None,
+    activation: str | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    variant: VariantName | str = AUTO,
+    tile: int | None = None,
+    config: ConfigOverrides | None = None,
+    precision: Precision = "full",
+) -> Any:
+    """``activation(alpha * (a @ b) + beta * c + bias)`` of CuPy arrays, without another pass over memory.
+
+    Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's.
 
     Args:
-        x1, x2, out: CuPy arrays; ``out`` may be None.
-        ufunc: The fields of ``UfuncKeywords``, in order.
-        kernel: The fields of ``KernelKeywords``, in order.
+        a: Left operand, ``(..., m, k)`` or ``(k,)``, of the types that ``matmul`` takes except bool.
+        b: Right operand, ``(..., k, n)`` or ``(k,)``.
+        c: Array that broadcasts to the result, of any strides. It is not read if ``beta`` is 0. It may be ``out``.
+        alpha: A number, or an array that broadcasts to the result, such as a factor for each column; one without
+            dimensions is read on the device, without synchronization. Where it is 0, the product does not count,
+            whatever it is; the number 0 leaves the operands unread.
+        beta: A number, or an array without dimensions.
+        bias: Array that broadcasts to the result: ``(n,)`` for one for each column, ``(m, 1)`` for each row.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"`` or ``"tanh"``. Integers have the
+            first only, complex numbers none.
+        out, variant, tile, config, precision: As for ``matmul``. ``"cublas"`` is ``cupy.matmul`` and CuPy's elementwise
+            kernels.
+        dtype, casting: As for ``matmul``; ``c``, ``bias`` and arrays of factors are cast likewise. Integers wrap.
+
+    Returns:
+        ``out``, or a new ``cupy.ndarray``.
 
     Raises:
-        As ``matmul``.
+        KeywordError: ``beta`` without ``c``, no such activation.
+        UnsupportedTypeError: A product in bool, or an activation or a factor that the type does not have.
+        TiledmmError: As ``matmul``.
+
+    Example:
+        >>> hidden = tiledmm.gemm(x, weights, bias=bias, activation="relu")
+        >>> tiledmm.gemm(u, v, c, beta=1, out=c)   # c += u @ v
     """
-    devices = _devices or _find_devices(kernel)
-    array = devices.ndarray
-    if not (isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))):
-        return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel))  # raises, as a rule
-    variant, tile, config, precision = kernel
-    casting, order, dtype, axes, axis, keepdims, signature = ufunc
-    try:
-        key = (
-            type(x1), x1.shape, x1.strides, x1.dtype, x1.dtype.num, x1.data.device_id,
-            type(x2), x2.shape, x2.strides, x2.dtype, x2.dtype.num, x2.data.device_id,
-            None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
-            casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
-            variant, tile, None if config is None else _frozen(config), precision, devices.current_device(),
-            x1.data.ptr == x2.data.ptr,
-        )  # fmt: skip
-        plan = _plans.get(key)
-    except TypeError:  # a keyword that cannot be hashed: making the plan tells what is wrong with it
-        key, plan = None, None
-    if plan is None:
-        plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel))
-        if key is not None:
-            _keep(key, plan)
-    return plan
-
-
-def _frozen(config: Any) -> Any:
-    return frozenset(config.items()) if isinstance(config, Mapping) else config
+    out = only_entry(out) if isinstance(out, tuple) else out
+    devices = device_module("devices")
+    arrays = {"a": a, "b": b, "c": c, "alpha": alpha, "beta": beta, "bias": bias, "out": out}
+    for name, x in arrays.items():
+        if name in ("a", "b") or (x is not None and hasattr(x, "shape") and hasattr(x, "strides")):
+            devices.check_array(x, name)
+    compute = loop_type(a.dtype, b.dtype, dtype)
+    keywords = EpilogueKeywords(c, alpha, beta, bias, activation)
+    ending = resolve_epilogue(compute, casting, keywords)
+    if variant == "cublas":
+        return devices.cupy_gemm(a, b, keywords, out, compute, casting)
+    ufunc = UfuncKeywords(casting=casting, dtype=dtype)
+    plan = plan_of(a, b, out, tuple(ufunc), (variant, tile, config, precision), ending)
+    return plan.run(a, b, out, ending)
 
 
 def explain(
@@ -193,85 +211,6 @@ def explain(
     return explanation(product, model, table_of(model.gpu.name))
 
 
-def forget_plans() -> None:
-    """Drops all plans: a name may mean another kernel now."""
-    with _plans_lock:
-        _plans.clear()
-
-
 def variants() -> tuple[str, ...]:
     """The names that ``variant=`` takes besides ``"auto"``, in ladder order."""
     return tuple(VARIANTS)
-
-
-class _Baseline:
-    """``cupy.matmul`` itself, for ``variant="cublas"``."""
-
-    def __init__(self, ufunc: UfuncKeywords) -> None:
-        self.keywords = ufunc.given()
-
-    def run(self, x1: Any, x2: Any, out: Any) -> Any:
-        return device_module("devices").cupy_matmul(x1, x2, out=out, **self.keywords)
-
-
-class _Converted:
-    """A product with conversions that no kernel does: CuPy does them, before and after it.
-
-    Attributes:
-        choice: The kernels that multiply the converted arrays.
-    """
-
-    def __init__(self, call: Call, choice: Choice, ufunc: UfuncKeywords, kernel: KernelKeywords) -> None:
-        self.product, self.dtype, self.choice = call.product, call.product.compute.result.dtype, choice
-        self.ufunc, self.kernel = ufunc, kernel
-
-    def run(self, x1: Any, x2: Any, out: Any) -> Any:
-        left, right = self.product.convert
-        x1 = x1 if left is None else x1.astype(left)
-        x2 = x2 if right is None else x2.astype(right)
-        cupy = device_module("launch").cupy
-        target = cupy.empty(out.shape, self.dtype) if self.product.via_temporary else out
-        result = plan_of(x1, x2, target, self.ufunc, self.kernel).run(x1, x2, target)
-        if not self.product.via_temporary:
-            return result
-        cupy.copyto(out, result, casting=self.ufunc.casting)
-        return out
-
-
-def _make_plan(x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords) -> Any:
-    may_decompose(kernel.precision)
-    row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
-    if row is not None and row.is_baseline:
-        row.config(kernel.tile, ELEMENTS["float32"])
-        if kernel.config is not None:
-            raise ConfigError(f"variant {row.name!r} has no config; leave config= out")
-        return _Baseline(ufunc)
-    devices = device_module("devices")
-    devices.check_array(x1, "x1")
-    devices.check_array(x2, "x2")
-    if out is not None:
-        devices.check_array(out, "out")
-    described = None if out is None else describe(out)
-    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
-    choice = choose(call, kernel, devices.device_model)
-    if call.product.converts:
-        return _Converted(call, choice, ufunc, kernel)
-    return device_module("launch").Plan(choice, functools.partial(choose_within, call, kernel, devices.device_model))
-
-
-def _keep(key: Any, plan: Any) -> None:
-    with _plans_lock:
-        while len(_plans) >= MAX_PLANS:
-            del _plans[next(iter(_plans))]
-        _plans[key] = plan
-
-
-_devices: Any = None
-
-
-def _find_devices(kernel: tuple[Any, ...]) -> Any:
-    """The module that asks CuPy, imported at the first call. Mistakes are reported without CuPy, too."""
-    global _devices
-    may_decompose(KernelKeywords(*kernel).precision)
-    _devices = device_module("devices")
-    return _devices

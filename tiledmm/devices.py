@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any
 
 import cupy
 
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.problem.epilogue import EpilogueKeywords
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of
 
@@ -65,6 +68,36 @@ def _advice(x: Any) -> str:
     if hasattr(type(x), "__cuda_array_interface__"):
         return "cupy.asarray(x) is one, and shares its memory if that is on the GPU"
     return "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
+
+
+def cupy_gemm(a: Any, b: Any, keywords: EpilogueKeywords, out: Any, dtype: Any, casting: str) -> Any:
+    """``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, in their own types."""
+    c, alpha, beta, bias, activation = keywords
+    x = cupy_matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
+    x = x * alpha if isinstance(alpha, ndarray) or alpha != 1 else x
+    x = x + beta * c if c is not None else x
+    x = x + bias if bias is not None else x
+    x = _ACTIVATIONS[activation](x) if activation else x
+    if out is None:
+        return x.astype(dtype, copy=False)
+    cupy.copyto(out, x, casting=casting)
+    return out
+
+
+def _gelu(x: Any) -> Any:
+    from cupyx.scipy.special import erf
+
+    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+
+
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": lambda x: cupy.maximum(x, 0),
+    "gelu": _gelu,
+    "gelu_tanh": lambda x: 0.5 * x * (1 + cupy.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + cupy.exp(-x)),
+    "sigmoid": lambda x: 1 / (1 + cupy.exp(-x)),
+    "tanh": lambda x: cupy.tanh(x),
+}
 
 
 def device_model(decomposes: bool = True) -> Model:

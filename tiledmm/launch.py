@@ -9,7 +9,7 @@ fails per call. That takes milliseconds, in which CuPy also returns its free blo
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import cupy
@@ -19,7 +19,9 @@ from tiledmm.compile.compilation import raw_kernels
 from tiledmm.dependent_launch import LEAST_CAPABILITY, DependentLaunch, launch_function
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
-from tiledmm.schedule.launches import Launch
+from tiledmm.problem.epilogue import EpilogueCall
+from tiledmm.problem.strides import Span
+from tiledmm.schedule.launches import Launch, with_epilogue
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
 from tiledmm.selection.choice import Choice
@@ -43,6 +45,10 @@ _PreparedArgument = getattr(cupy.cuda.function, "CNumpyArray", lambda array: arr
 # Addresses of x1, x2, the result and scratch memory.
 _Addresses: TypeAlias = tuple[int, int, int, int]
 
+# Addresses of the arrays that an epilogue reads, and its scalars.
+_Read: TypeAlias = tuple[tuple[int, ...], bytes]
+_NOTHING: _Read = ((), b"")
+
 
 def _by_value(array: Any) -> Any:
     return _PreparedArgument(array.view(f"V{array.nbytes}"))
@@ -65,10 +71,12 @@ class _Prepared:
         maps: Tensor maps of A and B, for a kernel that reads by TMA.
         scan: Offsets in bytes of both operands' scans in scratch memory, for a kernel that reads or writes them.
         dependent: Whether it may begin before the launch before it has ended.
+        epilogue: What becomes of a sum before it is stored, or None.
     """
 
     __slots__ = (
-        "block", "dependent", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan", "shared",
+        "block", "dependent", "epilogue", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan",
+        "shared",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +92,7 @@ class _Prepared:
         self.block: tuple[int, int] = specialization.block
         self.shared = specialization.dynamic_shared_bytes
         self.kernel_args = launch.kernel_args
+        self.epilogue = specialization.epilogue
         self.scan = [scan + begin for begin in launch.scan]
         self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands
@@ -91,14 +100,17 @@ class _Prepared:
         # The first of a sequence waits for whatever was launched before.
         self.dependent = not first and _is_dependent(launch)
 
-    def at(self, addresses: _Addresses) -> Callable[[], Any]:
-        """The launch with arrays at these addresses."""
+    def at(self, addresses: _Addresses, read: _Read = _NOTHING) -> Callable[[], Any]:
+        """The launch with arrays at these addresses, and with what its epilogue reads."""
         pointers = np.array([addresses[array] + begin for array, begin in self.operands], np.uint64)
         arguments: list[Any] = [pointers[i : i + 1] for i in range(len(pointers))]
         for i, each in enumerate(self.maps):
             arguments[i] = _encoded(each, int(pointers[i]))
         scan = [addresses[_SCRATCH] + begin for begin in self.scan]
-        arguments.append(np.array([*self.kernel_args, *scan], np.int64) if scan else self.kernel_args)
+        kernel_args = self.kernel_args
+        if self.epilogue is not None:
+            kernel_args = with_epilogue(kernel_args, self.epilogue, *read)
+        arguments.append(np.array([*kernel_args, *scan], np.int64) if scan else kernel_args)
         if self.dependent:
             return DependentLaunch(self.function, self.grid, self.block, self.shared, arguments)
         return functools.partial(self.function, self.grid, self.block, tuple(map(_by_value, arguments)), self.shared)
@@ -175,7 +187,7 @@ class Plan:
         self._spans = [(span.start, span.stop) for span in product.spans]
         self._aligned = [0, 0]  # bits of x1's and x2's address that are 0 where TMA can read them in place
         self._packing: Plan | None = None
-        self._sent: dict[_Addresses, list[Callable[[], Any]]] = {}
+        self._sent: dict[tuple[_Addresses, _Read], list[Callable[[], Any]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
         launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
@@ -204,12 +216,13 @@ class Plan:
             for i, ((launch, operands, scan), kernel) in enumerate(zip(launches, kernels, strict=True))
         ]
 
-    def run(self, x1: Any, x2: Any, out: Any) -> Any:
+    def run(self, x1: Any, x2: Any, out: Any, ending: EpilogueCall | None = None) -> Any:
         """Computes the product.
 
         Args:
             x1, x2: The operands.
             out: Where the result goes, or None for a new array.
+            ending: What the plan's epilogue reads.
 
         Returns:
             ``out``, or the new array.
@@ -219,10 +232,10 @@ class Plan:
         """
         product, first, second = self.product, x1.data.ptr, x2.data.ptr
         if first & self._aligned[_X1] or second & self._aligned[_X2]:
-            return self._packed().run(x1, x2, out)
+            return self._packed().run(x1, x2, out, ending)
         if out is None:
             result = cupy.ndarray(product.shape, product.result_type, order=product.order)
-        elif self.launches and self._overlaps(first, second, out.data.ptr):
+        elif self.launches and (self._overlaps(first, second, out.data.ptr) or (ending and _spoils(ending, out))):
             result = self._apart(out)
         else:
             result = out
@@ -230,17 +243,21 @@ class Plan:
             return result
         third = result.data.ptr
         if (first | second | third) & self.alignment:
-            self._check_alignment(x1, x2, result)
+            _check_alignment({"x1": x1, "x2": x2, "out": result})
+        if ending is not None and ending.epilogue is not None:
+            names = (name for name, _ in ending.epilogue.operands)
+            _check_alignment(dict(zip(names, ending.arrays, strict=True)))
         try:
             if not self.launches:
                 result.fill(0)  # sums of nothing
             elif product.problem.outer:
-                for a, b, c in product.problem.outer_offsets():
+                for a, b, c, *others in product.problem.outer_offsets():
                     if product.is_transposed:
                         a, b = b, a
-                    self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize)
-            elif len(self.launches) > 1 or self.launches[0].maps:
-                self._launch(first, second, third)
+                    read = _read_by(ending, others)
+                    self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize, read)
+            elif len(self.launches) > 1 or self.launches[0].maps or self.launches[0].epilogue is not None:
+                self._launch(first, second, third, _read_by(ending))
             else:
                 left, right = (x2, x1) if product.is_transposed else (x1, x2)
                 only = self.launches[0]
@@ -248,7 +265,7 @@ class Plan:
         except _NoWorkspaceError as failed:
             if (smaller := self._with_less_workspace()) is None:
                 raise _with_purpose(failed.error, self.choice) from None
-            smaller.run(x1, x2, result)
+            smaller.run(x1, x2, result, ending)
             self._smaller = smaller._smaller or smaller  # the next call leaves out what has failed in between
         if out is not None and result is not out:
             out[...] = result
@@ -281,38 +298,38 @@ class Plan:
             self._packing = Plan(self.choice.packed(), self._within and functools.partial(_packed_within, self._within))
         return self._packing
 
-    def _launch(self, x1: int, x2: int, out: int) -> None:
+    def _launch(self, x1: int, x2: int, out: int, read: _Read = _NOTHING) -> None:
         """All kernels of a product, on memory that begins at these addresses.
 
         Scratch memory is from CuPy's pool, which hands it out again to what comes later on the same stream. A graph
         that is being captured is launched any time later: there it is the graph's own.
         """
         if not self.scratch_bytes:
-            self._send((x1, x2, out, 0))
+            self._send((x1, x2, out, 0), read)
             return
         stream = cupy.cuda.get_current_stream()
         if not stream.is_capturing():
             memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # held until all kernels are launched
-            self._send((x1, x2, out, memory.ptr))
+            self._send((x1, x2, out, memory.ptr), read)
             return
         scratch: int = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr)
-        self._send((x1, x2, out, scratch))
+        self._send((x1, x2, out, scratch), read)
         cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
 
-    def _send(self, addresses: _Addresses) -> None:
+    def _send(self, addresses: _Addresses, read: _Read = _NOTHING) -> None:
         for begin, size in self.scans:
             stream = cupy.cuda.get_current_stream()
             cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, SCAN_INIT, size, stream.ptr)
-        for launch in self._launches_at(addresses):
+        for launch in self._launches_at(addresses, read):
             launch()
 
-    def _launches_at(self, addresses: _Addresses) -> list[Callable[[], Any]]:
+    def _launches_at(self, addresses: _Addresses, read: _Read = _NOTHING) -> list[Callable[[], Any]]:
         """The launches with their arguments, kept: CuPy's pool mostly returns the same addresses."""
-        launches = self._sent.get(addresses)
+        launches = self._sent.get((addresses, read))
         if launches is None:
             if len(self._sent) >= _KEPT_ARGUMENTS:
                 self._sent.clear()
-            launches = self._sent[addresses] = [each.at(addresses) for each in self.launches]
+            launches = self._sent[addresses, read] = [each.at(addresses, read) for each in self.launches]
         return launches
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
@@ -327,10 +344,37 @@ class Plan:
         memory = cupy.cuda.alloc(span.stop - span.start) - span.start
         return cupy.ndarray(out.shape, out.dtype, memory, strides=out.strides)
 
-    def _check_alignment(self, x1: Any, x2: Any, result: Any) -> None:
-        for name, x in (("x1", x1), ("x2", x2), ("out", result)):
-            if x.data.ptr % x.dtype.itemsize:
-                raise AlignmentError(
-                    f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
-                    "a GPU cannot read it in place: copy it first (x.copy())"
-                )
+
+def _check_alignment(arrays: Mapping[str, Any]) -> None:
+    for name, x in arrays.items():
+        if x.data.ptr % x.dtype.itemsize:
+            raise AlignmentError(
+                f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
+                "a GPU cannot read it in place: copy it first (x.copy())"
+            )
+
+
+def _read_by(ending: EpilogueCall | None, offsets: Sequence[int] = ()) -> _Read:
+    """What an epilogue reads, so many elements on."""
+    if ending is None:
+        return _NOTHING
+    steps = offsets or (0,) * len(ending.arrays)
+    addresses = (x.data.ptr + step * x.itemsize for x, step in zip(ending.arrays, steps, strict=True))
+    return tuple(addresses), ending.scalars
+
+
+def _spoils(ending: EpilogueCall, out: Any) -> bool:
+    """Whether writing ``out`` may change what an epilogue reads later: not if it is read at the same place."""
+    target = _reach(out)
+    for x in ending.arrays:
+        same = (x.data.ptr, x.shape, x.strides, x.dtype) == (out.data.ptr, out.shape, out.strides, out.dtype)
+        begin, end = _reach(x)
+        if not same and begin < target[1] and target[0] < end:
+            return True
+    return False
+
+
+def _reach(x: Any) -> tuple[int, int]:
+    """The addresses that an array spans."""
+    span = Span.of(x.shape, x.strides, x.itemsize)
+    return x.data.ptr + span.start, x.data.ptr + span.stop

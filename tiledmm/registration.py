@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jinja2
 
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError
@@ -82,7 +82,7 @@ def register(
         row = replace(row, default_tile=row.tiles[0])
     _try(row, file)
     VARIANTS.add(row)
-    api.forget_plans()
+    plans.forget_plans()
     return name
 
 
@@ -96,7 +96,7 @@ def unregister(name: str) -> None:
     if find_variant(name).text is None:
         raise ConfigError(f"{name!r} is a variant of this package, which stays")
     VARIANTS.remove(name)
-    api.forget_plans()
+    plans.forget_plans()
 
 
 def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:

@@ -135,6 +135,13 @@ def run(variant: str, tile: int | None, overrides: dict[str, Any], dtype: str, l
         expected = left.astype(wide) @ right.astype(wide)
         if not (out.get() == expected.astype(kind)).all():
             raise SystemExit(f"wrong result: {variant} {tile} {overrides} {dtype} {layout} {m}x{n}x{k}")
+        if layout != "NT" or "triangle" in overrides:
+            continue
+        kernel = {"variant": variant, "tile": tile, "config": overrides, "precision": precision}
+        bias = put(exact_array((1, right.shape[1]), kind, "N"), rng.integers(-1, 2, (1, right.shape[1])).astype(kind))
+        tiledmm.gemm(x1, x2, out, beta=1, bias=bias, out=out, **kernel)
+        if not (out.get() == (2 * expected + bias.get()).astype(kind)).all():
+            raise SystemExit(f"wrong result of gemm: {variant} {tile} {overrides} {dtype} {m}x{n}x{k}")
 
 
 def run_planted(tool: str) -> None:

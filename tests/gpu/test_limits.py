@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import any_bits, small_integers
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.schedule import launches
 
 BILLIONS = 2**31
@@ -91,7 +91,7 @@ def test_more_tiles_than_a_launch_numbers(
 ) -> None:
     # Tiles beyond 2^31 - 1 are another launch's; here already those beyond a few.
     monkeypatch.setattr(launches, "MOST_TILES", width)
-    monkeypatch.setattr(api, "_plans", {})
+    monkeypatch.setattr(plans, "_plans", {})
     rng = np.random.default_rng(32)
     for batch, m, n in (((), 1, 1), ((), 70, 40), ((3,), 33, 65), ((2, 5, 3), 9, 9)):
         left, right = small_integers(rng, (*batch, m, 6), "f4"), small_integers(rng, (*batch, 6, n), "f4")

@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.problem.keywords import UfuncKeywords
 
 #: Bytes beside the result that there is room for: fewer than any of these products' workspace.
@@ -33,7 +33,7 @@ PRODUCTS = (
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A pool of its own, which is CuPy's in this test."""
-    monkeypatch.setattr(api, "_plans", {})
+    monkeypatch.setattr(plans, "_plans", {})
     made = cupy.cuda.MemoryPool()
     with cupy.cuda.using_allocator(made.malloc):
         yield made
@@ -48,7 +48,7 @@ def operands(dtype: str = "float32", sizes: tuple[int, int, int] = (4096, 4096, 
 
 def planned(x1: Any, x2: Any, precision: str) -> Any:
     """The plan of ``auto``; skips the test where that needs no workspace, or little."""
-    plan: Any = api.plan_of(x1, x2, None, tuple(UfuncKeywords()), ("auto", None, None, precision))
+    plan: Any = plans.plan_of(x1, x2, None, tuple(UfuncKeywords()), ("auto", None, None, precision))
     if plan.scratch_bytes <= ROOM:
         pytest.skip(f"{plan.choice} needs {plan.scratch_bytes} bytes of workspace on this device")
     return plan

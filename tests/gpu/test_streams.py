@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import SMALLEST, to_device
 from tests.strategies import small_integers
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.errors import OperandTypeError
 
 # Holds a stream back for long enough that whoever does not wait for it reads what was there before.
@@ -120,7 +120,7 @@ def test_graph_capture_with_a_plan_that_is_there(variant: str, tile: int | None)
 def test_graph_capture_of_a_new_product_after_precompile(
     variant: str, tile: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "_plans", {})
+    monkeypatch.setattr(plans, "_plans", {})
     tiledmm.precompile(variant, tiles=None if tile is None else [tile], layouts=["NN"])
     left, right = operands(44, (33, 34, 35))
     x1, x2, out = to_device(left), to_device(right), cupy.full((33, 34), np.nan, np.float32)

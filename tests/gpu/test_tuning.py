@@ -12,7 +12,7 @@ import pytest
 import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.devices import device_model, forget_models
 from tiledmm.selection import tuned
 
@@ -35,9 +35,9 @@ def test_tune_and_go_on(dtype: str, layout: str, tmp_path: Path, monkeypatch: py
     left, right = small_integers(rng, (70, 2000), dtype), small_integers(rng, (2000, 90), dtype)
     x1 = to_device(left)
     x2 = to_device(right) if layout[1] == "N" else to_device(np.ascontiguousarray(right.T)).T
-    monkeypatch.setattr(api, "_plans", {})
+    monkeypatch.setattr(plans, "_plans", {})
     np.testing.assert_array_equal(tiledmm.matmul(x1, x2).get(), np.matmul(left, right))
-    (plan,) = api._plans.values()
+    (plan,) = plans._plans.values()
     assert len(plan.launches) == 1 + sum(
         (entry.overrides.get("split_k", 1) > 1, entry.overrides.get("pack_a", 0), entry.overrides.get("pack_b", 0),
          2 * entry.overrides.get("pack_elements", 0))
@@ -70,4 +70,4 @@ def test_calibrate_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(tiledmm.matmul(to_device(left), to_device(right)).get(), left @ right)
     finally:
         forget_models()
-        api.forget_plans()
+        plans.forget_plans()

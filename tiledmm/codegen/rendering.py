@@ -52,7 +52,9 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             result_type=spec.compute.result_name,
             order_a=ORDERS[spec.layout[0]],
             order_b=ORDERS[spec.layout[1]],
-            plain=spec.a == spec.b == spec.c == spec.compute.stored and spec.compute.is_summed_as_it_is,
+            plain=spec.a == spec.b == spec.c == spec.compute.stored
+            and spec.compute.is_summed_as_it_is
+            and spec.epilogue is None,
             condition=spec.condition,
             waits=spec.waits,
             threads=spec.config.threads,
@@ -61,6 +63,8 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             parts=spec.compute.parts,
             c_parts=spec.c.parts,
             residues=spec.has_residue_scan,
+            epilogue=spec.epilogue,
+            is_integer="int" in spec.compute.dtype_name,
             **(tables(spec.config.moduli) if spec.config.moduli else {}),
         )
     )

@@ -9,6 +9,7 @@ from typing import Any
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, compute_element_of, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import converts_in_kernel
+from tiledmm.problem.epilogue import Epilogue
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES, DECOMPOSE_RESIDUES
 from tiledmm.registry.config import Config, ConfigOverrides, LaunchConfig
 from tiledmm.registry.residues import residue_planes
@@ -31,6 +32,7 @@ class Specialization:
         layout: A letter each for A and B: N rows contiguous, T columns contiguous (a transposed matrix), G neither.
         condition: The kernel's part in an operand scan: ``"scan"`` if it writes it; ``"if decomposed"`` or
             ``"unless decomposed"`` if the scan decides whether it computes; empty for all other kernels.
+        epilogue: What becomes of a sum before it is stored; None for nothing.
     """
 
     variant: Variant
@@ -41,6 +43,7 @@ class Specialization:
     c: Element
     layout: str
     condition: str = ""
+    epilogue: Epilogue | None = None
 
     @property
     def symbol(self) -> str:
@@ -53,7 +56,8 @@ class Specialization:
         suited = "_unsplit" if self.condition == "unless decomposed" else ""
         scheme = f"x{SCHEMES[cfg.scheme].products}" if cfg.scheme else f"x{cfg.moduli}" if cfg.moduli else ""
         numbers = f"{cfg.bm}x{cfg.bn}x{cfg.bk}"
-        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}"
+        after = f"_{self.epilogue.name}" if self.epilogue else ""
+        return f"tiledmm_{self.variant.name}_{types}{scheme}_{numbers}_{self.layout.lower()}{half}{suited}{after}"
 
     def __str__(self) -> str:
         """The kernel's symbol, and what its auxiliary kernels do."""
@@ -91,7 +95,9 @@ class Specialization:
             return replace(self, config=bare, a=ELEMENTS["uint8"], b=ELEMENTS["uint8"], layout="NT")
         if self.variant.decomposes_to_residues:
             byte = ELEMENTS["uint8"]
-            return replace(self, config=bare, a=byte, b=byte, c=byte, layout="NT", condition="if decomposed")
+            return replace(
+                self, config=bare, a=byte, b=byte, c=byte, layout="NT", condition="if decomposed", epilogue=None
+            )
         if self.variant.decomposes:
             limb = SCHEMES[self.config.scheme].limb_of(self.compute)
             a, b = packed.layout[0], packed.layout[1]

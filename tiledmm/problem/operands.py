@@ -19,6 +19,7 @@ import numpy as np
 from tiledmm.elements import Element, compute_element_of, element
 from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
 from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
+from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.strides import Problem, Span, arrange
 
@@ -108,6 +109,7 @@ class Product:
         via_temporary: Whether the kernel cannot write ``out`` itself, because no kernel converts to its type.
         spans: Bytes that ``x1``, ``x2`` and ``out`` occupy, relative to their first elements.
         symmetric: True where B is A transposed, the same memory: C is symmetric.
+        epilogue: What becomes of a sum before it is stored; None for ``matmul``.
     """
 
     problem: Problem
@@ -123,6 +125,7 @@ class Product:
     via_temporary: bool
     spans: tuple[Span, Span, Span]
     symmetric: bool = False
+    epilogue: Epilogue | None = None
 
     @property
     def converts(self) -> bool:
@@ -144,12 +147,23 @@ class Product:
         return replace(self, problem=self.problem.part(rows, cols), symmetric=self.symmetric and rows == cols)
 
 
-def resolve(x1: Array, x2: Array, out: Array | None = None, *, same_memory: bool = False, **keywords: Any) -> Product:
-    """Resolves a call of ``matmul``.
+def resolve(
+    x1: Array,
+    x2: Array,
+    out: Array | None = None,
+    *,
+    same_memory: bool = False,
+    epilogue: Epilogue | None = None,
+    arrays: Sequence[Array] = (),
+    **keywords: Any,
+) -> Product:
+    """Resolves a call of ``matmul``, or of ``gemm``.
 
     Args:
         x1, x2, out: Descriptions of the arrays.
         same_memory: Whether x1 and x2 begin at the same place.
+        epilogue: What becomes of a sum before it is stored.
+        arrays: The arrays that it reads; they broadcast to the result.
         **keywords: The fields of ``UfuncKeywords``.
 
     Raises:
@@ -182,10 +196,10 @@ def resolve(x1: Array, x2: Array, out: Array | None = None, *, same_memory: bool
         shape, out_axes = _result_axes(loop, core, entries[2])
         order = _memory_order(order, x1, x2)
         via_temporary = False
-        target = _Operand(Array.allocated(shape, result_type, order), out_axes, 2, len(core))
+        target, entry = _Operand(Array.allocated(shape, result_type, order), out_axes, 2, len(core)), out_axes
     else:
         check_cast(compute_type, out.dtype, casting, "the result", to="out")
-        target = _Operand(out, entries[2], 2, len(core))
+        target, entry = _Operand(out, entries[2], 2, len(core)), entries[2]
         if target.core_shape != core:
             raise ShapeError(f"out has shape {out.shape}, which does not hold a product of shape {loop + core}")
         if _broadcast(loop, target.loop_shape) != target.loop_shape:
@@ -205,7 +219,8 @@ def resolve(x1: Array, x2: Array, out: Array | None = None, *, same_memory: bool
         problem, transposed = _NO_PROBLEM, False
     else:
         strides = (left.strides(loop), right.strides(loop), target.strides(loop))
-        problem, transposed = arrange((m, n, k), loop, *strides)
+        read = [_Operand(_broadcast_to(each, shape), entry, 2, len(core)).strides(loop) for each in arrays]
+        problem, transposed = arrange((m, n, k), loop, *strides, read)
     return Product(
         problem=problem,
         a=b if transposed else a,
@@ -224,6 +239,7 @@ def resolve(x1: Array, x2: Array, out: Array | None = None, *, same_memory: bool
             Span.of(target.array.shape, target.array.strides, target.array.dtype.itemsize),
         ),
         symmetric=same_memory and a == b and problem is not _NO_PROBLEM and problem.is_mirrored,
+        epilogue=epilogue,
     )
 
 
@@ -325,6 +341,17 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
         raise ShapeError(
             f"operands could not be broadcast together with remapped shapes: batches of shape {left} and {right}"
         ) from None
+
+
+def _broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
+    """An array repeated, by strides of 0, to a shape that it broadcasts to."""
+    missing = len(shape) - len(array.shape)
+    if missing < 0 or any(have not in (1, size) for have, size in zip(array.shape, shape[missing:], strict=True)):
+        raise ShapeError(f"an array of shape {array.shape} does not broadcast to the result, which has shape {shape}")
+    steps = zip(array.shape, array.strides, shape[missing:], strict=True)
+    return Array(
+        shape, (0,) * missing + tuple(0 if have != size else stride for have, stride, size in steps), array.dtype
+    )
 
 
 def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tuple[tuple[int, ...], Any]:

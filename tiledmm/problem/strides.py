@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 # Bytes of a cache line, and so many elements of any type: whole lines.
@@ -32,12 +32,22 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchDimension:
-    """A batch dimension: the number of products, and the strides of A, B and C in elements."""
+    """A batch dimension: the number of products, and the strides of A, B, C and an epilogue's arrays in elements."""
 
     size: int
     a: int
     b: int
     c: int
+    epilogue: tuple[int, ...] = ()
+
+    def transposed(self) -> BatchDimension:
+        """The same for B^T A^T."""
+        return BatchDimension(self.size, self.b, self.a, self.c, self.epilogue)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Those of A, B, C and the epilogue's arrays."""
+        return self.a, self.b, self.c, *self.epilogue
 
 
 #: Maps a layout's letters to those of the transposed matrices.
@@ -54,7 +64,9 @@ class Problem:
         batch: At most three dimensions, slowest first.
         layout: A letter each for A and B: N rows contiguous, T columns contiguous, G neither.
         outer: Further batch dimensions, for which the host launches again. Rare: dimensions that cannot be merged.
-        begins: Offsets of this problem in A, B and C, in elements: 0 unless it is a part of a product.
+        begins: Offsets of this problem in A, B, C and the epilogue's arrays, in elements: 0 unless it is a part of a
+            product.
+        epilogue: Row and column strides of the arrays that an epilogue reads, in elements.
     """
 
     m: int
@@ -64,7 +76,8 @@ class Problem:
     batch: tuple[BatchDimension, ...]
     layout: str
     outer: tuple[BatchDimension, ...]
-    begins: tuple[int, int, int] = (0, 0, 0)
+    begins: tuple[int, ...] = (0, 0, 0)
+    epilogue: tuple[tuple[int, int], ...] = ()
 
     @property
     def products(self) -> int:
@@ -87,51 +100,50 @@ class Problem:
         """C^T = B^T A^T."""
         row_a, col_a, row_b, col_b, row_c, col_c = self.strides
         letters = self.layout.translate(TRANSPOSED)
-        a, b, c = self.begins
+        a, b, *others = self.begins
         return Problem(
             self.n,
             self.m,
             self.k,
             (col_b, row_b, col_a, row_a, col_c, row_c),
-            tuple(BatchDimension(d.size, d.b, d.a, d.c) for d in self.batch),
+            tuple(dimension.transposed() for dimension in self.batch),
             letters[::-1],
-            tuple(BatchDimension(d.size, d.b, d.a, d.c) for d in self.outer),
-            (b, a, c),
+            tuple(dimension.transposed() for dimension in self.outer),
+            (b, a, *others),
+            tuple((col, row) for row, col in self.epilogue),
         )
 
     def part(self, rows: range, cols: range) -> Problem:
         """What computes these rows and columns of C."""
         row_a, _, _, col_b, row_c, col_c = self.strides
-        a, b, c = self.begins
-        begins = a + rows.start * row_a, b + cols.start * col_b, c + rows.start * row_c + cols.start * col_c
-        return replace(self, m=len(rows), n=len(cols), begins=begins)
+        steps = [(row_a, 0), (0, col_b), (row_c, col_c), *self.epilogue]
+        begins = (
+            begin + rows.start * row + cols.start * col for begin, (row, col) in zip(self.begins, steps, strict=True)
+        )
+        return replace(self, m=len(rows), n=len(cols), begins=tuple(begins))
 
     def halves(self, rows: int, cols: int) -> tuple[Problem, Problem]:
         """Two parts of a batch; or of a product alone, whole tiles of ``rows`` and ``cols`` in the first."""
         for i, dimension in enumerate(self.batch):
             if dimension.size > 1:
-                half, (a, b, c) = dimension.size // 2, self.begins
+                half = dimension.size // 2
                 first, second = (
                     replace(self, batch=(*self.batch[:i], replace(dimension, size=size), *self.batch[i + 1 :]))
                     for size in (half, dimension.size - half)
                 )
-                begins = a + half * dimension.a, b + half * dimension.b, c + half * dimension.c
-                return first, replace(second, begins=begins)
+                begins = (begin + half * step for begin, step in zip(self.begins, dimension.strides, strict=True))
+                return first, replace(second, begins=tuple(begins))
         if self.m > rows:
             cut = self.m // rows // 2 * rows or rows
             return self.part(range(cut), range(self.n)), self.part(range(cut, self.m), range(self.n))
         cut = self.n // cols // 2 * cols or cols
         return self.part(range(self.m), range(cut)), self.part(range(self.m), range(cut, self.n))
 
-    def outer_offsets(self) -> Iterator[tuple[int, int, int]]:
-        """How far A, B and C are on, in elements, at each step of the outer dimensions."""
+    def outer_offsets(self) -> Iterator[tuple[int, ...]]:
+        """How far A, B, C and the epilogue's arrays are on, in elements, at each step of the outer dimensions."""
         for index in itertools.product(*(range(dimension.size) for dimension in self.outer)):
-            pairs = list(zip(index, self.outer, strict=True))
-            yield (
-                sum(i * dimension.a for i, dimension in pairs),
-                sum(i * dimension.b for i, dimension in pairs),
-                sum(i * dimension.c for i, dimension in pairs),
-            )
+            steps = [[i * step for step in dimension.strides] for i, dimension in zip(index, self.outer, strict=True)]
+            yield tuple(map(sum, zip(*steps, strict=True))) if steps else (0,) * len(self.begins)
 
 
 def arrange(
@@ -140,6 +152,7 @@ def arrange(
     a: tuple[int, ...],
     b: tuple[int, ...],
     c: tuple[int, ...],
+    epilogue: Sequence[tuple[int, ...]] = (),
 ) -> tuple[Problem, bool]:
     """The product in the form that kernels take.
 
@@ -147,6 +160,7 @@ def arrange(
         sizes: m, n, k.
         loop: Shape of the batch.
         a, b, c: Strides in elements of the operands and the result: one a batch dimension, then row and column.
+        epilogue: The same of the arrays that an epilogue reads.
 
     Returns:
         The problem, and whether it was transposed: where C's columns are contiguous, C^T = B^T A^T has its rows
@@ -159,11 +173,16 @@ def arrange(
         m, n = n, m
         a, b = _transposed(b), _transposed(a)
         row_c, col_c = col_c, row_c
+        epilogue = [_transposed(each) for each in epilogue]
     row_a, col_a, letter_a = _order(m, k, *a[-2:])
     row_b, col_b, letter_b = _order(k, n, *b[-2:])
-    dimensions = [BatchDimension(*row) for row in zip(loop, a[:-2], b[:-2], c[:-2], strict=True)]
+    dimensions = [
+        BatchDimension(size, a[i], b[i], c[i], tuple(each[i] for each in epilogue)) for i, size in enumerate(loop)
+    ]
     batch, outer = _collapse(dimensions)
-    return Problem(m, n, k, (row_a, col_a, row_b, col_b, row_c, col_c), batch, letter_a + letter_b, outer), transposed
+    strides, begins = (row_a, col_a, row_b, col_b, row_c, col_c), (0,) * (3 + len(epilogue))
+    arrays = tuple((each[-2], each[-1]) for each in epilogue)
+    return Problem(m, n, k, strides, batch, letter_a + letter_b, outer, begins, arrays), transposed
 
 
 def _transposed(strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -192,8 +211,8 @@ def _collapse(
     kept: list[BatchDimension] = []
     wide = sorted((d for d in dimensions if d.size != 1), key=lambda d: (abs(d.c), abs(d.a), abs(d.b)), reverse=True)
     for inner in wide:
-        if kept and all(getattr(kept[-1], name) == getattr(inner, name) * inner.size for name in ("a", "b", "c")):
-            kept[-1] = BatchDimension(kept[-1].size * inner.size, inner.a, inner.b, inner.c)
+        if kept and kept[-1].strides == tuple(step * inner.size for step in inner.strides):
+            kept[-1] = replace(inner, size=kept[-1].size * inner.size)
         else:
             kept.append(inner)
     surplus = max(len(kept) - KERNEL_BATCH_DIMENSIONS, 0)

@@ -64,16 +64,17 @@ class PackedOperand:
             mapped: Whether a tensor map addresses it: batch strides then count matrices.
         """
         i, pitch = self.operand, self.memory.pitch
-        a, b, c = problem.begins
+        a, b, *others = problem.begins
         strides, letters = list(problem.strides), list(problem.layout)
         strides[2 * i : 2 * i + 2] = (0, 0) if mapped else (pitch, 1) if layout[i] == "N" else (1, pitch)
         letters[i] = layout[i]
         _, steps = _once(problem, i, 1 if mapped else self.rows * pitch)
-        batch = (replace(each, **{"ab"[i]: step}) for each, step in zip(problem.batch, steps, strict=True))
+        pairs = zip(problem.batch, steps, strict=True)
+        batch = (replace(each, b=step) if i else replace(each, a=step) for each, step in pairs)
         return replace(
             problem,
             strides=tuple(strides), batch=tuple(batch),
-            layout="".join(letters), begins=(a, 0, c) if i else (0, b, c),
+            layout="".join(letters), begins=(a, 0, *others) if i else (0, b, *others),
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import Element
 from tiledmm.errors import ShapeError
+from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem
 from tiledmm.registry.config import Config
 from tiledmm.schedule.tensor_maps import TensorMap
@@ -32,6 +33,10 @@ LONGEST_PARTITION = 1 << 29
 SCRATCH_ALIGNMENT = 512
 
 _ONE_PRODUCT = BatchDimension(1, 0, 0, 0)
+
+# Members of ``Problem`` before those of an epilogue, and members for each array that this reads.
+_BEFORE_EPILOGUE = 10 + KERNEL_BATCH_DIMENSIONS + 3 * (2 + KERNEL_BATCH_DIMENSIONS)
+_WORDS_OF_ARRAY = 3 + KERNEL_BATCH_DIMENSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +176,17 @@ def rasterization_group(config: Config, problem: Problem) -> int:
 
 
 def problem_args(
-    config: Config, problem: Problem, partitions: tuple[int, int] | None, partition_c: int
+    config: Config,
+    problem: Problem,
+    partitions: tuple[int, int] | None,
+    partition_c: int,
+    epilogue: Epilogue | None = None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The members of ``Problem``, one int64 each.
 
     ``partitions`` is the number of split-K partitions and k in each; ``partition_c`` the elements of C from one
-    partition's partial sums to the next.
+    partition's partial sums to the next. An epilogue's arrays have the offset of their first element in bytes, and its
+    scalars are 0, until ``with_epilogue``.
     """
     batch: Sequence[BatchDimension]
     batch = ((_ONE_PRODUCT,) * KERNEL_BATCH_DIMENSIONS + problem.batch)[-KERNEL_BATCH_DIMENSIONS:]
@@ -192,4 +202,30 @@ def problem_args(
         row_b, col_b, *(d.b for d in batch),
         row_c, col_c, *(d.c for d in batch),
     ]  # fmt: skip
+    if epilogue is not None:
+        for i, (_, each) in enumerate(epilogue.operands):
+            steps = (d.epilogue[i] if d.epilogue else 0 for d in batch)
+            kernel_args += [problem.begins[3 + i] * each.itemsize, *problem.epilogue[i], *steps]
+        kernel_args += [0, 0] * len(epilogue.scalars)
     return np.array(kernel_args, dtype=np.int64)
+
+
+def with_epilogue(
+    kernel_args: np.ndarray[Any, np.dtype[np.int64]], epilogue: Epilogue, addresses: Sequence[int], scalars: bytes
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Kernel arguments with what an epilogue reads.
+
+    Args:
+        kernel_args: As ``problem_args`` gives them; more may follow.
+        epilogue: The epilogue.
+        addresses: Of its arrays' first elements.
+        scalars: Two numbers of 8 bytes for each of its scalars.
+    """
+    found: np.ndarray[Any, np.dtype[np.int64]] = kernel_args.copy()
+    at = _BEFORE_EPILOGUE
+    for address in addresses:
+        found[at] += address
+        at += _WORDS_OF_ARRAY
+    words = np.frombuffer(scalars, np.int64)
+    found[at : at + len(words)] = words
+    return found

@@ -59,7 +59,9 @@ def reconstructing(specialization: Specialization) -> Specialization:
     """The kernel that writes C."""
     compute, byte = specialization.compute, ELEMENTS["uint8"]
     config = RECONSTRUCT.configure(specialization.config.moduli, compute)
-    return Specialization(RECONSTRUCT, config, byte, byte, compute, specialization.c, "NN", "if decomposed")
+    return Specialization(
+        RECONSTRUCT, config, byte, byte, compute, specialization.c, "NN", "if decomposed", specialization.epilogue
+    )
 
 
 def decomposed_to_residues(specialization: Specialization, problem: Problem, operand: int) -> PackedOperand:
@@ -103,7 +105,9 @@ def by_residues(
     plane = products(problem) * rows * pitch
     launches = []
     for row0 in range(0, problem.m, rows):
-        part = replace(mapped, m=min(rows, problem.m - row0))
+        m = min(rows, problem.m - row0)
+        begins = problem.part(range(row0, row0 + m), range(problem.n)).begins[3:]
+        part = replace(mapped, m=m, begins=(*mapped.begins[:3], *begins))
         into = replace(strided, m=part.m, strides=(*strided.strides[:4], pitch, 1))
         into = replace(into, batch=one_after_the_other(into, pitch))
         maps = _maps_of(both, kernel, part.m) if kernel.variant.tma else ()
@@ -115,7 +119,7 @@ def by_residues(
         blocks = int(kernel_args[5])
         launches.append(Launch(kernel, blocks, kernel_args, names, (in_a, 0, 0), maps, scan))
         in_c = (problem.begins[2] + row0 * problem.strides[4]) * reconstruct.c.itemsize
-        kernel_args = np.append(problem_args(reconstruct.config, part, None, 0), others)
+        kernel_args = np.append(problem_args(reconstruct.config, part, None, 0, reconstruct.epilogue), others)
         blocks = tiles_in_all(reconstruct.config, part)
         launches.append(Launch(reconstruct, blocks, kernel_args, (memory.name, "C"), (0, in_c), (), scan))
     return Schedule(tuple(launches), (memory,))

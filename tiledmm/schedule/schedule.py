@@ -121,23 +121,26 @@ def _schedule(
         sums = problem.m * pitch * products(problem)
         from_sums = replace(problem, strides=(pitch, 1, *problem.strides[2:]))
         into_c = 0, problem.begins[2] * adding.c.itemsize
-        blocks, kernel_args = tiles(sums, adding.config.bn), problem_args(config, from_sums, split, sums)
+        blocks, kernel_args = (
+            tiles(sums, adding.config.bn),
+            problem_args(config, from_sums, split, sums, adding.epilogue),
+        )
         after.append(Launch(adding, blocks, kernel_args, (memory.name, "C"), into_c))
         scratch.append(memory)
         names[2] = memory.name
         into = replace(
             problem,
             strides=(*problem.strides[:4], pitch, 1), batch=one_after_the_other(problem, pitch),
-            begins=(*problem.begins[:2], 0),
+            begins=(*problem.begins[:2], 0, *problem.begins[3:]),
         )  # fmt: skip
     types = kernel.a, kernel.b, kernel.c
     if specialization.variant.tma and not maps:
         maps = map_of(into, 0, config, kernel.compute), map_of(into, 1, config, kernel.compute)
     multiplying = []
     for part in in_launches(config, into, partitions):
-        begins = tuple(begin * each.itemsize for begin, each in zip(part.begins, types, strict=True))
+        begins = tuple(begin * each.itemsize for begin, each in zip(part.begins[:3], types, strict=True))
         blocks = tiles(tiles_in_all(config, part, partitions), config.tiles_per_block)
-        kernel_args = problem_args(config, part, split, sums)
+        kernel_args = problem_args(config, part, split, sums, kernel.epilogue)
         multiplying.append(Launch(kernel, blocks, kernel_args, tuple(names), begins, maps))
     return Schedule((*before, *multiplying, *after), tuple(scratch))
 
@@ -157,9 +160,13 @@ def _decomposed(specialization: Specialization, problem: Problem) -> Schedule:
         operands = source, copy.memory.name
         before += [replace(each, operands=operands) for each in _scanning(copy, scan)]
     planned = _of_decomposed(specialization.packed, problem, both)
-    kernel_args = np.append(planned.multiplying.kernel_args, [copy.plane for copy in both])
-    multiplying = replace(planned.multiplying, scan=scan, kernel_args=kernel_args)
-    launches = [multiplying if each is planned.multiplying else each for each in planned.launches]
+    planes = [copy.plane for copy in both]
+    launches = [
+        replace(each, scan=scan, kernel_args=np.append(each.kernel_args, planes))
+        if each.specialization.condition
+        else each
+        for each in planned.launches
+    ]
     launches += [replace(each, scan=scan) for each in otherwise.launches]
     scratch += [*(copy.memory for copy in both), memory]
     return Schedule((*before, *launches), (*scratch, *planned.scratch))
@@ -236,9 +243,14 @@ def with_split_k(specialization: Specialization, partitions: int) -> tuple[Speci
     # Wide enough that nothing is rounded before the last sum.
     partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute.result
     config = SPLIT_K_REDUCTION.configure(partitions, partial)
+    kernel, epilogue = specialization.kernel, specialization.epilogue
+    # An epilogue may read what another kernel has written to C: of two kernels only one writes.
+    condition = kernel.condition if epilogue else ""
     return (
-        replace(specialization.kernel, c=partial),
-        Specialization(SPLIT_K_REDUCTION, config, partial, partial, partial, specialization.c, "NN"),
+        replace(kernel, c=partial, epilogue=None),
+        Specialization(
+            SPLIT_K_REDUCTION, config, partial, partial, partial, specialization.c, "NN", condition, epilogue
+        ),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiledmm.elements import TF32, compute_element
+from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, dtype_of, kernel_of, may_decompose, select, with_precision
@@ -16,6 +17,9 @@ from tiledmm.selection.tuned import TunedTable, table_of
 
 #: From whether kernels fit to the fastest that do; None if none does.
 Within = Callable[[Callable[[Choice], bool]], Choice | None]
+
+# The variant of an epilogue without a product: it reads no operand.
+_WITHOUT_PRODUCT = "warp_tiled"
 
 #: The model of a device, with or without variants that decompose operands.
 Models = Callable[[bool], Model]
@@ -36,22 +40,42 @@ class Call:
 
 
 def resolve_call(
-    x1: Array, x2: Array, out: Array | None, ufunc: UfuncKeywords, precision: str, same_memory: bool = False
+    x1: Array,
+    x2: Array,
+    out: Array | None,
+    ufunc: UfuncKeywords,
+    precision: str,
+    same_memory: bool = False,
+    ending: EpilogueCall | None = None,
 ) -> Call:
-    """The product of a call.
+    """The product of a call, with its epilogue.
 
     Raises:
         TiledmmError: As ``tiledmm.matmul``, for arrays and keywords that do not fit.
     """
-    product = multiplied = resolve(x1, x2, out, same_memory=same_memory, **ufunc._asdict())
+    keywords = ufunc._asdict()
+    if ending is not None:
+        keywords |= {"epilogue": ending.epilogue, "arrays": [describe(each) for each in ending.arrays]}
+    product = multiplied = resolve(x1, x2, out, same_memory=same_memory, **keywords)
     left, right = product.convert
     if product.converts:
         x1 = x1 if left is None else x1.as_type(left)
         x2 = x2 if right is None else x2.as_type(right)
         if out is not None and product.via_temporary:
             out = Array.allocated(out.shape, product.compute.result.dtype)
-        multiplied = resolve(x1, x2, out, **ufunc._asdict())
+        multiplied = resolve(x1, x2, out, **keywords)
+    if ending is not None and ending.epilogue is not None:
+        multiplied = _with_epilogue(multiplied, ending)
     return Call(product, with_precision(multiplied, precision))
+
+
+def _with_epilogue(product: Product, ending: EpilogueCall) -> Product:
+    """The product as kernels with an epilogue compute it."""
+    if product.compute.result_name and product.compute.result.itemsize > 4:  # 32-bit sums do until they are scaled
+        product = product.computed_in(product.compute.result)
+    if ending.without_product:
+        product = replace(product, problem=replace(product.problem, k=0))
+    return product
 
 
 def call_of(size: tuple[int, int, int], dtype: Any, layout: str, precision: str) -> tuple[Call, str]:
@@ -78,7 +102,10 @@ def choose(call: Call, kernel: KernelKeywords, models: Models, tuned: bool = Tru
     """
     model = models(may_decompose(kernel.precision))
     table: TunedTable | None = table_of(model.gpu.name) if tuned and kernel.variant == AUTO else None
-    return select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
+    choice = select(**kernel_of(call.multiplied, *kernel, model=model), table=table, model=model)
+    if call.multiplied.epilogue and not call.multiplied.problem.k and choice.needs_operands:
+        return select(_WITHOUT_PRODUCT, None, call.multiplied, model=model)
+    return choice
 
 
 def choose_within(call: Call, kernel: KernelKeywords, models: Models, fits: Callable[[Choice], bool]) -> Choice | None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.problem.epilogue import EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
@@ -55,6 +56,7 @@ __all__ = [
     "Trace",
     "Traffic",
     "explain_conflicts",
+    "gemm",
     "launch",
     "matmul",
     "run",
@@ -102,6 +104,65 @@ def matmul(
     ufunc = UfuncKeywords.of("matmul", keywords)
     settings = Settings(checks=checks, counts=False, target=target)
     done = simulate(x1, x2, _array(out), ufunc, KernelKeywords(variant, tile, config, precision), settings)
+    done.report.check()
+    return _result(done.result, out)
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    /,
+    c: Any = None,
+    *,
+    alpha: Any = 1,
+    beta: Any = 0,
+    bias: Any = None,
+    activation: str | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    variant: VariantName | str = AUTO,
+    tile: int | None = None,
+    config: ConfigOverrides | None = None,
+    precision: Precision = "full",
+    checks: bool | str = True,
+    target: str = "sm_90",
+) -> Any:
+    """``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, by a kernel of this package on the CPU.
+
+    Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's.
+
+    Args:
+        a: Left operand, ``(..., m, k)`` or ``(k,)``.
+        b: Right operand, ``(..., k, n)`` or ``(k,)``.
+        c: Array that broadcasts to the result. It is not read if ``beta`` is 0. It may be ``out``.
+        alpha: A number, or an array that broadcasts to the result, such as a factor for each column. Where it is 0, the
+            product does not count, whatever it is; the number 0 leaves the operands unread.
+        beta: A number, or an array without dimensions.
+        bias: Array that broadcasts to the result: ``(n,)`` for one for each column, ``(m, 1)`` for each row.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"`` or ``"tanh"``. Integers have the
+            first only, complex numbers none.
+        out, variant, tile, config, precision, checks, target: As for ``matmul``.
+        dtype, casting: As for ``tiledmm.matmul``; ``c``, ``bias`` and arrays of factors are cast likewise.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        KeywordError: ``beta`` without ``c``, no such activation.
+        UnsupportedTypeError: A product in bool, or an activation or a factor that the type does not have.
+        SimulationError, CompilationError, MissingDependencyError, TiledmmError: As ``matmul``.
+
+    Example:
+        >>> hidden = gemm(x, weights, bias=bias, activation="relu")
+    """
+    ufunc = UfuncKeywords(casting=casting, dtype=dtype)
+    settings = Settings(checks=checks, counts=False, target=target)
+    kernel, epilogue = (
+        KernelKeywords(variant, tile, config, precision),
+        EpilogueKeywords(c, alpha, beta, bias, activation),
+    )
+    done = simulate(a, b, _array(out), ufunc, kernel, settings, epilogue=epilogue)
     done.report.check()
     return _result(done.result, out)
 

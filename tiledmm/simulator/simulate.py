@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.problem.casting import loop_type
+from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import begin_together, describe
 from tiledmm.problem.strides import Span
@@ -28,7 +30,7 @@ from tiledmm.simulator.kernel_events import Event
 from tiledmm.simulator.placed import Placed
 from tiledmm.simulator.report import ProductReport
 from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.simulated_kernel import SimulatedKernel, Source
+from tiledmm.simulator.simulated_kernel import EpilogueMemory, SimulatedKernel, Source
 from tiledmm.simulator.traffic import Traffic, total
 from tiledmm.simulator.translation.unset import VALUES
 
@@ -52,6 +54,7 @@ def simulate(
     kernel: KernelKeywords,
     settings: Settings,
     source: Path | None = None,
+    epilogue: EpilogueKeywords | None = None,
 ) -> Simulation:
     """Computes a product on the CPU.
 
@@ -60,6 +63,7 @@ def simulate(
         ufunc, kernel: The keywords of ``matmul``.
         settings: How to run it.
         source: A file with CUDA C to run in place of those of the call's kernels that it defines.
+        epilogue: The further keywords of ``gemm``.
     """
     for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
         if not isinstance(x, np.ndarray):
@@ -68,34 +72,40 @@ def simulate(
     if out is not None and not out.flags.writeable:
         raise OperandTypeError("out is read-only")
     described = None if out is None else describe(out)
-    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, begin_together(x1, x2))
+    ending = EpilogueCall()
+    if epilogue is not None:
+        ending = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue)
+    together = begin_together(x1, x2)
+    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, ending)
     choice, text = choose(call, kernel, _model, tuned=False), Source.read(source) if source else None
     run = _Run(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
     if call.product.via_temporary:
-        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype))
+        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype), ending)
         np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
         done = replace(done, result=out)
     else:
-        done = run.on(x1, x2, out)
+        done = run.on(x1, x2, out, ending)
     if settings.checks == "full" and done.report.ok and run.kernels:
-        found = _closer(choice, text, settings, x1, x2)
+        found = _closer(choice, text, settings, x1, x2, ending)
         done = replace(done, report=replace(done.report, findings=tuple(found)))
     return done
 
 
-def _closer(choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any) -> list[Finding]:
+def _closer(
+    choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, ending: EpilogueCall
+) -> list[Finding]:
     """What other builds of the kernels find: accesses beside a thread's variables, and variables that are not set."""
     runs = {build: _Run(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
-    done = {build: run.on(x1, x2, None) for build, run in runs.items()}
+    done = {build: run.on(x1, x2, None, ending) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
     outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
     if outside:
         return outside
     checked = runs["checked"]
-    filled = (run.on(x1, x2, None) for value in VALUES if (run := checked.filled(value)))
+    filled = (run.on(x1, x2, None, ending) for value in VALUES if (run := checked.filled(value)))
     if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
         return []
     kernels = checked.kernels
@@ -158,7 +168,7 @@ class _Run:
         same.kernels = [new or old for new, old in zip(kernels, self.kernels, strict=True)]
         return same
 
-    def on(self, x1: Any, x2: Any, out: Any) -> Simulation:
+    def on(self, x1: Any, x2: Any, out: Any, ending: EpilogueCall) -> Simulation:
         product = self.product
         for name, x in (("x1", x1), ("x2", x2), ("out", out)):
             if x is not None and x.ctypes.data % x.dtype.itemsize:
@@ -176,17 +186,26 @@ class _Run:
         ]
         if product.problem.is_empty:
             return Simulation(result, self._report([], placed))
+        read, in_place = self._read_by_epilogue(ending, out, placed[2])
         for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
-        memory = execution.Memory([each.reserved_bytes for each in placed])
+        regions = [*placed, *(each for each in read if each is not placed[2])]
+        memory = execution.Memory([each.reserved_bytes for each in regions])
         try:
-            for region, each in enumerate(placed):
-                each.place(memory, region, filled=each.name in ("A", "B"))
+            for region, each in enumerate(regions):
+                if in_place and each is placed[2]:
+                    each.place(memory, region, filled=True, written=True)
+                else:
+                    each.place(memory, region, filled=each not in placed[2:])
             outcomes = []
             for offsets in product.problem.outer_offsets():
                 self._reset_scan(placed)
-                outcomes.append([self._launch(kernel, placed, offsets) for kernel in self.kernels])
+                addresses = [
+                    each.origin + offset * each.itemsize for each, offset in zip(read, offsets[3:], strict=True)
+                ]
+                also = EpilogueMemory(read, addresses, ending.scalars)
+                outcomes.append([self._launch(kernel, placed, offsets, also) for kernel in self.kernels])
             report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
@@ -201,10 +220,20 @@ class _Run:
             memory.release()
         return Simulation(result, report, events, barriers, written)
 
+    def _read_by_epilogue(self, ending: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
+        """The arrays that the epilogue reads, and whether the result is one of them."""
+        names = [name for name, _ in ending.epilogue.operands] if ending.epilogue else []
+        read = []
+        for name, array in zip(names, ending.arrays, strict=True):
+            same = begin_together(array, out) and (array.strides, array.dtype) == (out.strides, out.dtype)
+            span = Span.of(array.shape, array.strides, array.dtype.itemsize)
+            read.append(result if same else Placed(name, array, span))
+        return read, result in read
+
     def _launch(
-        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, int, int]
+        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, ...], also: EpilogueMemory
     ) -> execution.Outcome:
-        starts = dict(zip("ABC", offsets, strict=True))
+        starts = dict(zip("ABC", offsets[:3], strict=True))
         arrays = {each.name: each for each in placed}
         operands = [arrays[name] for name in kernel.launch.operands]
         pointers = [
@@ -213,7 +242,7 @@ class _Run:
         ]
         if kernel.spec.condition == "unless decomposed":
             operands[-1].allow_rewriting()  # this kernel replaces the result of the others, if there is one
-        return kernel.run(operands, pointers, arrays.get(kernel.scan))
+        return kernel.run(operands, pointers, arrays.get(kernel.scan), also)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
         """Sets the memory of the operand scan as it is before the first launch."""

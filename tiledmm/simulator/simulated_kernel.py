@@ -43,6 +43,21 @@ class Source:
             raise ConfigError(f"source={str(path)!r} cannot be read: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class EpilogueMemory:
+    """What an epilogue reads.
+
+    Attributes:
+        arrays: Its arrays.
+        addresses: Of what it reads of each.
+        scalars: Its numbers, as kernels take them.
+    """
+
+    arrays: list[Placed]
+    addresses: list[int]
+    scalars: bytes
+
+
 class SimulatedKernel:
     """One launch of a product, its kernel compiled for the CPU.
 
@@ -85,10 +100,15 @@ class SimulatedKernel:
         """Threads of a block along x, y and z."""
         return (*self.spec.block, 1)
 
-    def run(self, operands: list[Placed], pointers: list[int], scan: Placed | None) -> execution.Outcome:
+    def run(
+        self, operands: list[Placed], pointers: list[int], scan: Placed | None, also: EpilogueMemory
+    ) -> execution.Outcome:
         """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
         kernel_args = self.launch.kernel_args
+        if (epilogue := self.spec.epilogue) is not None:
+            reached += [each.operand(writable=False) for each in also.arrays if each is not operands[-1]]
+            kernel_args = geometry.with_epilogue(kernel_args, epilogue, also.addresses, also.scalars)
         if scan is not None and self.launch.scan:
             reached.append(scan.operand(writable=self.spec.condition == "scan"))
             kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.launch.scan])

@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tiledmm import api
+from tiledmm import plans
 from tiledmm._version import __version__
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization
@@ -84,7 +84,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     rates = table(gpu, DeviceRates(**known["device"]), rows, known)
     write(path, rates)
     devices.forget_models()
-    api.forget_plans()
+    plans.forget_plans()
     return rates
 
 

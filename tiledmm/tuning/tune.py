@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tiledmm import api
+from tiledmm import plans
 from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
@@ -85,7 +85,7 @@ def tune(
         if again or entry is None or not tuned.is_current(entry):
             entry = _fastest(model, product, sets, trials, seconds)
             tuned.add(path, entry)
-            api.forget_plans()
+            plans.forget_plans()
         entries.append(entry)
     return entries
 

@@ -1,0 +1,96 @@
+"""``tiledmm.gemm`` on a GPU: every kernel with an epilogue, against NumPy on exact integers, and in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+import tiledmm
+from tiledmm.elements import compute_element
+from tiledmm.registry.variants import kernel_variants
+
+CAPABILITY = divmod(int(cupy.cuda.Device().compute_capability), 10)
+TYPES = ("float32", "float16", "float64", "complex64", "complex128", "int8", "int32", "int64")
+KERNELS = [
+    (row.name, tile, dtype)
+    for row in kernel_variants()
+    for tile in row.tiles or (None,)
+    for dtype in TYPES
+    if row.multiplies(compute_element(dtype)) and row.runs_on(CAPABILITY, compute_element(dtype))
+]
+
+
+def integers(seed: int, shape: tuple[int, ...], dtype: str) -> Any:
+    """So small that sums are exact."""
+    return cupy.asarray(np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype))
+
+
+def wide(x: Any) -> Any:
+    return x.get().astype({"i": "i8", "c": "c16"}.get(x.dtype.kind, "f8"))
+
+
+@pytest.mark.parametrize("layout", ["N", "T"])
+@pytest.mark.parametrize(("variant", "tile", "dtype"), KERNELS)
+def test_every_kernel(variant: str, tile: int | None, dtype: str, layout: str) -> None:
+    k = 4 if variant == "outer_products" else 300
+    a, b = integers(1, (70, k), dtype), integers(2, (k, 75), dtype)
+    c, bias, column = integers(3, (70, 75), dtype), integers(4, (75,), dtype), integers(5, (70, 1), dtype)
+    kernel = {"variant": variant, "tile": tile}
+    out = cupy.full((70, 75), 7, dtype) if layout == "N" else cupy.full((75, 70), 7, dtype).T
+    tiledmm.gemm(a, b, c, alpha=2, beta=-3, bias=bias, out=out, **kernel)
+    wanted = 2 * (wide(a) @ wide(b)) - 3 * wide(c) + wide(bias)
+    np.testing.assert_array_equal(out.get(), wanted.astype(dtype))
+    held = c.copy() if layout == "N" else c.T.copy().T
+    tiledmm.gemm(a, b, held, beta=1, bias=column, out=held, **kernel)
+    wanted = wide(a) @ wide(b) + wide(c) + wide(column)
+    np.testing.assert_array_equal(held.get(), wanted.astype(dtype))
+    if np.dtype(dtype).kind != "c":
+        found = tiledmm.gemm(a, b, alpha=column, activation="relu", **kernel)
+        wanted = np.maximum((wide(column) * (wide(a) @ wide(b))).astype(dtype), 0)
+        np.testing.assert_array_equal(found.get(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"])
+@pytest.mark.parametrize("shape", [(300, 200, 100), (1024, 512, 256), (1, 4096, 300)])
+def test_activations_are_those_of_cupy(activation: str, dtype: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    rng = cupy.random.default_rng(1)
+    a, b = (rng.standard_normal(size, dtype=cupy.float64).astype(dtype) / 4 for size in ((m, k), (k, n)))
+    found = tiledmm.gemm(a, b, activation=activation)
+    wanted = tiledmm.gemm(a.astype("f8"), b.astype("f8"), activation=activation, variant="cublas")
+    assert abs(found - wanted).max() <= {"float16": 2e-2, "float32": 1e-4, "float64": 1e-12}[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float64", "complex128"])
+@pytest.mark.parametrize("spread", [0, 60])
+def test_large_products_in_place(dtype: str, spread: int) -> None:
+    rng = cupy.random.default_rng(2)
+    a, b, c = (rng.standard_normal(size).astype(dtype) for size in ((3000, 2000), (2000, 2500), (3000, 2500)))
+    a[7] *= np.exp2(np.arange(2000) % (spread + 1) - spread / 2).astype(a.real.dtype)
+    wanted = c + 2 * cupy.matmul(a, b)
+    tiledmm.gemm(a, b, c, alpha=2, beta=1, out=c)
+    size = cupy.abs(cupy.abs(a).astype("f8") @ cupy.abs(b).astype("f8")).max()
+    assert abs(c - wanted).max() <= (1e-13 if c.real.dtype == "f8" else 1e-5) * float(size)
+
+
+def test_captured_in_a_graph_with_factors_on_the_device() -> None:
+    a, b, c = integers(1, (500, 400), "float32"), integers(2, (400, 300), "float32"), integers(3, (500, 300), "float32")
+    alpha, beta, out = cupy.array(2.0, "f4"), cupy.array(0.0, "f4"), cupy.empty((500, 300), "f4")
+    tiledmm.gemm(a, b, c, alpha=alpha, beta=beta, out=out)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        tiledmm.gemm(a, b, c, alpha=alpha, beta=beta, out=out)
+        graph = stream.end_capture()
+        for left, right in ((1, 0), (3, -2), (0, 1)):
+            alpha.fill(left)
+            beta.fill(right)
+            c[0, 0] = np.nan if right == 0 else 1
+            graph.launch()
+            wanted = left * (a @ b) + (right * c if right else 0)
+            stream.synchronize()
+            np.testing.assert_array_equal(out.get(), wanted.get())

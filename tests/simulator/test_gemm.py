@@ -1,0 +1,226 @@
+"""``gemm``: the epilogue of every kernel, against NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tiledmm import simulator
+from tiledmm.elements import compute_element
+from tiledmm.errors import KeywordError, ShapeError, UnsupportedTypeError
+from tiledmm.registry.variants import kernel_variants
+
+TYPES = ("float32", "float16", "float64", "complex64", "complex128", "int8", "uint8", "int32", "int64")
+VARIANTS = {
+    row.name: [dtype for dtype in TYPES if row.multiplies(compute_element(dtype))]
+    for row in kernel_variants()
+    if row.simulated
+}
+# Of each variant another type is quick to test; the others are slow.
+KERNELS = [
+    pytest.param(name, types[i], layout, marks=[] if (i, layout) == (number % len(types), "NT") else pytest.mark.slow)
+    for number, (name, types) in enumerate(VARIANTS.items())
+    for i in range(len(types))
+    for layout in ("NT", "TN")
+]
+TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "complex64": 2e-6, "float64": 1e-14, "complex128": 1e-14}
+
+
+def _erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.vectorize(math.erf, otypes=[float])(x)
+
+
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        return rng.integers(0 if kind.kind == "u" else -20, 20, shape).astype(kind)
+    real = rng.uniform(-1, 1, shape)
+    return (real + 1j * rng.uniform(-1, 1, shape) if kind.kind == "c" else real).astype(kind)
+
+
+def expected(a: Any, b: Any, c: Any, alpha: Any, beta: Any, bias: Any, activation: str | None = None) -> Any:
+    kind = a.dtype
+    wide = {"i": "int64", "u": "int64", "c": "complex128"}.get(kind.kind, "float64")
+    x = np.asarray(alpha).astype(wide) * (a.astype(wide) @ b.astype(wide))
+    if c is not None:
+        x = x + np.asarray(beta).astype(wide) * c.astype(wide)
+    if bias is not None:
+        x = x + bias.astype(wide)
+    if kind.kind in "iu":
+        return ACTIVATIONS[activation](x.astype(kind))
+    return ACTIVATIONS[activation](x)
+
+
+def check(found: Any, wanted: Any, size: float = 1.0) -> None:
+    if found.dtype.kind in "iu":
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        assert found.shape == wanted.shape
+        assert abs(found - wanted).max() <= TOLERANCE[found.dtype.name] * size
+
+
+def laid_out(x: Any, letter: str) -> Any:
+    return np.asfortranarray(x) if letter == "T" else x
+
+
+@pytest.mark.parametrize(("variant", "dtype", "layout"), KERNELS)
+def test_every_kernel(variant: str, dtype: str, layout: str) -> None:
+    rng = np.random.default_rng(len(variant) + len(dtype))
+    k = 300 if "split" in variant else 4 if variant == "outer_products" else 37
+    m, n = (6, 75) if variant in ("axpy", "tiny") else (70, 75)
+    a, b = laid_out(random(rng, (m, k), dtype), layout[0]), laid_out(random(rng, (k, n), dtype), layout[1])
+    c, bias = random(rng, (m, n), dtype), random(rng, (n,), dtype)
+    alpha, beta = (3, -2) if np.dtype(dtype).kind in "iu" else (0.5, -2.0)
+    out = laid_out(np.empty((m, n), dtype), layout[0])
+    found = simulator.gemm(a, b, c, alpha=alpha, beta=beta, bias=bias, variant=variant, out=out)
+    check(found, expected(a, b, c, alpha, beta, bias), k)
+    activation = None if np.dtype(dtype).kind == "c" else "relu"
+    found = simulator.gemm(a, b, bias=bias[:1], activation=activation, variant=variant)
+    check(found, expected(a, b, None, 1, 0, bias[:1], activation), k)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name])
+def test_activations(activation: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = 3 * random(rng, (20, 24), dtype), random(rng, (24, 33), dtype)
+    check(simulator.gemm(a, b, activation=activation), expected(a, b, None, 1, 0, None, activation), 40)
+
+
+@pytest.mark.parametrize("split_k", [2, 40])
+@pytest.mark.parametrize(
+    ("variant", "dtype"),
+    [("warp_tiled", "float32"), ("tensor_core", "float16"), ("split_tensor_core", "float32"), ("warp_tiled", "int8"),
+     ("tensor_core", "complex128"), ("dot_products", "float64"), ("axpy", "complex64")],
+)  # fmt: skip
+def test_split_k_applies_it_once(variant: str, dtype: str, split_k: int) -> None:
+    rng = np.random.default_rng(2)
+    a, b = random(rng, (33, 700), dtype), random(rng, (700, 45), dtype)
+    c, bias = random(rng, (33, 45), dtype), random(rng, (33, 1), dtype)
+    wanted = expected(a, b, c, 3, 2, bias)
+    found = simulator.gemm(a, b, c, alpha=3, beta=2, bias=bias, variant=variant, config={"split_k": split_k}, out=c)
+    assert found is c
+    check(found, wanted, 2100)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float64", "complex128", "int32", "float16"])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-60])
+def test_in_place_by_auto(dtype: str, scale: float) -> None:
+    rng = np.random.default_rng(3)
+    a, b = random(rng, (90, 300), dtype), random(rng, (300, 100), dtype)
+    if np.dtype(dtype).kind in "fc" and dtype != "float16":
+        a[5, :7] *= np.array(scale, a.dtype)  # some rows are not decomposed: another kernel then writes all
+    c = random(rng, (90, 100), dtype)
+    wanted = expected(a, b, c, 2, 1, None)
+    assert simulator.gemm(a, b, c, alpha=2, beta=1, out=c) is c
+    check(c, wanted, 600)
+
+
+@pytest.mark.parametrize(("variant", "dtype"), [
+    ("split_tensor_core", "float32"), ("split_tensor_core", "complex64"),
+    ("split_float64_tensor_core", "float64"), ("split_float64_tensor_core", "complex128"),
+])  # fmt: skip
+@pytest.mark.parametrize("spread", [0, 100])
+@pytest.mark.parametrize("split_k", [1, 3])
+def test_one_kernel_of_two_writes(variant: str, dtype: str, spread: int, split_k: int) -> None:
+    if split_k > 1 and "float64" in variant:
+        pytest.skip("products of residues have no split-K")
+    rng = np.random.default_rng(4)
+    a, b = random(rng, (40, 512), dtype), random(rng, (512, 50), dtype)
+    a *= np.exp2(rng.integers(-spread // 2, spread // 2 + 1, a.shape)).astype(a.real.dtype)
+    c = random(rng, (40, 50), dtype)
+    wanted = expected(a, b, c, 2, 1, None)
+    config = {"split_k": split_k} if split_k > 1 else None
+    simulator.gemm(a, b, c, alpha=2, beta=1, out=c, variant=variant, config=config)
+    check(c, wanted, 1024 * 2.0 ** (spread // 2))
+
+
+@pytest.mark.parametrize("variant", ["tiled", "warp_tiled", "auto"])
+def test_batches_and_broadcasting(variant: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = random(rng, (2, 1, 3, 20, 30), "float32"), random(rng, (4, 1, 30, 25), "float32")
+    c, bias = random(rng, (4, 3, 20, 25), "float32"), random(rng, (2, 1, 1, 1, 25), "float64")
+    alpha = random(rng, (20, 1), "float32")
+    found = simulator.gemm(a, b, c[..., ::-1], alpha=alpha, beta=0.5, bias=bias, variant=variant)
+    check(found, expected(a, b, c[..., ::-1], alpha, 0.5, bias), 60)
+    vector = a[0, 0, 0, 0]
+    check(simulator.gemm(vector, b, c[:, :1, 0], beta=1), expected(vector, b, c[:, :1, 0], 1, 1, None), 60)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "float16"])
+def test_what_is_scaled_by_0_is_not_read(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    a, b, c = (random(rng, shape, dtype) for shape in ((30, 20), (20, 40), (30, 40)))
+    wanted = expected(a, b, None, 1, 0, None)
+    bad = np.full((30, 40), np.nan if a.dtype.kind in "fc" else 77).astype(dtype)
+    check(simulator.gemm(a, b, bad), wanted, 20)
+    check(simulator.gemm(a, b, bad, beta=np.zeros((), dtype)), wanted, 20)
+    spoilt = np.full_like(a, np.nan if a.dtype.kind in "fc" else 77)
+    for variant in ("auto", "tiled", "tensor_core" if dtype == "float16" else "warp_tiled"):
+        check(simulator.gemm(spoilt, b, c, alpha=0, beta=2, variant=variant), expected(a, b, c, 0, 2, None), 20)
+    check(simulator.gemm(spoilt, b, c, alpha=np.zeros((), dtype), beta=1), c)
+    check(simulator.gemm(a[:, :0], b[:0], c, beta=1), c)
+
+
+def test_factors_on_the_device_and_of_each_column() -> None:
+    rng = np.random.default_rng(7)
+    a, b = random(rng, (30, 20), "int8"), random(rng, (20, 40), "int8")
+    scale = rng.uniform(0, 1, 40).astype("f4")
+    found = simulator.gemm(a, b, alpha=scale, dtype="float32")
+    check(found, scale.astype("f8") * (a.astype("f8") @ b), 2e4)
+    x, y, c = (random(rng, shape, "float64") for shape in ((9, 8), (8, 7), (9, 7)))
+    alpha, beta = np.array(0.3), np.array(-1.5)
+    check(simulator.gemm(x, y, c, alpha=alpha, beta=beta), expected(x, y, c, alpha, beta, None), 20)
+
+
+def test_the_result_is_rounded_once() -> None:
+    a, b = np.full((1, 1), 1.0, "f2"), np.full((1, 1), 2.0**-11, "f2")
+    found = simulator.gemm(a, b, bias=np.full(1, 1.0, "f2"), alpha=1.5, variant="naive")
+    assert found[0, 0] == np.float16(1 + 1.5 * 2.0**-11)
+    wide = simulator.gemm(a, b, bias=np.full(1, 1.0, "f2"), out=np.empty((1, 1), "f4"))
+    assert wide[0, 0] == np.float32(1 + 2.0**-11)
+
+
+def test_wrong_calls() -> None:
+    x, i = np.ones((4, 4), "f4"), np.ones((4, 4), "i4")
+    with pytest.raises(KeywordError, match="beta scales c"):
+        simulator.gemm(x, x, beta=2)
+    with pytest.raises(KeywordError, match="activation is one of 'relu'"):
+        simulator.gemm(x, x, activation="softmax")
+    with pytest.raises(KeywordError, match="bias is an array"):
+        simulator.gemm(x, x, bias=1.0)
+    with pytest.raises(UnsupportedTypeError, match="'tanh' is for floating point"):
+        simulator.gemm(i, i, activation="tanh")
+    with pytest.raises(UnsupportedTypeError, match="complex numbers have no activation"):
+        simulator.gemm(x.astype("c8"), x, activation="relu")
+    with pytest.raises(UnsupportedTypeError, match="is real"):
+        simulator.gemm(x, x, alpha=1j)
+    with pytest.raises(UnsupportedTypeError, match="whole number"):
+        simulator.gemm(i, i, alpha=0.5)
+    with pytest.raises(UnsupportedTypeError, match="bool"):
+        simulator.gemm(x > 0, x > 0)
+    with pytest.raises(UnsupportedTypeError, match="cannot cast bias"):
+        simulator.gemm(i, i, bias=np.ones(4, "f4"))
+    with pytest.raises(ShapeError, match="does not broadcast"):
+        simulator.gemm(x, x, bias=np.ones(3, "f4"))
+    with pytest.raises(ShapeError, match="without dimensions"):
+        simulator.gemm(x, x, x, beta=np.ones(4, "f4"))
+
+
+def test_without_an_epilogue_it_is_matmul() -> None:
+    a, b = (random(np.random.default_rng(8), (20, 20), "float32") for _ in range(2))
+    np.testing.assert_array_equal(simulator.gemm(a, b), simulator.matmul(a, b))

@@ -1,0 +1,126 @@
+"""``tiledmm.gemm`` from call to result, on a GPU that is the host and runs the kernels' own CUDA C.
+
+Needs CuPy, and no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+
+import tiledmm
+from tests.host_gpu import HostGpu, run_on_simulator
+from tests.strategies import tight
+from tiledmm import plans
+from tiledmm.errors import OperandTypeError
+from tiledmm.schedule import launches
+
+pytestmark = pytest.mark.cupy
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostGpu]:
+    gpu = HostGpu(run_on_simulator)
+    with pytest.MonkeyPatch.context() as patch:
+        gpu.install(patch, tmp_path_factory.mktemp("cache"))
+        yield gpu
+
+
+@pytest.fixture
+def gpu(device: HostGpu) -> HostGpu:
+    device.become("sm_80")  # whose kernels run on the simulator
+    return device
+
+
+def integers(seed: int, *shape: int, dtype: str = "float32") -> Any:
+    """So small that sums are exact."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "complex64", "int32", "int8"])
+@pytest.mark.parametrize("layout", ["N", "T", "G"])
+def test_alpha_beta_and_bias(gpu: HostGpu, dtype: str, layout: str) -> None:
+    a, b, c, bias = (
+        integers(i, *shape, dtype=dtype) for i, shape in enumerate(((50, 20), (20, 70), (50, 70), (50, 1)))
+    )
+    out = gpu.array(np.zeros((50, 70), dtype), tight(layout))
+    x1, x2, addend, each = (gpu.array(x) for x in (a, b, c, bias))
+    found = tiledmm.gemm(x1, x2, addend, alpha=2, beta=-3, bias=each, out=out)
+    assert found is out
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out.held, (2 * (a @ b) - 3 * c + bias).astype(dtype))
+    gpu.memory.check()
+
+
+def test_in_place_and_what_overlaps(gpu: HostGpu) -> None:
+    a, b, c = integers(1, 40, 300), integers(2, 300, 40), integers(3, 40, 41)
+    for kernel in ({}, {"variant": "warp_tiled", "config": {"split_k": 3}}, {"variant": "split_tensor_core"}):
+        room = gpu.array(c)
+        out = room[:, :40]
+        tiledmm.gemm(gpu.array(a), gpu.array(b), out, beta=1, out=out, **kernel)
+        np.testing.assert_array_equal(room.held, np.c_[a @ b + c[:, :40], c[:, 40:]])
+        room = gpu.array(c)
+        tiledmm.gemm(gpu.array(a), gpu.array(b), room[:, 1:], beta=1, out=room[:, :40], **kernel)
+        np.testing.assert_array_equal(room.held, np.c_[a @ b + c[:, 1:], c[:, 40:]])
+    gpu.memory.check()
+
+
+def test_a_plan_is_kept_for_any_scalars(gpu: HostGpu) -> None:
+    a, b, c = integers(1, 20, 8), integers(2, 8, 9), integers(3, 20, 9)
+    arrays = [gpu.array(x) for x in (a, b, c)]
+    for alpha, beta in ((2, 3), (-1, 0.5), (7, 7)):
+        found = tiledmm.gemm(*arrays, alpha=alpha, beta=beta)
+        np.testing.assert_array_equal(found.held, alpha * (a @ b) + beta * c)
+    assert len(plans._plans) == 1
+    np.testing.assert_array_equal(tiledmm.gemm(*arrays).held, a @ b)
+    np.testing.assert_array_equal(tiledmm.gemm(*arrays, alpha=0, beta=1).held, c)
+    assert len(plans._plans) == 3
+
+
+def test_factors_on_the_device(gpu: HostGpu) -> None:
+    a, b, c = integers(1, 20, 8), integers(2, 8, 9), integers(3, 20, 9)
+    alpha, beta, scale = np.array(3.0), np.array(2, np.float32), integers(4, 9)
+    x1, x2, addend = (gpu.array(x) for x in (a, b, c))
+    found = tiledmm.gemm(x1, x2, addend, alpha=gpu.array(alpha), beta=gpu.array(beta), casting="same_kind")
+    np.testing.assert_array_equal(found.held, 3 * (a @ b) + 2 * c)
+    np.testing.assert_array_equal(tiledmm.gemm(x1, x2, alpha=gpu.array(scale)).held, scale * (a @ b))
+
+
+def test_batches_beyond_what_a_kernel_addresses_and_parts(gpu: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = integers(1, 2, 1, 3, 1, 2, 9, 5)
+    b, c = integers(2, 1, 2, 1, 3, 2, 5, 7), integers(3, 2, 2, 3, 3, 1, 9, 7)
+    wanted = a @ b + 2 * c
+    np.testing.assert_array_equal(tiledmm.gemm(*map(gpu.array, (a, b, c)), beta=2, variant="tiled").held, wanted)
+    monkeypatch.setattr(launches, "MOST_TILES", 3)
+    gpu.become("sm_80")
+    a, b, c, bias = integers(1, 3, 100, 20), integers(2, 3, 20, 90), integers(3, 100, 90), integers(4, 90)
+    for kernel in ({"variant": "tiled", "tile": 32}, {"variant": "warp_tiled", "tile": 32}):
+        found = tiledmm.gemm(*map(gpu.array, (a, b, c)), beta=2, bias=gpu.array(bias), **kernel)
+        np.testing.assert_array_equal(found.held, a @ b + 2 * c + bias)
+
+
+def test_conversions_that_no_kernel_does(gpu: HostGpu) -> None:
+    a, b, c = integers(1, 20, 8), integers(2, 8, 9), integers(3, 20, 9)
+    out = gpu.array(np.zeros((20, 9), "i4"))
+    tiledmm.gemm(*map(gpu.array, (a, b, c)), beta=1, out=out, casting="unsafe")
+    np.testing.assert_array_equal(out.held, (a @ b + c).astype("i4"))
+
+
+def test_nothing_to_multiply(gpu: HostGpu) -> None:
+    c, bias = integers(3, 20, 9), integers(4, 9)
+    a, b = gpu.array(np.zeros((20, 0), "f4")), gpu.array(np.zeros((0, 9), "f4"))
+    for variant in ("auto", "tiled", "split_tensor_core"):
+        found = tiledmm.gemm(a, b, gpu.array(c), beta=2, bias=gpu.array(bias), activation="relu", variant=variant)
+        np.testing.assert_array_equal(found.held, np.maximum(2 * c + bias, 0))
+    assert tiledmm.gemm(gpu.array(np.zeros((0, 4), "f4")), gpu.array(np.zeros((4, 3), "f4")), alpha=2).shape == (0, 3)
+
+
+def test_arrays_of_other_libraries(gpu: HostGpu) -> None:
+    x = gpu.array(integers(1, 4, 4))
+    with pytest.raises(OperandTypeError, match="bias must be a cupy"):
+        tiledmm.gemm(x, x, bias=np.ones(4, "f4"))

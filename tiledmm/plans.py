@@ -1,0 +1,161 @@
+"""The plans of calls: each is made when it is first needed, then kept."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from tiledmm.elements import ELEMENTS
+from tiledmm.errors import ConfigError
+from tiledmm.lazy import device_module
+from tiledmm.problem.epilogue import EpilogueCall
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import begin_together, describe
+from tiledmm.registry.variants import VARIANTS
+from tiledmm.selection.choice import Choice
+from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
+from tiledmm.selection.select import may_decompose
+
+#: Most plans that are kept; the oldest goes first.
+MAX_PLANS = 4096
+
+_plans: dict[Any, Any] = {}
+_plans_lock = threading.Lock()
+
+
+def plan_of(
+    x1: Any,
+    x2: Any,
+    out: Any,
+    ufunc: tuple[Any, ...],
+    kernel: tuple[Any, ...],
+    ending: EpilogueCall | None = None,
+) -> Any:
+    """The plan of a call, made when it is first needed, then kept.
+
+    Args:
+        x1, x2, out: CuPy arrays; ``out`` may be None.
+        ufunc: The fields of ``UfuncKeywords``, in order.
+        kernel: The fields of ``KernelKeywords``, in order.
+        ending: The epilogue of ``gemm``.
+
+    Raises:
+        As ``matmul``.
+    """
+    devices = _devices or _find_devices(kernel)
+    array = devices.ndarray
+    if not (isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))):
+        return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), ending)  # raises, as a rule
+    variant, tile, config, precision = kernel
+    casting, order, dtype, axes, axis, keepdims, signature = ufunc
+    try:
+        key = (
+            type(x1), x1.shape, x1.strides, x1.dtype, x1.dtype.num, x1.data.device_id,
+            type(x2), x2.shape, x2.strides, x2.dtype, x2.dtype.num, x2.data.device_id,
+            None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
+            casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
+            variant, tile, None if config is None else _frozen(config), precision, devices.current_device(),
+            x1.data.ptr == x2.data.ptr, None if ending is None else _described(ending),
+        )  # fmt: skip
+        plan = _plans.get(key)
+    except TypeError:  # a keyword that cannot be hashed: making the plan tells what is wrong with it
+        key, plan = None, None
+    if plan is None:
+        plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), ending)
+        if key is not None:
+            _keep(key, plan)
+    return plan
+
+
+def _described(ending: EpilogueCall) -> tuple[Any, ...]:
+    """What a plan depends on of an epilogue."""
+    arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in ending.arrays)
+    return ending.epilogue, ending.without_product, *arrays
+
+
+def _frozen(config: Any) -> Any:
+    return frozenset(config.items()) if isinstance(config, Mapping) else config
+
+
+def forget_plans() -> None:
+    """Drops all plans: a name may mean another kernel now."""
+    with _plans_lock:
+        _plans.clear()
+
+
+class _Baseline:
+    """``cupy.matmul`` itself, for ``variant="cublas"``."""
+
+    def __init__(self, ufunc: UfuncKeywords) -> None:
+        self.keywords = ufunc.given()
+
+    def run(self, x1: Any, x2: Any, out: Any) -> Any:
+        return device_module("devices").cupy_matmul(x1, x2, out=out, **self.keywords)
+
+
+class _Converted:
+    """A product with conversions that no kernel does: CuPy does them, before and after it.
+
+    Attributes:
+        choice: The kernels that multiply the converted arrays.
+    """
+
+    def __init__(self, call: Call, choice: Choice, ufunc: UfuncKeywords, kernel: KernelKeywords) -> None:
+        self.product, self.dtype, self.choice = call.product, call.product.compute.result.dtype, choice
+        self.ufunc, self.kernel = ufunc, kernel
+
+    def run(self, x1: Any, x2: Any, out: Any, ending: EpilogueCall | None = None) -> Any:
+        left, right = self.product.convert
+        x1 = x1 if left is None else x1.astype(left)
+        x2 = x2 if right is None else x2.astype(right)
+        cupy = device_module("launch").cupy
+        target = cupy.empty(out.shape, self.dtype) if self.product.via_temporary else out
+        result = plan_of(x1, x2, target, self.ufunc, self.kernel, ending).run(x1, x2, target, ending)
+        if not self.product.via_temporary:
+            return result
+        cupy.copyto(out, result, casting=self.ufunc.casting)
+        return out
+
+
+def _make_plan(
+    x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords, ending: EpilogueCall | None
+) -> Any:
+    may_decompose(kernel.precision)
+    row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
+    if row is not None and row.is_baseline:
+        row.config(kernel.tile, ELEMENTS["float32"])
+        if kernel.config is not None:
+            raise ConfigError(f"variant {row.name!r} has no config; leave config= out")
+        return _Baseline(ufunc)
+    devices = device_module("devices")
+    devices.check_array(x1, "x1")
+    devices.check_array(x2, "x2")
+    if out is not None:
+        devices.check_array(out, "out")
+    described = None if out is None else describe(out)
+    together = begin_together(x1, x2)
+    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, ending)
+    choice = choose(call, kernel, devices.device_model)
+    if call.product.converts:
+        return _Converted(call, choice, ufunc, kernel)
+    return device_module("launch").Plan(choice, functools.partial(choose_within, call, kernel, devices.device_model))
+
+
+def _keep(key: Any, plan: Any) -> None:
+    with _plans_lock:
+        while len(_plans) >= MAX_PLANS:
+            del _plans[next(iter(_plans))]
+        _plans[key] = plan
+
+
+_devices: Any = None
+
+
+def _find_devices(kernel: tuple[Any, ...]) -> Any:
+    """The module that asks CuPy, imported at the first call. Mistakes are reported without CuPy, too."""
+    global _devices
+    may_decompose(KernelKeywords(*kernel).precision)
+    _devices = device_module("devices")
+    return _devices
