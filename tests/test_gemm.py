@@ -73,9 +73,10 @@ def test_in_place_and_what_overlaps(gpu: HostGpu) -> None:
 def test_a_plan_is_kept_for_any_scalars(gpu: HostGpu) -> None:
     a, b, c = integers(1, 20, 8), integers(2, 8, 9), integers(3, 20, 9)
     arrays = [gpu.array(x) for x in (a, b, c)]
+    out = gpu.array(np.zeros((20, 9), "f4"))
     for alpha, beta in ((2, 3), (-1, 0.5), (7, 7)):
-        found = tiledmm.gemm(*arrays, alpha=alpha, beta=beta)
-        np.testing.assert_array_equal(found.held, alpha * (a @ b) + beta * c)
+        tiledmm.gemm(*arrays, alpha=alpha, beta=beta, out=out)
+        np.testing.assert_array_equal(out.held, alpha * (a @ b) + beta * c)
     assert len(plans._plans) == 1
     np.testing.assert_array_equal(tiledmm.gemm(*arrays).held, a @ b)
     np.testing.assert_array_equal(tiledmm.gemm(*arrays, alpha=0, beta=1).held, c)

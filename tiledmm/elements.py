@@ -131,6 +131,13 @@ WIDE_RESULTS: dict[str, Element] = {
     for wide in (_with_result(ELEMENTS[operand], ELEMENTS[result]) for result in results)
 }
 
+# The same where an epilogue computes in float32: by the types of operands, or of partial sums, and of results.
+_FLOAT_RESULTS: dict[tuple[str, str], Element] = {
+    (operand, result): _with_result(ELEMENTS[operand], ELEMENTS[result])
+    for operand in ("int8", "uint8", "int32", "uint32")
+    for result in ("float16", "float32")
+}
+
 # Most products of two elements whose sum 32 bits hold, by the operands' type: of -128 * -128, and of 255 * 255.
 _EXACT_IN_32_BITS = {"int8": (2**31 - 1) // 128**2, "uint8": (2**32 - 1) // 255**2}
 
@@ -151,6 +158,28 @@ def compute_element_of(a: Element, b: Element, loop: Element, k: int | None = No
     if wide is None or (loop.itemsize > 4 and (k is None or k > _EXACT_IN_32_BITS[a.dtype_name])):
         return loop
     return wide
+
+
+def with_float_epilogue(a: Element, b: Element, loop: Element, k: int) -> Element:
+    """The computation type of a product with an epilogue: of 8-bit operands integer sums, and then float32.
+
+    Arguments are those of ``compute_element_of``.
+    """
+    known = _FLOAT_RESULTS.get((a.dtype_name, loop.dtype_name)) if a == b and a.itemsize == 1 else None
+    return known if known is not None and k <= _EXACT_IN_32_BITS[a.dtype_name] else loop
+
+
+def partial_sums(compute: Element) -> tuple[Element, Element, Element]:
+    """How split-K adds up partial sums: the types that they are computed in, have in memory, and are reduced in.
+
+    They are wide enough that nothing is rounded before the last sum.
+    """
+    if compute.dtype_name in ("float16", "bfloat16"):
+        return compute, ELEMENTS["float32"], ELEMENTS["float32"]
+    if compute.result_name not in ("float16", "float32"):
+        return compute, compute.result, compute.result
+    sums = "int32" if compute.multiplied == "int8" else "uint32"
+    return WIDE_RESULTS[f"{compute.multiplied}_{sums}"], ELEMENTS[sums], _FLOAT_RESULTS[sums, compute.result_name]
 
 
 @dataclass(frozen=True, slots=True)

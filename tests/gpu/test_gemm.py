@@ -65,6 +65,21 @@ def test_activations_are_those_of_cupy(activation: str, dtype: str, shape: tuple
     assert abs(found - wanted).max() <= {"float16": 2e-2, "float32": 1e-4, "float64": 1e-12}[dtype]
 
 
+@pytest.mark.parametrize("variant", ["auto", "wgmma", "tensor_core", "warp_tiled"])
+@pytest.mark.parametrize("result", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(70, 75, 900), (512, 1024, 2048), (9, 4096, 4096)])
+def test_bytes_have_integer_sums_and_a_float_epilogue(variant: str, result: str, shape: tuple[int, int, int]) -> None:
+    if variant == "wgmma" and CAPABILITY != (9, 0):
+        pytest.skip("wgmma is for compute capability 9.0")
+    m, n, k = shape
+    rng = np.random.default_rng(6)
+    a, b = (cupy.asarray(rng.integers(-128, 128, size).astype("i1")) for size in ((m, k), (k, n)))
+    scale = cupy.asarray(rng.uniform(0, 1e-3, n).astype("f4"))
+    found = tiledmm.gemm(a, b, alpha=scale, dtype=result, variant=variant)
+    wanted = scale.get() * (a.get().astype("f8") @ b.get().astype("f8")).astype("f4")
+    np.testing.assert_allclose(found.get(), wanted, rtol=1e-6 if result == "float32" else 1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "float64", "complex128"])
 @pytest.mark.parametrize("spread", [0, 60])
 def test_large_products_in_place(dtype: str, spread: int) -> None:

@@ -178,13 +178,38 @@ def test_what_is_scaled_by_0_is_not_read(dtype: str) -> None:
 
 def test_factors_on_the_device_and_of_each_column() -> None:
     rng = np.random.default_rng(7)
-    a, b = random(rng, (30, 20), "int8"), random(rng, (20, 40), "int8")
-    scale = rng.uniform(0, 1, 40).astype("f4")
-    found = simulator.gemm(a, b, alpha=scale, dtype="float32")
-    check(found, scale.astype("f8") * (a.astype("f8") @ b), 2e4)
     x, y, c = (random(rng, shape, "float64") for shape in ((9, 8), (8, 7), (9, 7)))
     alpha, beta = np.array(0.3), np.array(-1.5)
     check(simulator.gemm(x, y, c, alpha=alpha, beta=beta), expected(x, y, c, alpha, beta, None), 20)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("result", ["float32", "float16"])
+@pytest.mark.parametrize(
+    "kernel",
+    [{}, {"variant": "naive"}, {"variant": "tensor_core", "config": {"split_k": 3}},
+     {"variant": "warp_tiled", "tile": 32, "config": {"pack_elements": 1, "split_k": 2}}],
+)  # fmt: skip
+def test_bytes_have_integer_sums_and_a_float_epilogue(dtype: str, result: str, kernel: dict[str, Any]) -> None:
+    rng, least = np.random.default_rng(10), -128 if dtype == "int8" else 0
+    a, b = (rng.integers(least, least + 256, shape).astype(dtype) for shape in ((70, 900), (900, 40)))
+    scale, bias = rng.uniform(0, 1e-3, 40).astype("f4"), rng.standard_normal(40).astype(result)
+    found = simulator.gemm(a, b, alpha=scale, bias=bias, dtype=result, activation="gelu_tanh", **kernel)
+    sums = a.astype("i8") @ b.astype("i8")
+    wanted = ACTIVATIONS["gelu_tanh"](scale.astype("f8") * sums + bias.astype("f8"))
+    assert found.dtype == result
+    check(found, wanted, 2e-1 * abs(wanted).max())
+    exact = simulator.gemm(np.full((1, 1000), 127, "i1"), np.full((1000, 1), 127, "i1"), dtype="f4", alpha=2.0)
+    assert exact[0, 0] == 2 * 127 * 127 * 1000
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
+def test_wide_results_of_bytes(dtype: str) -> None:
+    a, b = (random(np.random.default_rng(i), shape, "int8") for i, shape in enumerate(((30, 50), (50, 20))))
+    bias, factor = random(np.random.default_rng(3), (20,), dtype), 2**33 + 5 if dtype == "int64" else 3
+    found = simulator.gemm(a, b, alpha=factor, bias=bias, dtype=dtype, activation="relu")
+    sums = factor * (a.astype("i8") @ b.astype("i8")) + bias
+    np.testing.assert_array_equal(found, np.maximum(sums.astype(dtype), 0))
 
 
 def test_the_result_is_rounded_once() -> None:

@@ -64,7 +64,7 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
             c_parts=spec.c.parts,
             residues=spec.has_residue_scan,
             epilogue=spec.epilogue,
-            is_integer="int" in spec.compute.dtype_name,
+            is_integer="int" in spec.compute.result.dtype_name,
             **(tables(spec.config.moduli) if spec.config.moduli else {}),
         )
     )

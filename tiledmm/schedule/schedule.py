@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, Element, partial_sums
 from tiledmm.errors import ShapeError
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.auxiliary_kernels import SPLIT_K_REDUCTION
@@ -239,17 +239,15 @@ def not_decomposed(specialization: Specialization) -> Specialization:
 
 def with_split_k(specialization: Specialization, partitions: int) -> tuple[Specialization, Specialization]:
     """The two kernels of a split-K product: the one that multiplies, and the split-K reduction."""
-    compute = specialization.compute
-    # Wide enough that nothing is rounded before the last sum.
-    partial = ELEMENTS["float32"] if compute.dtype_name in ("float16", "bfloat16") else compute.result
-    config = SPLIT_K_REDUCTION.configure(partitions, partial)
-    kernel, epilogue = specialization.kernel, specialization.epilogue
+    compute, partial, reduced = partial_sums(specialization.compute)
+    config, epilogue = SPLIT_K_REDUCTION.configure(partitions, partial), specialization.epilogue
+    kernel = replace(specialization, compute=compute).kernel
     # An epilogue may read what another kernel has written to C: of two kernels only one writes.
     condition = kernel.condition if epilogue else ""
     return (
         replace(kernel, c=partial, epilogue=None),
         Specialization(
-            SPLIT_K_REDUCTION, config, partial, partial, partial, specialization.c, "NN", condition, epilogue
+            SPLIT_K_REDUCTION, config, partial, partial, reduced, specialization.c, "NN", condition, epilogue
         ),
     )
 

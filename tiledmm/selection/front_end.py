@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiledmm.elements import TF32, compute_element
+from tiledmm.elements import TF32, compute_element, with_float_epilogue
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import Array, Product, describe, resolve
@@ -73,6 +73,9 @@ def _with_epilogue(product: Product, ending: EpilogueCall) -> Product:
     """The product as kernels with an epilogue compute it."""
     if product.compute.result_name and product.compute.result.itemsize > 4:  # 32-bit sums do until they are scaled
         product = product.computed_in(product.compute.result)
+    loop = product.compute
+    if loop.dtype.kind == "f":
+        product = product.computed_in(with_float_epilogue(product.a, product.b, loop, product.problem.k))
     if ending.without_product:
         product = replace(product, problem=replace(product.problem, k=0))
     return product

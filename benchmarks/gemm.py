@@ -1,0 +1,165 @@
+"""``gemm`` beside a product and elementwise kernels: ``python -m benchmarks.gemm``.
+
+Rivals: ``matmul`` of this package without an epilogue, ``cupy.matmul`` and CuPy's elementwise kernels, the same with
+all elementwise work in one fused kernel, and, where PyTorch is installed, its functions with an epilogue
+(cuBLASLt). Time on the device alone. Needs a GPU; exit status 1 if a result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.support.beside_cupy import set_count
+from benchmarks.support.results import FOLDER, measured, save
+from tiledmm.cli import missing_gpu
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
+
+RESULTS = FOLDER / "gemm.json"
+
+# Batch (0 for none), m, n and k.
+SHAPES = ((0, 4096, 4096, 4096), (0, 64, 4096, 4096), (32, 512, 512, 512))
+TYPES = ("float32", "float16")
+EPILOGUES = ("bias", "bias, relu", "bias, gelu", "alpha, beta, c in place")
+
+# Largest error of a result, as a fraction of the largest element.
+_TOLERANCE = {"float32": 1e-5, "float16": 4e-3}
+
+
+def calls(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
+    """The rivals' calls, of successive sets of operands: A, B, C and bias."""
+    import cupy
+
+    import tiledmm
+
+    keywords: dict[str, Any] = {"activation": epilogue.partition(", ")[2] or None}
+    finish: Callable[..., Any] = {
+        "bias": lambda x, bias: x + bias,
+        "bias, relu": lambda x, bias: cupy.maximum(x + bias, 0),
+        "bias, gelu": lambda x, bias: _gelu(x + bias),
+        "alpha, beta, c in place": lambda x, c: 2 * x + 0.5 * c,
+    }[epilogue]
+    in_place = epilogue == EPILOGUES[-1]
+    if in_place:
+        keywords = {"alpha": 2, "beta": 0.5}
+    fused = cupy.fuse(finish)
+
+    def ours(i: int) -> Any:
+        a, b, c, bias = sets[i % len(sets)]
+        return tiledmm.gemm(a, b, **({"c": c} if in_place else {"bias": bias}), out=c, **keywords)
+
+    def product(i: int) -> Any:
+        a, b, c, _ = sets[i % len(sets)]
+        return tiledmm.matmul(a, b, out=c)
+
+    def cupys(i: int) -> Any:
+        a, b, c, bias = sets[i % len(sets)]
+        return finish(cupy.matmul(a, b), c if in_place else bias)
+
+    def cupys_fused(i: int) -> Any:
+        a, b, c, bias = sets[i % len(sets)]
+        return fused(cupy.matmul(a, b), c if in_place else bias)
+
+    return {"gemm": ours, "matmul": product, "cupy": cupys, "cupy, fused": cupys_fused, **_torch(epilogue, sets)}
+
+
+def _gelu(x: Any) -> Any:
+    from cupyx.scipy.special import erf
+
+    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+
+
+def _torch(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
+    """PyTorch's own function for an epilogue, if it is installed and has one for matrices."""
+    if sets[0][0].ndim > 2:
+        return {}
+    try:
+        import torch
+
+        from tiledmm.bench.peers.torch_ import current_stream, tensor
+    except ImportError:
+        return {}
+    tensors = [tuple(map(tensor, each)) for each in sets]
+
+    def call(i: int) -> Any:
+        a, b, c, bias = tensors[i % len(tensors)]
+        with torch.cuda.stream(current_stream()):
+            if epilogue == "bias":
+                return torch.addmm(bias, a, b)
+            if epilogue == EPILOGUES[-1]:
+                return c.addmm_(a, b, beta=0.5, alpha=2)
+            return torch._addmm_activation(bias, a, b, use_gelu="gelu" in epilogue)
+
+    return {"torch": call}
+
+
+def measure(dtype: str, shape: tuple[int, ...], epilogue: str, seconds: float) -> dict[str, Any]:
+    """One row: microseconds of each rival, and whether the result is that of CuPy in float64."""
+    import cupy
+
+    import tiledmm
+    from tiledmm.bench import timing
+
+    batch, m, n, k = shape
+    rng = cupy.random.default_rng(m + n + k)
+    before = (batch,) if batch else ()
+    sizes = ((*before, m, k), (*before, k, n), (*before, m, n), (n,))
+    count = set_count(sum(math.prod(size) for size in sizes) * cupy.dtype(dtype).itemsize)
+    sets = [[rng.standard_normal(size, dtype=cupy.float32).astype(dtype) for size in sizes] for _ in range(count)]
+    a, b, c, bias = (x.astype("f8") for x in sets[0])
+    keywords: dict[str, Any] = {"bias": bias, "activation": epilogue.partition(", ")[2] or None}
+    if epilogue == EPILOGUES[-1]:
+        keywords = {"c": c, "alpha": 2, "beta": 0.5}
+    wanted = tiledmm.gemm(a, b, variant="cublas", **keywords)
+    rivals = calls(epilogue, sets)
+    found = rivals["gemm"](0)
+    ok = bool(abs(found - wanted).max() <= _TOLERANCE[dtype] * abs(wanted).max())
+    samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
+    times = {name: each.seconds * 1e6 for name, each in samples.items()}
+    return {"type": dtype, "batch": batch, "m": m, "n": n, "k": k, "epilogue": epilogue, "ok": ok, "us": times}
+
+
+def gemm_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a product: the time of ``gemm``, and of each rival as a multiple of it."""
+    names = ("matmul", "cupy", "cupy, fused", "torch")
+    cells = []
+    for row in rows:
+        times = f"{row['batch']} x " if row["batch"] else ""
+        ratios = [significant(row["us"][name] / row["us"]["gemm"]) if name in row["us"] else "-" for name in names]
+        size = f"{times}{row['m']} x {row['n']} x {row['k']}"
+        cells.append((size, row["type"], row["epilogue"], significant(row["us"]["gemm"]), *ratios))
+    columns = ("<m x n x k", "<type", "<epilogue", "gemm (us)", *(f"{name}: x gemm" for name in names))
+    return Table("gemm beside a product and elementwise kernels", columns, tuple(cells))
+
+
+def main() -> int:
+    """Measures, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from rich.console import Console
+
+    from tiledmm.bench.environment import this_machine
+
+    rows: list[dict[str, Any]] = []
+    for dtype in TYPES:
+        for shape in SHAPES:
+            rows += [measure(dtype, shape, epilogue, options.seconds) for epilogue in EPILOGUES]
+            save(options.out, measured(this_machine(), {"rows": rows}))
+    Console(width=None if sys.stdout.isatty() else 200).print(gemm_table(rows).rich())
+    wrong = [row for row in rows if not row["ok"]]
+    print(f"{len(wrong)} of {len(rows)} results are wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
