@@ -84,37 +84,66 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
         ShapeError: A ``beta`` with dimensions.
     """
     c, alpha, beta, bias, activation = keywords
+    key = compute, casting, activation, _form(c), _form(alpha), _form(beta), _form(bias)
+    try:
+        epilogue = _kept[key]
+    except (KeyError, TypeError):  # new, or with something that cannot be hashed: checking tells what is wrong
+        epilogue = _checked(compute, casting, keywords)
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[key] = epilogue
+    without_product = _is_number(alpha) and alpha == 0
+    if epilogue is None:
+        return EpilogueCall(without_product=without_product)
+    values = {"addend": c, "bias": bias, "alpha": alpha, "beta": beta}
+    arrays = tuple(values[name] for name, _ in epilogue.operands)
+    numbers = b"".join(_words(values[name], compute.kind) for name in epilogue.scalars)
+    return EpilogueCall(epilogue, arrays, numbers, without_product)
+
+
+# Epilogues by what they depend on, and most of them that are kept: a call takes microseconds.
+_kept: dict[Any, Epilogue | None] = {}
+_MOST_KEPT = 1024
+
+
+def _form(value: Any) -> Any:
+    """What an epilogue depends on of an array or a number."""
+    if value is None:
+        return None
+    if _is_number(value):
+        return type(value), value == 0, value == 1
+    return type(value), getattr(value, "dtype", None), getattr(value, "shape", None) == ()
+
+
+def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -> Epilogue | None:
+    """The epilogue of such keywords; None if the sums are the result."""
+    c, alpha, beta, bias, activation = keywords
     kind = _kind(compute)
     activation = _activation(activation, kind, compute)
-    if c is None and not (_is_number(beta) and beta == 0):
+    is_read = not (_is_number(beta) and beta == 0)
+    if c is None and is_read:
         raise KeywordError("beta scales c, which is not given; leave beta out, or pass c")
-    if not _is_number(beta) and np.ndim(beta) != 0 and getattr(beta, "shape", ()) != ():
+    if getattr(beta, "shape", ()) != ():
         raise ShapeError(f"beta is a number, or an array without dimensions; its shape is {beta.shape}")
-    reads_c = c is not None and not (_is_number(beta) and beta == 0)
     operands: list[tuple[str, Element]] = []
-    arrays: list[Any] = []
     scalars: list[str] = []
-    numbers = b""
-    for name, value in (("addend", c if reads_c else None), ("bias", bias), ("alpha", alpha), ("beta", beta)):
-        if value is None or (name == "beta" and not reads_c):
+    values = {"addend": c if is_read else None, "bias": bias, "alpha": alpha, "beta": beta if is_read else None}
+    for name, value in values.items():
+        if value is None:
             continue
         if name in ("alpha", "beta") and _is_number(value):
-            if value != 1:
-                scalars.append(name)
-                numbers += _words(name, value, kind, compute)
+            _check_number(name, value, kind, compute)
+            scalars += [name] if value != 1 else []
             continue
         what = {"addend": "c"}.get(name, name)
         if not hasattr(value, "dtype") or not hasattr(value, "strides"):
-            raise KeywordError(
-                f"{what} is an array{' or a number' if what in ('alpha', 'beta') else ''}; got {value!r}"
-            )
+            or_number = " or a number" if what in ("alpha", "beta") else ""
+            raise KeywordError(f"{what} is an array{or_number}; got {value!r}")
         check_cast(value.dtype, compute, casting, what)
         operands.append((name, element(value.dtype)))
-        arrays.append(value)
-    nothing = not (operands or scalars or activation)
-    without_product = _is_number(alpha) and alpha == 0
-    epilogue = None if nothing else Epilogue(tuple(operands), tuple(scalars), activation)
-    return EpilogueCall(epilogue, tuple(arrays), numbers, without_product)
+    if not (operands or scalars or activation):
+        return None
+    return Epilogue(tuple(operands), tuple(scalars), activation)
 
 
 def _kind(compute: np.dtype[Any]) -> str:
@@ -140,14 +169,16 @@ def _activation(name: str | None, kind: str, compute: np.dtype[Any]) -> str:
     return "" if kind == "u" else name
 
 
-def _words(name: str, value: Any, kind: str, compute: np.dtype[Any]) -> bytes:
-    """A factor as a kernel argument."""
-    if kind in "iu":
-        if not isinstance(value, (int, np.integer)):
-            raise UnsupportedTypeError(f"{name} of a product of {compute} is a whole number; got {value!r}")
-        whole = int(value) % _WRAPS
-        return struct.pack("Qq", whole, 0)
+def _check_number(name: str, value: Any, kind: str, compute: np.dtype[Any]) -> None:
+    if kind in "iu" and not isinstance(value, (int, np.integer)):
+        raise UnsupportedTypeError(f"{name} of a product of {compute} is a whole number; got {value!r}")
     if kind == "f" and isinstance(value, (complex, np.complexfloating)):
         raise UnsupportedTypeError(f"{name} of a product of {compute} is real; got {value!r}")
+
+
+def _words(value: Any, kind: str) -> bytes:
+    """A factor as a kernel argument: real and imaginary part."""
+    if kind in "iu":
+        return struct.pack("Qq", int(value) % _WRAPS, 0)
     number = complex(value)
     return struct.pack("dd", number.real, number.imag)
