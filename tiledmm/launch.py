@@ -9,7 +9,7 @@ fails per call. That takes milliseconds, in which CuPy also returns its free blo
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import cupy
@@ -20,7 +20,7 @@ from tiledmm.dependent_launch import LEAST_CAPABILITY, DependentLaunch, launch_f
 from tiledmm.devices import current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.problem.epilogue import EpilogueCall
-from tiledmm.problem.strides import Span
+from tiledmm.problem.operands import is_same
 from tiledmm.schedule.launches import Launch, with_epilogue
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
@@ -235,7 +235,7 @@ class Plan:
             return self._packed().run(x1, x2, out, ending)
         if out is None:
             result = cupy.ndarray(product.shape, product.result_type, order=product.order)
-        elif self.launches and (self._overlaps(first, second, out.data.ptr) or (ending and _spoils(ending, out))):
+        elif self.launches and (self._overlaps(first, second, out.data.ptr) or (ending and self._spoils(ending, out))):
             result = self._apart(out)
         else:
             result = out
@@ -243,10 +243,9 @@ class Plan:
             return result
         third = result.data.ptr
         if (first | second | third) & self.alignment:
-            _check_alignment({"x1": x1, "x2": x2, "out": result})
-        if ending is not None and ending.epilogue is not None:
-            names = (name for name, _ in ending.epilogue.operands)
-            _check_alignment(dict(zip(names, ending.arrays, strict=True)))
+            _check_alignment(("x1", "x2", "out"), (x1, x2, result))
+        if product.epilogue is not None and ending is not None:
+            _check_alignment(product.epilogue.names, ending.arrays)
         try:
             if not self.launches:
                 result.fill(0)  # sums of nothing
@@ -334,9 +333,17 @@ class Plan:
 
     def _overlaps(self, x1: int, x2: int, out: int) -> bool:
         """Whether ``out`` may share memory with an operand, by the range of addresses that each spans."""
-        first, second, third = self._spans
+        first, second, third = self._spans[:3]
         start, stop = out + third[0], out + third[1]
         return (x1 + first[0] < stop and start < x1 + first[1]) or (x2 + second[0] < stop and start < x2 + second[1])
+
+    def _spoils(self, ending: EpilogueCall, out: Any) -> bool:
+        """Whether writing ``out`` may change what an epilogue reads later: not if it is read at the same place."""
+        start, stop = (out.data.ptr + reach for reach in self._spans[2])
+        for x, (begin, end) in zip(ending.arrays, self._spans[3:], strict=True):
+            if x.data.ptr + begin < stop and start < x.data.ptr + end and not is_same(x, out):
+                return True
+        return False
 
     def _apart(self, out: Any) -> Any:
         """A new array with the shape and strides of ``out``."""
@@ -345,8 +352,8 @@ class Plan:
         return cupy.ndarray(out.shape, out.dtype, memory, strides=out.strides)
 
 
-def _check_alignment(arrays: Mapping[str, Any]) -> None:
-    for name, x in arrays.items():
+def _check_alignment(names: Sequence[str], arrays: Sequence[Any]) -> None:
+    for name, x in zip(names, arrays, strict=True):
         if x.data.ptr % x.dtype.itemsize:
             raise AlignmentError(
                 f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
@@ -361,20 +368,3 @@ def _read_by(ending: EpilogueCall | None, offsets: Sequence[int] = ()) -> _Read:
     steps = offsets or (0,) * len(ending.arrays)
     addresses = (x.data.ptr + step * x.itemsize for x, step in zip(ending.arrays, steps, strict=True))
     return tuple(addresses), ending.scalars
-
-
-def _spoils(ending: EpilogueCall, out: Any) -> bool:
-    """Whether writing ``out`` may change what an epilogue reads later: not if it is read at the same place."""
-    target = _reach(out)
-    for x in ending.arrays:
-        same = (x.data.ptr, x.shape, x.strides, x.dtype) == (out.data.ptr, out.shape, out.strides, out.dtype)
-        begin, end = _reach(x)
-        if not same and begin < target[1] and target[0] < end:
-            return True
-    return False
-
-
-def _reach(x: Any) -> tuple[int, int]:
-    """The addresses that an array spans."""
-    span = Span.of(x.shape, x.strides, x.itemsize)
-    return x.data.ptr + span.start, x.data.ptr + span.stop

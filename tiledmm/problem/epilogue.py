@@ -37,6 +37,11 @@ class Epilogue:
     activation: str = ""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+        return tuple(name for name, _ in self.operands)
+
+    @property
     def name(self) -> str:
         """The end of a kernel's symbol: ``alpha_addend_f32_relu``."""
         arrays = (f"{name}_{each.name}" for name, each in self.operands)
@@ -96,7 +101,7 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     if epilogue is None:
         return EpilogueCall(without_product=without_product)
     values = {"addend": c, "bias": bias, "alpha": alpha, "beta": beta}
-    arrays = tuple(values[name] for name, _ in epilogue.operands)
+    arrays = tuple(values[name] for name in epilogue.names)
     numbers = b"".join(_words(values[name], compute.kind) for name in epilogue.scalars)
     return EpilogueCall(epilogue, arrays, numbers, without_product)
 
@@ -154,7 +159,7 @@ def _kind(compute: np.dtype[Any]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, complex, np.generic)) and not isinstance(value, np.ndarray)
+    return isinstance(value, (int, float, complex, np.generic))
 
 
 def _activation(name: str | None, kind: str, compute: np.dtype[Any]) -> str:

@@ -88,6 +88,11 @@ def begin_together(x1: Any, x2: Any) -> bool:
     return first is not None and first == second
 
 
+def is_same(x: Any, y: Any) -> bool:
+    """Whether two arrays have the same elements in the same places of memory."""
+    return begin_together(x, y) and (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype)
+
+
 def _place(x: Any) -> Any:
     return x.ctypes.data if isinstance(x, np.ndarray) else getattr(getattr(x, "data", None), "ptr", None)
 
@@ -107,7 +112,7 @@ class Product:
         order: Memory order of a result that has yet to be allocated, ``"C"`` or ``"F"``.
         result_type: Type of the result (``out``'s, if there is one).
         via_temporary: Whether the kernel cannot write ``out`` itself, because no kernel converts to its type.
-        spans: Bytes that ``x1``, ``x2`` and ``out`` occupy, relative to their first elements.
+        spans: Bytes that ``x1``, ``x2``, ``out`` and the epilogue's arrays occupy, relative to their first elements.
         symmetric: True where B is A transposed, the same memory: C is symmetric.
         epilogue: What becomes of a sum before it is stored; None for ``matmul``.
     """
@@ -123,7 +128,7 @@ class Product:
     order: str
     result_type: np.dtype[Any]
     via_temporary: bool
-    spans: tuple[Span, Span, Span]
+    spans: tuple[Span, ...]
     symmetric: bool = False
     epilogue: Epilogue | None = None
 
@@ -236,7 +241,7 @@ def resolve(
         spans=(
             Span.of(x1.shape, x1.strides, a.itemsize),
             Span.of(x2.shape, x2.strides, b.itemsize),
-            Span.of(target.array.shape, target.array.strides, target.array.dtype.itemsize),
+            *(Span.of(each.shape, each.strides, each.dtype.itemsize) for each in (target.array, *arrays)),
         ),
         symmetric=same_memory and a == b and problem is not _NO_PROBLEM and problem.is_mirrored,
         epilogue=epilogue,

@@ -15,7 +15,7 @@ from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import begin_together, describe
+from tiledmm.problem.operands import begin_together, describe, is_same
 from tiledmm.problem.strides import Span
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Scratch
@@ -222,12 +222,9 @@ class _Run:
 
     def _read_by_epilogue(self, ending: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
         """The arrays that the epilogue reads, and whether the result is one of them."""
-        names = [name for name, _ in ending.epilogue.operands] if ending.epilogue else []
-        read = []
-        for name, array in zip(names, ending.arrays, strict=True):
-            same = begin_together(array, out) and (array.strides, array.dtype) == (out.strides, out.dtype)
-            span = Span.of(array.shape, array.strides, array.dtype.itemsize)
-            read.append(result if same else Placed(name, array, span))
+        names = ending.epilogue.names if ending.epilogue else ()
+        each = zip(names, ending.arrays, self.product.spans[3:], strict=True)
+        read = [result if is_same(array, out) else Placed(name, array, span) for name, array, span in each]
         return read, result in read
 
     def _launch(
