@@ -8,6 +8,7 @@ all elementwise work in one fused kernel, and, where PyTorch is installed, its f
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import sys
 from collections.abc import Callable
@@ -36,42 +37,27 @@ def calls(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
     import cupy
 
     import tiledmm
+    from tiledmm.devices import ACTIVATIONS
 
-    keywords: dict[str, Any] = {"activation": epilogue.partition(", ")[2] or None}
-    finish: Callable[..., Any] = {
-        "bias": lambda x, bias: x + bias,
-        "bias, relu": lambda x, bias: cupy.maximum(x + bias, 0),
-        "bias, gelu": lambda x, bias: _gelu(x + bias),
-        "alpha, beta, c in place": lambda x, c: 2 * x + 0.5 * c,
-    }[epilogue]
-    in_place = epilogue == EPILOGUES[-1]
-    if in_place:
-        keywords = {"alpha": 2, "beta": 0.5}
-    fused = cupy.fuse(finish)
+    activation, in_place = epilogue.partition(", ")[2] or None, epilogue == EPILOGUES[-1]
+    keywords: dict[str, Any] = {"alpha": 2, "beta": 0.5} if in_place else {"activation": activation}
+    act = ACTIVATIONS[activation] if activation and not in_place else lambda x: x
+    fused = cupy.fuse(lambda x, y: 2 * x + 0.5 * y if in_place else act(x + y))
 
-    def ours(i: int) -> Any:
+    def gemm(i: int, **kernel: Any) -> Any:
         a, b, c, bias = sets[i % len(sets)]
-        return tiledmm.gemm(a, b, **({"c": c} if in_place else {"bias": bias}), out=c, **keywords)
+        return tiledmm.gemm(a, b, **({"c": c} if in_place else {"bias": bias}), out=c, **keywords, **kernel)
 
     def product(i: int) -> Any:
         a, b, c, _ = sets[i % len(sets)]
         return tiledmm.matmul(a, b, out=c)
 
-    def cupys(i: int) -> Any:
-        a, b, c, bias = sets[i % len(sets)]
-        return finish(cupy.matmul(a, b), c if in_place else bias)
-
     def cupys_fused(i: int) -> Any:
         a, b, c, bias = sets[i % len(sets)]
         return fused(cupy.matmul(a, b), c if in_place else bias)
 
-    return {"gemm": ours, "matmul": product, "cupy": cupys, "cupy, fused": cupys_fused, **_torch(epilogue, sets)}
-
-
-def _gelu(x: Any) -> Any:
-    from cupyx.scipy.special import erf
-
-    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+    cupys = functools.partial(gemm, variant="cublas")
+    return {"gemm": gemm, "matmul": product, "cupy": cupys, "cupy, fused": cupys_fused, **_torch(epilogue, sets)}
 
 
 def _torch(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:

@@ -143,19 +143,14 @@ def gemm(
         >>> tiledmm.gemm(u, v, c, beta=1, out=c)   # c += u @ v
     """
     out = only_entry(out) if isinstance(out, tuple) else out
-    devices = device_module("devices")
-    arrays = {"a": a, "b": b, "c": c, "alpha": alpha, "beta": beta, "bias": bias, "out": out}
-    for name, x in arrays.items():
-        if name in ("a", "b") or (x is not None and hasattr(x, "shape") and hasattr(x, "strides")):
-            devices.check_array(x, name)
-    compute = loop_type(a.dtype, b.dtype, dtype)
+    check_array = device_module("devices").check_array
+    check_array(a, "a")
+    check_array(b, "b")
     keywords = EpilogueKeywords(c, alpha, beta, bias, activation)
-    ending = resolve_epilogue(compute, casting, keywords)
-    if variant == "cublas":
-        return devices.cupy_gemm(a, b, keywords, out, compute, casting)
+    epilogue = resolve_epilogue(loop_type(a.dtype, b.dtype, dtype), casting, keywords)
     ufunc = UfuncKeywords(casting=casting, dtype=dtype)
-    plan = plan_of(a, b, out, tuple(ufunc), (variant, tile, config, precision), ending)
-    return plan.run(a, b, out, ending)
+    plan = plan_of(a, b, out, tuple(ufunc), (variant, tile, config, precision), epilogue)
+    return plan.run(a, b, out, epilogue)
 
 
 def explain(

@@ -11,7 +11,9 @@ import cupy
 
 from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.device_properties import gpu_of
-from tiledmm.problem.epilogue import EpilogueKeywords
+from tiledmm.problem.casting import loop_type
+from tiledmm.problem.epilogue import EpilogueCall
+from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of
 
@@ -70,14 +72,19 @@ def _advice(x: Any) -> str:
     return "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
 
 
-def cupy_gemm(a: Any, b: Any, keywords: EpilogueKeywords, out: Any, dtype: Any, casting: str) -> Any:
+def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeywords) -> Any:
     """``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, in their own types."""
-    c, alpha, beta, bias, activation = keywords
-    x = cupy_matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
-    x = x * alpha if isinstance(alpha, ndarray) or alpha != 1 else x
-    x = x + beta * c if c is not None else x
-    x = x + bias if bias is not None else x
-    x = _ACTIVATIONS[activation](x) if activation else x
+    c, alpha, beta, bias, activation = epilogue.keywords
+    dtype, casting = loop_type(a.dtype, b.dtype, ufunc.dtype), ufunc.casting
+    x = cupy_matmul(*(each.astype(dtype, casting=casting, copy=False) for each in (a, b)))
+    if epilogue.without_product:
+        x = cupy.zeros_like(x)
+    elif isinstance(alpha, ndarray) or alpha != 1:
+        x = x * alpha
+    if c is not None and (isinstance(beta, ndarray) or beta != 0):
+        x = x + beta * c
+    x = x if bias is None else x + bias
+    x = ACTIVATIONS[activation](x) if activation else x
     if out is None:
         return x.astype(dtype, copy=False)
     cupy.copyto(out, x, casting=casting)
@@ -90,7 +97,8 @@ def _gelu(x: Any) -> Any:
     return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
 
 
-_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+#: Activations by CuPy.
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: cupy.maximum(x, 0),
     "gelu": _gelu,
     "gelu_tanh": lambda x: 0.5 * x * (1 + cupy.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),

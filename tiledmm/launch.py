@@ -216,13 +216,13 @@ class Plan:
             for i, ((launch, operands, scan), kernel) in enumerate(zip(launches, kernels, strict=True))
         ]
 
-    def run(self, x1: Any, x2: Any, out: Any, ending: EpilogueCall | None = None) -> Any:
+    def run(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None) -> Any:
         """Computes the product.
 
         Args:
             x1, x2: The operands.
             out: Where the result goes, or None for a new array.
-            ending: What the plan's epilogue reads.
+            epilogue: What the plan's epilogue reads.
 
         Returns:
             ``out``, or the new array.
@@ -232,10 +232,12 @@ class Plan:
         """
         product, first, second = self.product, x1.data.ptr, x2.data.ptr
         if first & self._aligned[_X1] or second & self._aligned[_X2]:
-            return self._packed().run(x1, x2, out, ending)
+            return self._packed().run(x1, x2, out, epilogue)
         if out is None:
             result = cupy.ndarray(product.shape, product.result_type, order=product.order)
-        elif self.launches and (self._overlaps(first, second, out.data.ptr) or (ending and self._spoils(ending, out))):
+        elif self.launches and (
+            self._overlaps(first, second, out.data.ptr) or (epilogue and self._spoils(epilogue, out))
+        ):
             result = self._apart(out)
         else:
             result = out
@@ -244,8 +246,8 @@ class Plan:
         third = result.data.ptr
         if (first | second | third) & self.alignment:
             _check_alignment(("x1", "x2", "out"), (x1, x2, result))
-        if product.epilogue is not None and ending is not None:
-            _check_alignment(product.epilogue.names, ending.arrays)
+        if product.epilogue is not None and epilogue is not None:
+            _check_alignment(product.epilogue.names, epilogue.arrays)
         try:
             if not self.launches:
                 result.fill(0)  # sums of nothing
@@ -253,10 +255,10 @@ class Plan:
                 for a, b, c, *others in product.problem.outer_offsets():
                     if product.is_transposed:
                         a, b = b, a
-                    read = _read_by(ending, others)
+                    read = _read_by(epilogue, others)
                     self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize, read)
             elif len(self.launches) > 1 or self.launches[0].maps or self.launches[0].epilogue is not None:
-                self._launch(first, second, third, _read_by(ending))
+                self._launch(first, second, third, _read_by(epilogue))
             else:
                 left, right = (x2, x1) if product.is_transposed else (x1, x2)
                 only = self.launches[0]
@@ -264,7 +266,7 @@ class Plan:
         except _NoWorkspaceError as failed:
             if (smaller := self._with_less_workspace()) is None:
                 raise _with_purpose(failed.error, self.choice) from None
-            smaller.run(x1, x2, result, ending)
+            smaller.run(x1, x2, result, epilogue)
             self._smaller = smaller._smaller or smaller  # the next call leaves out what has failed in between
         if out is not None and result is not out:
             out[...] = result
@@ -337,10 +339,10 @@ class Plan:
         start, stop = out + third[0], out + third[1]
         return (x1 + first[0] < stop and start < x1 + first[1]) or (x2 + second[0] < stop and start < x2 + second[1])
 
-    def _spoils(self, ending: EpilogueCall, out: Any) -> bool:
+    def _spoils(self, epilogue: EpilogueCall, out: Any) -> bool:
         """Whether writing ``out`` may change what an epilogue reads later: not if it is read at the same place."""
         start, stop = (out.data.ptr + reach for reach in self._spans[2])
-        for x, (begin, end) in zip(ending.arrays, self._spans[3:], strict=True):
+        for x, (begin, end) in zip(epilogue.arrays, self._spans[3:], strict=True):
             if x.data.ptr + begin < stop and start < x.data.ptr + end and not is_same(x, out):
                 return True
         return False
@@ -361,10 +363,10 @@ def _check_alignment(names: Sequence[str], arrays: Sequence[Any]) -> None:
             )
 
 
-def _read_by(ending: EpilogueCall | None, offsets: Sequence[int] = ()) -> _Read:
+def _read_by(epilogue: EpilogueCall | None, offsets: Sequence[int] = ()) -> _Read:
     """What an epilogue reads, so many elements on."""
-    if ending is None:
+    if epilogue is None:
         return _NOTHING
-    steps = offsets or (0,) * len(ending.arrays)
-    addresses = (x.data.ptr + step * x.itemsize for x, step in zip(ending.arrays, steps, strict=True))
-    return tuple(addresses), ending.scalars
+    steps = offsets or (0,) * len(epilogue.arrays)
+    addresses = (x.data.ptr + step * x.itemsize for x, step in zip(epilogue.arrays, steps, strict=True))
+    return tuple(addresses), epilogue.scalars

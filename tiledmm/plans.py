@@ -31,7 +31,7 @@ def plan_of(
     out: Any,
     ufunc: tuple[Any, ...],
     kernel: tuple[Any, ...],
-    ending: EpilogueCall | None = None,
+    epilogue: EpilogueCall | None = None,
 ) -> Any:
     """The plan of a call, made when it is first needed, then kept.
 
@@ -39,15 +39,19 @@ def plan_of(
         x1, x2, out: CuPy arrays; ``out`` may be None.
         ufunc: The fields of ``UfuncKeywords``, in order.
         kernel: The fields of ``KernelKeywords``, in order.
-        ending: The epilogue of ``gemm``.
+        epilogue: The epilogue of ``gemm``.
 
     Raises:
         As ``matmul``.
     """
     devices = _devices or _find_devices(kernel)
     array = devices.ndarray
-    if not (isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))):
-        return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), ending)  # raises, as a rule
+    others = () if epilogue is None else epilogue.arrays
+    if not (
+        isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))
+        and all(isinstance(x, array) for x in others)
+    ):  # fmt: skip
+        return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)  # raises, as a rule
     variant, tile, config, precision = kernel
     casting, order, dtype, axes, axis, keepdims, signature = ufunc
     try:
@@ -57,22 +61,22 @@ def plan_of(
             None if out is None else (type(out), out.shape, out.strides, out.dtype, out.data.device_id),
             casting, order, dtype, None if axes is None else (type(axes), str(axes)), axis, keepdims, signature,
             variant, tile, None if config is None else _frozen(config), precision, devices.current_device(),
-            x1.data.ptr == x2.data.ptr, None if ending is None else _described(ending),
+            x1.data.ptr == x2.data.ptr, None if epilogue is None else _described(epilogue),
         )  # fmt: skip
         plan = _plans.get(key)
     except TypeError:  # a keyword that cannot be hashed: making the plan tells what is wrong with it
         key, plan = None, None
     if plan is None:
-        plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), ending)
+        plan = _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)
         if key is not None:
             _keep(key, plan)
     return plan
 
 
-def _described(ending: EpilogueCall) -> tuple[Any, ...]:
+def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
     """What a plan depends on of an epilogue."""
-    arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in ending.arrays)
-    return ending.epilogue, ending.without_product, *arrays
+    arrays = ((type(x), x.shape, x.strides, x.dtype, x.data.device_id) for x in epilogue.arrays)
+    return epilogue.epilogue, epilogue.without_product, *arrays
 
 
 def _frozen(config: Any) -> Any:
@@ -86,13 +90,16 @@ def forget_plans() -> None:
 
 
 class _Baseline:
-    """``cupy.matmul`` itself, for ``variant="cublas"``."""
+    """``cupy.matmul`` itself, for ``variant="cublas"``; with an epilogue, and CuPy's elementwise kernels."""
 
     def __init__(self, ufunc: UfuncKeywords) -> None:
-        self.keywords = ufunc.given()
+        self.ufunc, self.keywords = ufunc, ufunc.given()
 
-    def run(self, x1: Any, x2: Any, out: Any) -> Any:
-        return device_module("devices").cupy_matmul(x1, x2, out=out, **self.keywords)
+    def run(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None) -> Any:
+        devices = device_module("devices")
+        if epilogue is None:
+            return devices.cupy_matmul(x1, x2, out=out, **self.keywords)
+        return devices.cupy_gemm(x1, x2, epilogue, out, self.ufunc)
 
 
 class _Converted:
@@ -106,13 +113,13 @@ class _Converted:
         self.product, self.dtype, self.choice = call.product, call.product.compute.result.dtype, choice
         self.ufunc, self.kernel = ufunc, kernel
 
-    def run(self, x1: Any, x2: Any, out: Any, ending: EpilogueCall | None = None) -> Any:
+    def run(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None) -> Any:
         left, right = self.product.convert
         x1 = x1 if left is None else x1.astype(left)
         x2 = x2 if right is None else x2.astype(right)
         cupy = device_module("launch").cupy
         target = cupy.empty(out.shape, self.dtype) if self.product.via_temporary else out
-        result = plan_of(x1, x2, target, self.ufunc, self.kernel, ending).run(x1, x2, target, ending)
+        result = plan_of(x1, x2, target, self.ufunc, self.kernel, epilogue).run(x1, x2, target, epilogue)
         if not self.product.via_temporary:
             return result
         cupy.copyto(out, result, casting=self.ufunc.casting)
@@ -120,7 +127,7 @@ class _Converted:
 
 
 def _make_plan(
-    x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords, ending: EpilogueCall | None
+    x1: Any, x2: Any, out: Any, ufunc: UfuncKeywords, kernel: KernelKeywords, epilogue: EpilogueCall | None
 ) -> Any:
     may_decompose(kernel.precision)
     row = VARIANTS.get(kernel.variant) if isinstance(kernel.variant, str) else None
@@ -134,9 +141,12 @@ def _make_plan(
     devices.check_array(x2, "x2")
     if out is not None:
         devices.check_array(out, "out")
+    if epilogue is not None and epilogue.epilogue is not None:
+        for name, x in zip(epilogue.epilogue.names, epilogue.arrays, strict=True):
+            devices.check_array(x, "c" if name == "addend" else name)
     described = None if out is None else describe(out)
     together = begin_together(x1, x2)
-    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, ending)
+    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)
     choice = choose(call, kernel, devices.device_model)
     if call.product.converts:
         return _Converted(call, choice, ufunc, kernel)

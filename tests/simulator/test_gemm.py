@@ -19,7 +19,7 @@ VARIANTS = {
     for row in kernel_variants()
     if row.simulated
 }
-# Of each variant another type is quick to test; the others are slow.
+# Another type of each variant is quick to test; the others are slow.
 KERNELS = [
     pytest.param(
         name, types[i], ("NT", "TN")[(number + i) % 2], marks=[] if i == number % len(types) else pytest.mark.slow

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,12 +63,14 @@ class EpilogueCall:
     """The epilogue of a call.
 
     Attributes:
+        keywords: As they came.
         epilogue: The epilogue; None if the sums are the result.
         arrays: What it reads, in the order of ``epilogue.operands``.
         scalars: The kernel arguments that are numbers, two of 8 bytes each: real and imaginary part.
         without_product: Whether alpha is 0, so that the operands are not read.
     """
 
+    keywords: EpilogueKeywords = field(default_factory=EpilogueKeywords)
     epilogue: Epilogue | None = None
     arrays: tuple[Any, ...] = ()
     scalars: bytes = b""
@@ -97,13 +99,13 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
         _kept[key] = epilogue
-    without_product = _is_number(alpha) and alpha == 0
     if epilogue is None:
-        return EpilogueCall(without_product=without_product)
+        return EpilogueCall(keywords)
+    without_product = _is_number(alpha) and alpha == 0
     values = {"addend": c, "bias": bias, "alpha": alpha, "beta": beta}
     arrays = tuple(values[name] for name in epilogue.names)
     numbers = b"".join(_words(values[name], compute.kind) for name in epilogue.scalars)
-    return EpilogueCall(epilogue, arrays, numbers, without_product)
+    return EpilogueCall(keywords, epilogue, arrays, numbers, without_product)
 
 
 # Epilogues by what they depend on, and most of them that are kept: a call takes microseconds.

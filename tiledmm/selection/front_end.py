@@ -46,7 +46,7 @@ def resolve_call(
     ufunc: UfuncKeywords,
     precision: str,
     same_memory: bool = False,
-    ending: EpilogueCall | None = None,
+    epilogue: EpilogueCall | None = None,
 ) -> Call:
     """The product of a call, with its epilogue.
 
@@ -54,8 +54,8 @@ def resolve_call(
         TiledmmError: As ``tiledmm.matmul``, for arrays and keywords that do not fit.
     """
     keywords = ufunc._asdict()
-    if ending is not None:
-        keywords |= {"epilogue": ending.epilogue, "arrays": [describe(each) for each in ending.arrays]}
+    if epilogue is not None:
+        keywords |= {"epilogue": epilogue.epilogue, "arrays": [describe(each) for each in epilogue.arrays]}
     product = multiplied = resolve(x1, x2, out, same_memory=same_memory, **keywords)
     left, right = product.convert
     if product.converts:
@@ -64,19 +64,19 @@ def resolve_call(
         if out is not None and product.via_temporary:
             out = Array.allocated(out.shape, product.compute.result.dtype)
         multiplied = resolve(x1, x2, out, **keywords)
-    if ending is not None and ending.epilogue is not None:
-        multiplied = _with_epilogue(multiplied, ending)
+    if epilogue is not None and epilogue.epilogue is not None:
+        multiplied = _with_epilogue(multiplied, epilogue)
     return Call(product, with_precision(multiplied, precision))
 
 
-def _with_epilogue(product: Product, ending: EpilogueCall) -> Product:
+def _with_epilogue(product: Product, epilogue: EpilogueCall) -> Product:
     """The product as kernels with an epilogue compute it."""
     if product.compute.result_name and product.compute.result.itemsize > 4:  # 32-bit sums do until they are scaled
         product = product.computed_in(product.compute.result)
-    loop = product.compute
-    if loop.dtype.kind == "f":
-        product = product.computed_in(with_float_epilogue(product.a, product.b, loop, product.problem.k))
-    if ending.without_product:
+    if product.compute.dtype.kind == "f":
+        sums = with_float_epilogue(product.a, product.b, product.compute, product.problem.k)
+        product = product.computed_in(sums)
+    if epilogue.without_product:
         product = replace(product, problem=replace(product.problem, k=0))
     return product
 

@@ -130,39 +130,23 @@ def gemm(
 ) -> Any:
     """``activation(alpha * (a @ b) + beta * c + bias)`` of NumPy arrays, by a kernel of this package on the CPU.
 
-    Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's.
-
     Args:
-        a: Left operand, ``(..., m, k)`` or ``(k,)``.
-        b: Right operand, ``(..., k, n)`` or ``(k,)``.
-        c: Array that broadcasts to the result. It is not read if ``beta`` is 0. It may be ``out``.
-        alpha: A number, or an array that broadcasts to the result, such as a factor for each column. Where it is 0, the
-            product does not count, whatever it is; the number 0 leaves the operands unread.
-        beta: A number, or an array without dimensions.
-        bias: Array that broadcasts to the result: ``(n,)`` for one for each column, ``(m, 1)`` for each row.
-        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"`` or ``"tanh"``. Integers have the
-            first only, complex numbers none.
+        a, b, c, alpha, beta, bias, activation, dtype, casting: As for ``tiledmm.gemm``, on NumPy arrays.
         out, variant, tile, config, precision, checks, target: As for ``matmul``.
-        dtype, casting: As for ``tiledmm.matmul``; ``c``, ``bias`` and arrays of factors are cast likewise.
 
     Returns:
-        ``out``, or a new array.
+        As ``matmul``.
 
     Raises:
-        KeywordError: ``beta`` without ``c``, no such activation.
-        UnsupportedTypeError: A product in bool, or an activation or a factor that the type does not have.
-        SimulationError, CompilationError, MissingDependencyError, TiledmmError: As ``matmul``.
+        TiledmmError: As ``tiledmm.gemm``, and as ``matmul``.
 
     Example:
         >>> hidden = gemm(x, weights, bias=bias, activation="relu")
     """
-    ufunc = UfuncKeywords(casting=casting, dtype=dtype)
+    ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), KernelKeywords(variant, tile, config, precision)
+    epilogue = EpilogueKeywords(c, alpha, beta, bias, activation)
     settings = Settings(checks=checks, counts=False, target=target)
-    kernel, epilogue = (
-        KernelKeywords(variant, tile, config, precision),
-        EpilogueKeywords(c, alpha, beta, bias, activation),
-    )
-    done = simulate(a, b, _array(out), ufunc, kernel, settings, epilogue=epilogue)
+    done = simulate(a, b, _array(out), ufunc, kernel, settings, epilogue_keywords=epilogue)
     done.report.check()
     return _result(done.result, out)
 

@@ -54,7 +54,7 @@ def simulate(
     kernel: KernelKeywords,
     settings: Settings,
     source: Path | None = None,
-    epilogue: EpilogueKeywords | None = None,
+    epilogue_keywords: EpilogueKeywords | None = None,
 ) -> Simulation:
     """Computes a product on the CPU.
 
@@ -63,7 +63,7 @@ def simulate(
         ufunc, kernel: The keywords of ``matmul``.
         settings: How to run it.
         source: A file with CUDA C to run in place of those of the call's kernels that it defines.
-        epilogue: The further keywords of ``gemm``.
+        epilogue_keywords: The further keywords of ``gemm``.
     """
     for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
         if not isinstance(x, np.ndarray):
@@ -72,40 +72,40 @@ def simulate(
     if out is not None and not out.flags.writeable:
         raise OperandTypeError("out is read-only")
     described = None if out is None else describe(out)
-    ending = EpilogueCall()
-    if epilogue is not None:
-        ending = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue)
+    epilogue = EpilogueCall()
+    if epilogue_keywords is not None:
+        epilogue = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue_keywords)
     together = begin_together(x1, x2)
-    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, ending)
+    call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)
     choice, text = choose(call, kernel, _model, tuned=False), Source.read(source) if source else None
     run = _Run(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
     x2 = x2 if right is None else x2.astype(right)
     if call.product.via_temporary:
-        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype), ending)
+        done = run.on(x1, x2, np.empty(out.shape, call.product.compute.result.dtype), epilogue)
         np.copyto(out, done.result, casting=ufunc.casting)  # type: ignore[arg-type]
         done = replace(done, result=out)
     else:
-        done = run.on(x1, x2, out, ending)
+        done = run.on(x1, x2, out, epilogue)
     if settings.checks == "full" and done.report.ok and run.kernels:
-        found = _closer(choice, text, settings, x1, x2, ending)
+        found = _closer(choice, text, settings, x1, x2, epilogue)
         done = replace(done, report=replace(done.report, findings=tuple(found)))
     return done
 
 
 def _closer(
-    choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, ending: EpilogueCall
+    choice: Choice, source: Source | None, settings: Settings, x1: Any, x2: Any, epilogue: EpilogueCall
 ) -> list[Finding]:
     """What other builds of the kernels find: accesses beside a thread's variables, and variables that are not set."""
     runs = {build: _Run(choice, source, settings.alone(build)) for build in ("guarded", "checked", "zeroed")}
-    done = {build: run.on(x1, x2, None, ending) for build, run in runs.items()}
+    done = {build: run.on(x1, x2, None, epilogue) for build, run in runs.items()}
     guarded = done["guarded"].report.findings
     outside = [each for each in guarded if each.kind != UNSET_ELEMENT]
     if outside:
         return outside
     checked = runs["checked"]
-    filled = (run.on(x1, x2, None, ending) for value in VALUES if (run := checked.filled(value)))
+    filled = (run.on(x1, x2, None, epilogue) for value in VALUES if (run := checked.filled(value)))
     if not any(_differ(done["checked"], other) for other in itertools.chain([done["zeroed"]], filled)):
         return []
     kernels = checked.kernels
@@ -168,7 +168,7 @@ class _Run:
         same.kernels = [new or old for new, old in zip(kernels, self.kernels, strict=True)]
         return same
 
-    def on(self, x1: Any, x2: Any, out: Any, ending: EpilogueCall) -> Simulation:
+    def on(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall) -> Simulation:
         product = self.product
         for name, x in (("x1", x1), ("x2", x2), ("out", out)):
             if x is not None and x.ctypes.data % x.dtype.itemsize:
@@ -186,7 +186,7 @@ class _Run:
         ]
         if product.problem.is_empty:
             return Simulation(result, self._report([], placed))
-        read, in_place = self._read_by_epilogue(ending, out, placed[2])
+        read, in_place = self._read_by_epilogue(epilogue, out, placed[2])
         for scratch in self.scratch:
             rows = np.empty((*scratch.shape[:-1], scratch.pitch), scratch.element.dtype)
             placed.append(Placed(scratch.name, rows[..., : scratch.shape[-1]], Span(0, rows.nbytes)))
@@ -204,8 +204,8 @@ class _Run:
                 addresses = [
                     each.origin + offset * each.itemsize for each, offset in zip(read, offsets[3:], strict=True)
                 ]
-                also = EpilogueMemory(read, addresses, ending.scalars)
-                outcomes.append([self._launch(kernel, placed, offsets, also) for kernel in self.kernels])
+                read_by_epilogue = EpilogueMemory(read, addresses, epilogue.scalars)
+                outcomes.append([self._launch(kernel, placed, offsets, read_by_epilogue) for kernel in self.kernels])
             report = self._report(outcomes, placed)
             if self.settings.checks and not any(each.kind in _ENDS_A_RUN for each in report.findings):
                 missing = (found for each in placed[2:] for found in self._not_written(each, each is placed[2]))
@@ -220,15 +220,15 @@ class _Run:
             memory.release()
         return Simulation(result, report, events, barriers, written)
 
-    def _read_by_epilogue(self, ending: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
+    def _read_by_epilogue(self, epilogue: EpilogueCall, out: Any, result: Placed) -> tuple[list[Placed], bool]:
         """The arrays that the epilogue reads, and whether the result is one of them."""
-        names = ending.epilogue.names if ending.epilogue else ()
-        each = zip(names, ending.arrays, self.product.spans[3:], strict=True)
+        names = epilogue.epilogue.names if epilogue.epilogue else ()
+        each = zip(names, epilogue.arrays, self.product.spans[3:], strict=True)
         read = [result if is_same(array, out) else Placed(name, array, span) for name, array, span in each]
         return read, result in read
 
     def _launch(
-        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, ...], also: EpilogueMemory
+        self, kernel: SimulatedKernel, placed: list[Placed], offsets: tuple[int, ...], read_by_epilogue: EpilogueMemory
     ) -> execution.Outcome:
         starts = dict(zip("ABC", offsets[:3], strict=True))
         arrays = {each.name: each for each in placed}
@@ -239,7 +239,7 @@ class _Run:
         ]
         if kernel.spec.condition == "unless decomposed":
             operands[-1].allow_rewriting()  # this kernel replaces the result of the others, if there is one
-        return kernel.run(operands, pointers, arrays.get(kernel.scan), also)
+        return kernel.run(operands, pointers, arrays.get(kernel.scan), read_by_epilogue)
 
     def _reset_scan(self, placed: list[Placed]) -> None:
         """Sets the memory of the operand scan as it is before the first launch."""

@@ -101,14 +101,14 @@ class SimulatedKernel:
         return (*self.spec.block, 1)
 
     def run(
-        self, operands: list[Placed], pointers: list[int], scan: Placed | None, also: EpilogueMemory
+        self, operands: list[Placed], pointers: list[int], scan: Placed | None, read: EpilogueMemory
     ) -> execution.Outcome:
         """Runs the kernel on arrays, from the given address in each; ``scan`` is the operand scan's memory."""
         reached = [each.operand(writable=each is operands[-1]) for each in operands]
         kernel_args = self.launch.kernel_args
         if (epilogue := self.spec.epilogue) is not None:
-            reached += [each.operand(writable=False) for each in also.arrays if each is not operands[-1]]
-            kernel_args = geometry.with_epilogue(kernel_args, epilogue, also.addresses, also.scalars)
+            reached += [each.operand(writable=False) for each in read.arrays if each is not operands[-1]]
+            kernel_args = geometry.with_epilogue(kernel_args, epilogue, read.addresses, read.scalars)
         if scan is not None and self.launch.scan:
             reached.append(scan.operand(writable=self.spec.condition == "scan"))
             kernel_args = np.append(kernel_args, [scan.begin + begin for begin in self.launch.scan])
