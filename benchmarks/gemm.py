@@ -42,7 +42,11 @@ def calls(epilogue: str, sets: list[Any]) -> dict[str, Callable[[int], Any]]:
     activation, in_place = epilogue.partition(", ")[2] or None, epilogue == EPILOGUES[-1]
     keywords: dict[str, Any] = {"alpha": 2, "beta": 0.5} if in_place else {"activation": activation}
     act = ACTIVATIONS[activation] if activation and not in_place else lambda x: x
-    fused = cupy.fuse(lambda x, y: 2 * x + 0.5 * y if in_place else act(x + y))
+
+    def elementwise(x: Any, y: Any) -> Any:
+        return 2 * x + 0.5 * y if in_place else act(x + y)
+
+    fused = cupy.fuse(elementwise)
 
     def gemm(i: int, **kernel: Any) -> Any:
         a, b, c, bias = sets[i % len(sets)]

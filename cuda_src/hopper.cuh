@@ -99,6 +99,21 @@ __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.comm
 // Waits until all bulk copies of this thread have read shared memory.
 __device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
+// A bulk store from shared memory that has not been issued yet.
+struct PendingStore {
+    void* to;
+    const void* from;
+    int bytes;
+
+    __device__ __forceinline__ void issue() {   // unless it has been
+        if (bytes > 0) {
+            bulk_store(to, from, bytes);
+            bulk_commit();
+        }
+        bytes = 0;
+    }
+};
+
 // Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

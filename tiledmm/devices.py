@@ -75,8 +75,8 @@ def _advice(x: Any) -> str:
 def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeywords) -> Any:
     """``gemm`` by ``cupy.matmul`` and CuPy's elementwise kernels, in their own types."""
     c, alpha, beta, bias, activation = epilogue.keywords
-    dtype, casting = loop_type(a.dtype, b.dtype, ufunc.dtype), ufunc.casting
-    x = cupy_matmul(*(each.astype(dtype, casting=casting, copy=False) for each in (a, b)))
+    dtype = loop_type(a.dtype, b.dtype, ufunc.dtype)
+    x = cupy_matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
     if epilogue.without_product:
         x = cupy.zeros_like(x)
     elif isinstance(alpha, ndarray) or alpha != 1:
@@ -87,7 +87,7 @@ def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeyw
     x = ACTIVATIONS[activation](x) if activation else x
     if out is None:
         return x.astype(dtype, copy=False)
-    cupy.copyto(out, x, casting=casting)
+    cupy.copyto(out, x, casting=ufunc.casting)
     return out
 
 

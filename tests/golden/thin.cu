@@ -412,7 +412,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const Matrix<T, TA, ORDER_A> A = {a + block.a0, p.m, block.k, p.a.row, p.a.col};
     const Matrix<T, TB, TRANSPOSED<ORDER_B>> B = {b + block.b0, p.n, block.k, p.b.col, p.b.row};   // transposed
     const auto c_tile = result_tile<T>(c, p, block, BM, BN);   // (BM, BN)
-
     const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
     const int lane_m = lane / (PAIR * LANES_N) * PAIR + lane % PAIR, lane_n = lane / PAIR % LANES_N;
     const int m0 = warp / WARPS_N * WM + lane_m * V;   // this thread's first row and column of C
@@ -481,7 +480,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     while (k_to_load > -LEAD) multiply_tiles(Constant<false>{});
 
     // epilogue
-    const auto write_columns = [&](const ResultTile<T, TC>& tile) {   // of C, which are rows of the tile
+    const auto write_columns = [&](const auto& tile) {   // of C, which are rows of the tile
 #pragma unroll
         for (int j = 0; j < TN; ++j)
 #pragma unroll

@@ -191,22 +191,14 @@ struct ResultTile {
         constexpr long long SIZE = sizeof(Stored);
         return col_stride == 1 && (reinterpret_cast<long long>(data) | row_stride * SIZE | cols * SIZE) % bytes == 0;
     }
-};
 
-// Writes N of LENGTH elements to a row, of which `cols` are inside: those from the index-th on, shifted to where N elements in memory
-// are aligned to their size. Those of the last index reach around the end to the first.
-template <int N, int LENGTH, class Stored>
-__device__ __forceinline__ void write_shifted(Stored* row, int cols, const Stored* elements, int index) {
-    const int first = index + (N - reinterpret_cast<unsigned long long>(row) / sizeof(Stored) % N) % N;
-    Vector<Stored, N> vector;
-#pragma unroll
-    for (int n = 0; n < N; ++n) vector.element[n] = elements[(first + n) % LENGTH];
-    if (first + N <= LENGTH && first + N <= cols) *reinterpret_cast<Vector<Stored, N>*>(row + first) = vector;
-    else
-#pragma unroll
-        for (int n = 0; n < N; ++n)
-            if ((first + n) % LENGTH < cols) row[(first + n) % LENGTH] = vector.element[n];
-}
+    // Elements of a row before the first N that are aligned to their size in memory; 0 if rows are not contiguous.
+    template <int N>
+    __device__ __forceinline__ int elements_before(int row) const {
+        const long long first = reinterpret_cast<long long>(data) / static_cast<int>(sizeof(Stored)) + row * row_stride;
+        return col_stride == 1 ? static_cast<int>(-first & (N - 1)) : 0;
+    }
+};
 
 // The block's tile of (height, width) elements of C.
 template <class T, class Stored>
@@ -316,6 +308,21 @@ __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.comm
 
 // Waits until all bulk copies of this thread have read shared memory.
 __device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// A bulk store from shared memory that has not been issued yet.
+struct PendingStore {
+    void* to;
+    const void* from;
+    int bytes;
+
+    __device__ __forceinline__ void issue() {   // unless it has been
+        if (bytes > 0) {
+            bulk_store(to, from, bytes);
+            bulk_commit();
+        }
+        bytes = 0;
+    }
+};
 
 // Makes this thread's writes to shared memory visible to bulk copies (async proxy) that are issued after a barrier.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -575,41 +582,33 @@ __device__ __forceinline__ void batch_coordinates(int (&at)[3], const Strides& s
     for (int i = 0; i < 3; ++i) at[i] = strides.batch[i] ? static_cast<int>(batch.at[i]) : 0;
 }
 
-// A row of C in shared memory whose bulk store has not been issued yet.
-struct PendingStore {
-    TC* to;
-    const Row* from;
-    int bytes;
-
-    __device__ __forceinline__ void issue() {   // unless it has been
-        if (bytes > 0) {
-            bulk_store(to, from, bytes);
-            bulk_commit();
-        }
-        bytes = 0;
-    }
-};
-
-// Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider. SHIFTED:
-// rows are not aligned to so many bytes.
-template <int BYTES, bool SHIFTED = false>
+// Writes the 16 rows of C that a warp has collected: successive lanes write successive BYTES bytes, or elements that are wider. Rows
+// that are not ALIGNED to so many: words where these begin in memory, shifted out of two, then the elements before and after these.
+template <int BYTES, bool ALIGNED = true>
 __device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const Row* rows, int warp, int lane) {
     constexpr int N = sizeof(TC) < BYTES ? BYTES / sizeof(TC) : 1, CHUNKS = SUBTILE_N / N;   // elements of a chunk, chunks of a row
     constexpr int POWER = CHUNKS & -CHUNKS, LANES = POWER < 32 ? POWER : 32;                 // that share a row: a power of two
+    const auto before = [&](int i) { return ALIGNED ? 0 : min(part.template elements_before<N>(i), part.cols); };
 #pragma unroll
     for (int first = 0; first < CHUNKS; first += LANES) {
-        const int col = (first + lane % LANES) * N;
+        const int index = (first + lane % LANES) * N;
 #pragma unroll BYTES < 16 ? 4 : sizeof(TC) < 16 ? 16 : 8   // complex128, fully unrolled, would spill
         for (int r = lane / LANES; r < 16; r += 32 / LANES) {
-            const int i = row_of(warp, r);
-            TC* const to = part.data + i * part.row_stride;
-            const TC* const from = reinterpret_cast<const TC*>(&rows[r]);
-            if (SHIFTED && i < part.rows)
-                write_shifted<N, SUBTILE_N>(to, part.cols, from, col);
-            else if (i < part.rows && col < part.cols)
-                *reinterpret_cast<Vector<TC, N>*>(to + col) = *reinterpret_cast<const Vector<TC, N>*>(from + col);
+            const int i = row_of(warp, r), col = index + before(i);
+            TC* const to = part.data + i * part.row_stride + col;
+            const TC* const from = reinterpret_cast<const TC*>(&rows[r]) + index;
+            Vector<TC, N> chunk = *reinterpret_cast<const Vector<TC, N>*>(from);
+            if (!ALIGNED) {   // the word after the last is padding
+                const unsigned* const words = reinterpret_cast<const unsigned*>(from);
+                reinterpret_cast<unsigned&>(chunk) = __funnelshift_r(words[0], words[1], (col - index) * 8 * static_cast<int>(sizeof(TC)));
+            }
+            if (i < part.rows && col + N <= part.cols) *reinterpret_cast<Vector<TC, N>*>(to) = chunk;
         }
     }
+    const int i = row_of(warp, lane % 16), after = part.cols - (part.cols - before(i)) % N;
+    if (!ALIGNED && i < part.rows)
+        for (int col = lane < 16 ? 0 : after; col < (lane < 16 ? before(i) : part.cols); ++col)
+            part.data[i * part.row_stride + col] = reinterpret_cast<const TC*>(&rows[lane % 16])[col];
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -691,7 +690,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     __syncwarp();   // the rows are complete before anyone reads them
                     const auto part = c_tile.columns(subtile * SUBTILE_N, SUBTILE_N);
                     if (!vectors) {   // rows that bulk stores cannot write
-                        sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<4, true>(part, rows, warp, lane);
+                        sizeof(TC) >= 4 || words ? write_rows<4>(part, rows, warp, lane) : write_rows<4, false>(part, rows, warp, lane);
                     } else if (scheduler.is_last()) {   // nothing to overlap with: the warp's own stores finish earlier
                         write_rows<16>(part, rows, warp, lane);
                     } else {

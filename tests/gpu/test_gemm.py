@@ -89,7 +89,7 @@ def test_bytes_have_integer_sums_and_a_float_epilogue(variant: str, result: str,
 def test_large_products_in_place(dtype: str, spread: int) -> None:
     rng = cupy.random.default_rng(2)
     a, b, c = (rng.standard_normal(size).astype(dtype) for size in ((3000, 2000), (2000, 2500), (3000, 2500)))
-    a[7] *= np.exp2(np.arange(2000) % (spread + 1) - spread / 2).astype(a.real.dtype)
+    a[7] *= cupy.exp2(cupy.arange(2000) % (spread + 1) - spread / 2).astype(a.real.dtype)
     wanted = c + 2 * cupy.matmul(a, b)
     tiledmm.gemm(a, b, c, alpha=2, beta=1, out=c)
     size = cupy.abs(cupy.abs(a).astype("f8") @ cupy.abs(b).astype("f8")).max()
