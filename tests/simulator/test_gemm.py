@@ -45,6 +45,29 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name])
+@pytest.mark.parametrize(("dtype", "near", "far"), [("float32", 2e-6, 2e-5), ("float64", 4e-15, 4e-14)])
+def test_activations_have_small_relative_errors(activation: str, dtype: str, near: float, far: float) -> None:
+    x = np.linspace(-8, 8, 1601, dtype=dtype).reshape(-1, 1)
+    found = simulator.gemm(x, np.ones((1, 1), dtype), activation=activation, variant="naive").astype("f8")
+    exact = {
+        "gelu": lambda x: 0.5 * x * np.vectorize(math.erfc)(-x / math.sqrt(2)),
+        "gelu_tanh": lambda x: x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    }
+    wanted = exact.get(activation, ACTIVATIONS[activation])(x.astype("f8"))
+    np.testing.assert_allclose(found[abs(x) < 4], wanted[abs(x) < 4], rtol=near, atol=1e-300)
+    np.testing.assert_allclose(found, wanted, rtol=far, atol=1e-300)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_activations_of_infinities_and_nan(dtype: str) -> None:
+    x = np.array([[np.inf], [np.nan], [1e30], [0]], dtype)
+    for activation, of_infinity in zip(ACTIVATIONS, (np.inf, np.inf, np.inf, np.inf, np.inf, 1, 1), strict=True):
+        found = simulator.gemm(x, np.ones((1, 1), dtype), activation=activation, variant="naive")[:3, 0]
+        wanted = [of_infinity, np.nan, x[2, 0] if of_infinity > 1 else 1]
+        np.testing.assert_array_equal(found, np.array(wanted, dtype), err_msg=str(activation))
+
+
 def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
     kind = np.dtype(dtype)
     if kind.kind in "iu":

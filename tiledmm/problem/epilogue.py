@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,32 +21,67 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 
 _WRAPS = 1 << 64
 
+# Strides that a kernel is compiled for: of an array that is broadcast, and of one that is contiguous.
+_KNOWN_STRIDES = (0, 1)
+
+
+class EpilogueOperand(NamedTuple):
+    """An array that an epilogue reads.
+
+    Attributes:
+        name: One of ``"addend"``, ``"bias"``, ``"alpha"`` and ``"beta"``.
+        element: Its type in memory.
+        strides: Its row and column stride if that is 0 or 1; else, or not known yet, None.
+    """
+
+    name: str
+    element: Element
+    strides: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def symbol(self) -> str:
+        """A part of a kernel's symbol: ``bias_f32_01``."""
+        return f"{self.name}_{self.element.name}_" + "".join("x" if each is None else str(each) for each in self.strides)
+
+    @property
+    def view(self) -> str:
+        """Its template arguments in a kernel's text."""
+        known = ("ANY_STRIDE" if each is None else str(each) for each in self.strides)
+        return ", ".join((self.element.c_type, *known))
+
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """An epilogue, as a kernel's text depends on it.
 
     Attributes:
-        operands: The arrays that it reads, out of ``"addend"``, ``"bias"``, ``"alpha"`` and ``"beta"`` in this order,
-            and their types in memory.
+        operands: The arrays that it reads, in this order: addend, bias, alpha, beta.
         scalars: Those of ``"alpha"`` and ``"beta"`` that are kernel arguments. What is neither these nor an array is 1.
         activation: One of ``ACTIVATIONS``, or empty.
     """
 
-    operands: tuple[tuple[str, Element], ...] = ()
+    operands: tuple[EpilogueOperand, ...] = ()
     scalars: tuple[str, ...] = ()
     activation: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the arrays."""
-        return tuple(name for name, _ in self.operands)
+        return tuple(each.name for each in self.operands)
 
     @property
     def name(self) -> str:
-        """The end of a kernel's symbol: ``alpha_addend_f32_relu``."""
-        arrays = (f"{name}_{each.name}" for name, each in self.operands)
+        """The end of a kernel's symbol: ``alpha_addend_f32_x1_relu``."""
+        arrays = (each.symbol for each in self.operands)
         return "_".join([*self.scalars, *arrays, *([self.activation] if self.activation else [])])
+
+    def with_strides(self, strides: Iterable[tuple[int, int]]) -> Epilogue:
+        """The same where the arrays have these row and column strides, in elements."""
+        operands = []
+        for each, (row, col) in zip(self.operands, strides, strict=True):
+            known = (row if row in _KNOWN_STRIDES else None, col if col in _KNOWN_STRIDES else None)
+            operands.append(each._replace(strides=known))
+        return replace(self, operands=tuple(operands))
 
 
 class EpilogueKeywords(NamedTuple):
@@ -132,7 +168,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
         raise KeywordError("beta scales c, which is not given; leave beta out, or pass c")
     if getattr(beta, "shape", ()) != ():
         raise ShapeError(f"beta is a number, or an array without dimensions; its shape is {beta.shape}")
-    operands: list[tuple[str, Element]] = []
+    operands: list[EpilogueOperand] = []
     scalars: list[str] = []
     values = {"addend": c if is_read else None, "bias": bias, "alpha": alpha, "beta": beta if is_read else None}
     for name, value in values.items():
@@ -147,7 +183,7 @@ def _checked(compute: np.dtype[Any], casting: str, keywords: EpilogueKeywords) -
             or_number = " or a number" if what in ("alpha", "beta") else ""
             raise KeywordError(f"{what} is an array{or_number}; got {value!r}")
         check_cast(value.dtype, compute, casting, what)
-        operands.append((name, element(value.dtype)))
+        operands.append(EpilogueOperand(name, element(value.dtype)))
     if not (operands or scalars or activation):
         return None
     return Epilogue(tuple(operands), tuple(scalars), activation)

@@ -203,9 +203,9 @@ def problem_args(
         row_c, col_c, *(d.c for d in batch),
     ]  # fmt: skip
     if epilogue is not None:
-        for i, (_, each) in enumerate(epilogue.operands):
+        for i, operand in enumerate(epilogue.operands):
             steps = (d.epilogue[i] if d.epilogue else 0 for d in batch)
-            kernel_args += [problem.begins[3 + i] * each.itemsize, *problem.epilogue[i], *steps]
+            kernel_args += [problem.begins[3 + i] * operand.element.itemsize, *problem.epilogue[i], *steps]
         kernel_args += [0, 0] * len(epilogue.scalars)
     return np.array(kernel_args, dtype=np.int64)
 

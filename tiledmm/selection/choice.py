@@ -99,5 +99,6 @@ def specialization_of(name: str, config: Config, product: Product) -> Specializa
     """The kernel of a variant for a product."""
     variant = find_variant(name)
     a, b, problem, compute = product.a, product.b, product.problem, variant.computes_in(product.compute)
-    spec = Specialization(variant, config, a, b, compute, product.c, problem.layout, epilogue=product.epilogue)
+    epilogue = product.epilogue.with_strides(problem.epilogue) if product.epilogue else None
+    spec = Specialization(variant, config, a, b, compute, product.c, problem.layout, epilogue=epilogue)
     return spec.packing_unless(can_be_mapped(problem, 0, a), can_be_mapped(problem, 1, b))
