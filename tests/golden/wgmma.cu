@@ -597,12 +597,13 @@ __device__ __forceinline__ void write_rows(const ResultTile<T, TC>& part, const 
             const int i = row_of(warp, r), col = index + before(i);
             TC* const to = part.data + i * part.row_stride + col;
             const TC* const from = reinterpret_cast<const TC*>(&rows[r]) + index;
-            Vector<TC, N> chunk = *reinterpret_cast<const Vector<TC, N>*>(from);
-            if (!ALIGNED) {   // the word after the last is padding
+            if constexpr (ALIGNED) {
+                if (i < part.rows && col < part.cols) *reinterpret_cast<Vector<TC, N>*>(to) = *reinterpret_cast<const Vector<TC, N>*>(from);
+            } else {   // the word after the last is padding
                 const unsigned* const words = reinterpret_cast<const unsigned*>(from);
-                reinterpret_cast<unsigned&>(chunk) = __funnelshift_r(words[0], words[1], (col - index) * 8 * static_cast<int>(sizeof(TC)));
+                const unsigned word = __funnelshift_r(words[0], words[1], (col - index) * 8 * static_cast<int>(sizeof(TC)));
+                if (i < part.rows && col + N <= part.cols) *reinterpret_cast<unsigned*>(to) = word;
             }
-            if (i < part.rows && col + N <= part.cols) *reinterpret_cast<Vector<TC, N>*>(to) = chunk;
         }
     }
     const int i = row_of(warp, lane % 16), after = part.cols - (part.cols - before(i)) % N;
