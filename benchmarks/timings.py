@@ -7,21 +7,33 @@
 After a change of the cost model, or of how rates are fitted, a shipped table is fitted again, without a GPU:
 
     python -m benchmarks.timings --refit nvidia-h100-80gb-hbm3
+
+How much slower the kernels are that a table would choose, among those that were timed, than the fastest of them:
+
+    python -m benchmarks.timings --regret nvidia-h100-80gb-hbm3
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from benchmarks.support.results import FOLDER
 from tiledmm.cli import missing_gpu
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
 from tiledmm.selection import rates as tables
+from tiledmm.selection.cost import Cost
 from tiledmm.tuning import calibrate as calibration
 from tiledmm.tuning.fit import fit
 
@@ -37,6 +49,72 @@ def refitted(shipped: tables.Rates, timings: dict[str, Any]) -> tables.Rates:
     rows = [row for row in calibration.kernels_of(shipped) if calibration.name_of(row) in known]
     found = fit(shipped.gpu, tables.DeviceRates(**known["device"]), calibration.timed(rows, known))
     return replace(shipped, device=found.device, rows=found.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """A product that several kernels were timed with.
+
+    Attributes:
+        product: Its type, m, n, k, number of products, and layout.
+        chosen, fastest: The kernel that is expected to be fastest, and the one that was: variant, tile, partitions.
+        expected: Microseconds that are expected of the chosen one.
+        took, least: Microseconds that it took, and that the fastest did.
+    """
+
+    product: tuple[Any, ...]
+    chosen: tuple[str, int, int]
+    fastest: tuple[str, int, int]
+    expected: float
+    took: float
+    least: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long as the fastest the chosen kernel took."""
+        return self.took / self.least
+
+
+def regrets(table: tables.Rates, timings: dict[str, Any]) -> list[Regret]:
+    """What a table would choose among the kernels that were timed, for each product of two or more, worst first."""
+    cost, products = Cost(table.gpu, table), defaultdict(list)
+    for kernel in calibration.timed(table.rows, timings["known"]):
+        row = kernel.row
+        for each in kernel.timings:
+            problem = each.product.problem
+            expected = cost.on_device(row, each.config, each.product, each.packs, each.split)
+            product = row.type, problem.m, problem.n, problem.k, problem.products, problem.layout
+            products[product].append((expected, each.microseconds, (row.variant, row.tile, each.split)))
+    found = []
+    for product, times in products.items():
+        if len(times) > 1:
+            expected, took, chosen = min(times)
+            _, least, fastest = min(times, key=lambda each: each[1])
+            found.append(Regret(product, chosen, fastest, expected, took, least))
+    return sorted(found, key=lambda each: -each.ratio)
+
+
+def regret_table(found: Sequence[Regret], worst: int = 10) -> Table:
+    """The worst of them, and the geometric mean of all."""
+    mean = math.exp(sum(math.log(each.ratio) for each in found) / len(found))
+    cells = [
+        (
+            " x ".join(map(str, each.product[1:4])),
+            *map(str, (each.product[4], each.product[0], each.product[5])),
+            *(
+                f"{variant} {tile}" + f", split-K {split}" * (split > 1)
+                for variant, tile, split in (each.chosen, each.fastest)
+            ),
+            *map(significant, (each.expected, each.took, each.least, each.ratio)),
+        )
+        for each in found[:worst]
+    ]
+    columns = (
+        "<m x n x k", "products", "<type", "<layout", "<chosen", "<fastest",
+        "expected (us)", "took (us)", "fastest (us)", "ratio",
+    )  # fmt: skip
+    title = f"{len(found)} products: chosen kernels take {mean:.4f} times as long as the fastest (geometric mean)"
+    return Table(title, columns, tuple(cells))
 
 
 def _compact(timings: dict[str, Any]) -> str:
@@ -59,7 +137,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     action.add_argument("--keep", action="store_true", help="keep those of tiledmm calibrate, and ship its table")
     action.add_argument("--refit", metavar="TABLE", help="fit a shipped table to its timings again")
+    action.add_argument("--regret", metavar="TABLE", help="how good the choices of a shipped table are")
     options = parser.parse_args(arguments)
+    if options.regret:
+        table = tables.read(tables.shipped_path(options.regret))
+        timings = json.loads(kept(options.regret).read_text(encoding="utf-8"))
+        Console(width=None if sys.stdout.isatty() else 180).print(regret_table(regrets(table, timings)).rich())
+        return 0
     if options.refit:
         path = tables.shipped_path(options.refit)
         timings = json.loads(kept(options.refit).read_text(encoding="utf-8"))

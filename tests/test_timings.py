@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,21 @@ def test_a_table_is_made_anew_from_them(kept: dict[str, Any], tmp_path: Path, mo
     assert (found.date, found.software, found.kernels) == (few.date, few.software, few.kernels)
     for row, before in zip(found.rows, few.rows, strict=True):
         assert 0.5 < row.tflops / before.tflops < 2
+
+
+def test_a_shipped_table_chooses_nearly_the_fastest_of_the_kernels_that_were_timed(kept: dict[str, Any]) -> None:
+    found = timings.regrets(tables.read(tables.shipped_path(STEM)), kept)
+    assert len(found) > 1000
+    assert sum(math.log(each.ratio) for each in found) / len(found) < math.log(1.02)
+    assert found[0].ratio == max(each.ratio for each in found) < 2
+
+
+def test_regrets_are_shown() -> None:
+    chosen, fastest = ("tiled", 16, 1), ("warp_tiled", 64, 4)
+    rows = timings.regret_table([timings.Regret(("float32", 3, 4, 5, 2, "NT"), chosen, fastest, 9.0, 12.0, 8.0)]).rows
+    assert rows == (
+        ("3 x 4 x 5", "2", "float32", "NT", "tiled 16", "warp_tiled 64, split-K 4", "9.00", "12.0", "8.00", "1.50"),
+    )
 
 
 def test_timings_are_written_as_they_were_read(kept: dict[str, Any]) -> None:

@@ -41,7 +41,8 @@ class EpilogueOperand(NamedTuple):
     @property
     def symbol(self) -> str:
         """A part of a kernel's symbol: ``bias_f32_01``."""
-        return f"{self.name}_{self.element.name}_" + "".join("x" if each is None else str(each) for each in self.strides)
+        strides = ("x" if each is None else str(each) for each in self.strides)
+        return f"{self.name}_{self.element.name}_{''.join(strides)}"
 
     @property
     def view(self) -> str:

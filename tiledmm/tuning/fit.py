@@ -20,7 +20,7 @@ from tiledmm.selection.cost import Cost
 from tiledmm.selection.model import Model
 from tiledmm.selection.operand_reads import access
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates
-from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel
+from tiledmm.tuning.fit_kernel import TimedKernel, Timing, fit_kernel, weight
 from tiledmm.tuning.search import STEPS, distances, least, rounded
 
 # How often kernels and device are fitted in turn; and most timings that the device is fitted to at a time.
@@ -28,9 +28,6 @@ _PASSES, _MOST_TIMINGS = 3, 300
 
 # Microseconds of reading from which on a rate of L2 is steady.
 _STEADY = 20.0
-
-# The least that a timing counts.
-_LEAST_WEIGHT = 0.02
 
 
 def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
@@ -45,7 +42,7 @@ def fit(gpu: Gpu, device: DeviceRates, kernels: Sequence[TimedKernel]) -> Rates:
     rates = replace(rates, device=_with_l2(gpu, rates, kernels))
     for _ in range(_PASSES):
         rates = _with_kernels(gpu, rates, kernels)
-        _weigh(gpu, rates, kernels)
+        _tell_fastest(gpu, rates, kernels)
         rates = replace(rates, device=_fit_device(gpu, rates, kernels))
     return _with_kernels(gpu, rates, kernels)
 
@@ -61,14 +58,14 @@ def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
     cost, found = Cost(rates.gpu, rates), []
     for row, kernel in zip(rates.rows, kernels, strict=True):
         ratios = [_expected(cost, row, each) / each.microseconds for each in kernel.timings]
-        weights = [each.weight for each in kernel.timings]
+        weights = [_weight(cost, row, each) for each in kernel.timings]
         found.append(float(np.average(np.abs(np.log(ratios)), weights=weights)))
     return found
 
 
-def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
-    """Sets the weights: how near each timing, or what is expected of it, comes to the fastest of its product."""
-    model, cost = Model(gpu, rates), Cost(gpu, rates)
+def _tell_fastest(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
+    """Tells each timing what the fastest kernel is expected to take."""
+    model = Model(gpu, rates)
     fastest: dict[tuple[object, ...], float] = {}
     for row, kernel in zip(rates.rows, kernels, strict=True):
         compute = compute_element(row.type) if find_variant(row.variant).multiplies(compute_element(row.type)) else None
@@ -77,8 +74,11 @@ def _weigh(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> None:
             key = row.type, compute is None, problem.m, problem.n, problem.k, problem.products, problem.layout
             if key not in fastest:
                 fastest[key] = min(choice.microseconds or 0.0 for choice in model.alone(each.product))
-            least = min(each.microseconds, _expected(cost, row, each))
-            each.weight = min(max(fastest[key] / least, _LEAST_WEIGHT), 1.0)
+            each.fastest = fastest[key]
+
+
+def _weight(cost: Cost, row: KernelRates, timing: Timing) -> float:
+    return float(weight(timing.microseconds, _expected(cost, row, timing), timing.fastest))
 
 
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
@@ -135,17 +135,17 @@ _DEVICE: tuple[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]], ..
 
 def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
     """The device's rates, refined a few at a time by the timings that depend on them."""
-    device = rates.device
+    device, cost = rates.device, Cost(gpu, rates)
     for names, depends in _DEVICE:
-        pairs = [
-            (row, each)
+        weighed = [
+            (_weight(cost, row, each), row, each)
             for row, kernel in zip(rates.rows, kernels, strict=True)
             for each in kernel.timings
-            if depends(row, each) and each.weight > _LEAST_WEIGHT
+            if depends(row, each)
         ]
-        pairs = sorted(pairs, key=lambda pair: -pair[1].weight)[:_MOST_TIMINGS]
-        if pairs:
-            loss = functools.partial(_device_loss, gpu, replace(rates, device=device), names, pairs)
+        weighed = sorted(weighed, key=lambda each: -each[0])[:_MOST_TIMINGS]
+        if weighed:
+            loss = functools.partial(_device_loss, gpu, replace(rates, device=device), names, weighed)
             first = np.array([max(_get(device, name), 0.1) for name in names])
             found = least(loss, first, [(0.05, 1e3)] * len(names), steps=STEPS[1:], rounds=3)
             device = _with(device, names, found)
@@ -153,11 +153,15 @@ def _fit_device(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> Devic
 
 
 def _device_loss(
-    gpu: Gpu, rates: Rates, names: Sequence[str], pairs: Sequence[tuple[KernelRates, Timing]], values: np.ndarray
+    gpu: Gpu,
+    rates: Rates,
+    names: Sequence[str],
+    weighed: Sequence[tuple[float, KernelRates, Timing]],
+    values: np.ndarray,
 ) -> float:
     cost = Cost(gpu, replace(rates, device=_with(rates.device, names, values)))
-    ratios = [_expected(cost, row, each) / each.microseconds for row, each in pairs]
-    return float(np.array([each.weight for _, each in pairs]) @ distances(np.log(ratios)))
+    ratios = [_expected(cost, row, each) / each.microseconds for _, row, each in weighed]
+    return float(np.array([weight for weight, _, _ in weighed]) @ distances(np.log(ratios)))
 
 
 def _get(device: DeviceRates, name: str) -> float:

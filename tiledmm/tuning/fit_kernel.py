@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,10 @@ _LIMITS = {
 _GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0, "writing_unaligned": 1.0}
 
 
+# The least that a timing counts, and how many times as much one counts of which too little is expected.
+_LEAST_WEIGHT, _OPTIMISM = 0.02, 2.0
+
+
 @dataclass(slots=True)
 class Timing:
     """A product that a kernel was timed with.
@@ -44,7 +50,7 @@ class Timing:
         config, packs, split: Its config, the fields of ``LaunchConfig`` that pack operands, and split-K partitions.
         product: The product as the kernel computes it.
         microseconds: What it took.
-        weight: How much that counts.
+        fastest: What the fastest kernel is expected to take for the same product.
     """
 
     config: Config
@@ -52,7 +58,7 @@ class Timing:
     packs: tuple[str, ...]
     split: int
     microseconds: float
-    weight: float = 1.0
+    fastest: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +70,28 @@ class TimedKernel:
     timings: tuple[Timing, ...]
 
 
+def weight(measured: Any, expected: Any, fastest: Any) -> Any:
+    """How much timings count: the more, the nearer what was measured, or is expected, comes to the fastest kernel.
+
+    Those of which too little is expected count more: by them a kernel would be chosen that is not the fastest.
+    """
+    near = np.clip(fastest / np.minimum(measured, expected), _LEAST_WEIGHT, 1.0)
+    return near * np.where(expected < measured, _OPTIMISM, 1.0)
+
+
 def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
     """The rates of a kernel that explain its timings best."""
     knots = [knot for knot in KNOTS if knot < kernel.residents]
     expect = _Expected(start.variant, kernel, knots, cost, device)
-    weights = np.array([each.weight for each in kernel.timings])
-    measured = np.log([each.microseconds for each in kernel.timings])
+    measured = np.array([each.microseconds for each in kernel.timings])
+    fastest = np.array([each.fastest for each in kernel.timings])
 
     def loss(values: np.ndarray, counted: np.ndarray) -> float:
-        return float((weights * counted) @ distances(np.log(expect(values)) - measured))
+        expected = expect(values)
+        return float((weight(measured, expected, fastest) * counted) @ distances(np.log(expected / measured)))
 
-    fastest = 1.1 * device.memory
-    limits = {**_LIMITS, "mn_major": (0.02, fastest), "k_major": (0.02, fastest)}
+    highest = 1.1 * device.memory
+    limits = {**_LIMITS, "mn_major": (0.02, highest), "k_major": (0.02, highest)}
     bounds = [*limits.values(), *[(0.02, 1.0)] * len(knots)]
     known = {name: float(getattr(start, name)) or _GUESS[name] for name in _LIMITS}  # 0: no timing has told it
     guess = {**known, **_GUESS, "mn_major": device.memory, "k_major": device.memory}
