@@ -22,6 +22,7 @@ from benchmarks import random_shapes, splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
+from benchmarks.gemm import gemm_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -235,6 +236,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "stalls-conflicts": ("stalls", lambda text: printed(json.loads(text), 0)),
     "stalls-rungs": ("stalls", lambda text: printed(json.loads(text), 1)),
     "batches": ("batches", _with_parts(batches=batches_table)),
+    "gemm": ("gemm", _with_parts(rows=gemm_table)),
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
     "wgmma-steps": ("wgmma_steps", _with_parts(rows=steps_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},

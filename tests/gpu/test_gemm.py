@@ -7,8 +7,11 @@ from typing import Any
 import cupy
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import tiledmm
+from tests.gemm_calls import GemmCall, check_gemm, gemm_calls
+from tests.strategies import PROPERTY
 from tiledmm.elements import compute_element
 from tiledmm.registry.variants import kernel_variants
 
@@ -26,6 +29,12 @@ CASES = [
     for dtype in (types if tile in (row.default_tile, None) else types[:1])
 ]
 KERNELS = [(*case, "NT"[number % 2]) for number, case in enumerate(CASES)]
+
+
+@settings(PROPERTY, max_examples=100)
+@given(gemm_calls())
+def test_any_call(call: GemmCall) -> None:
+    check_gemm(cupy, tiledmm.gemm, call)
 
 
 def integers(seed: int, shape: tuple[int, ...], dtype: str) -> Any:

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.gemm_calls import GemmCall, check_gemm, gemm_calls
+from tests.strategies import PROPERTY
 from tiledmm import simulator
 from tiledmm.elements import compute_element
 from tiledmm.errors import KeywordError, ShapeError, UnsupportedTypeError
@@ -66,6 +70,19 @@ def test_activations_of_infinities_and_nan(dtype: str) -> None:
         found = simulator.gemm(x, np.ones((1, 1), dtype), activation=activation, variant="naive")[:3, 0]
         wanted = [of_infinity, np.nan, x[2, 0] if of_infinity > 1 else 1]
         np.testing.assert_array_equal(found, np.array(wanted, dtype), err_msg=str(activation))
+
+
+@pytest.mark.slow
+@settings(PROPERTY, max_examples=120)
+@given(gemm_calls(), st.sampled_from((("auto", None), ("naive", None), ("tiled", 8), ("warp_tiled", 32))))
+def test_any_call(call: GemmCall, kernel: tuple[str, int | None]) -> None:
+    check_gemm(np, simulator.gemm, call, variant=kernel[0], tile=kernel[1])
+
+
+@settings(PROPERTY, max_examples=15)
+@given(gemm_calls(types=("float32", "int32")))
+def test_some_calls(call: GemmCall) -> None:
+    check_gemm(np, simulator.gemm, call, variant="naive")
 
 
 def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
