@@ -58,7 +58,7 @@ def _seen(values: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
 
 @st.composite
 def gemm_calls(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> GemmCall:
-    """Any call: batches, vectors, layouts, broadcast c, bias and alpha, numbers and arrays as factors, in place or not."""
+    """Any call: batches, vectors, any layouts, c, bias and alpha that are broadcast, numbers and arrays, in place."""
     dtype = draw(st.sampled_from(types))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     left, right = draw(operand_shapes(max_batch=3))

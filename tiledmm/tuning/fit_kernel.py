@@ -39,7 +39,7 @@ _GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0, "w
 
 
 # The least that a timing counts, and how many times as much one counts of which too little is expected.
-_LEAST_WEIGHT, _OPTIMISM = 0.02, 2.0
+_LEAST_WEIGHT, _OPTIMISM = 0.02, 1.5
 
 
 @dataclass(slots=True)
