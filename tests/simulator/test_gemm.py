@@ -72,6 +72,17 @@ def test_activations_of_infinities_and_nan(dtype: str) -> None:
         np.testing.assert_array_equal(found, np.array(wanted, dtype), err_msg=str(activation))
 
 
+def test_run_counts_what_an_epilogue_reads() -> None:
+    a, b, bias = np.ones((32, 16), "f4"), np.ones((16, 64), "f4"), np.arange(64, dtype="f4")
+    _, alone = simulator.run(a, b, variant="tiled", tile=16)
+    result, report = simulator.run(a, b, variant="tiled", tile=16, epilogue={"bias": bias, "activation": "relu"})
+    np.testing.assert_array_equal(result, np.broadcast_to(16 + bias, (32, 64)))
+    assert report.source.global_load.bytes - alone.source.global_load.bytes == 32 * 64 * 4  # each thread reads its own
+    assert report.source.global_store.bytes == alone.source.global_store.bytes
+    with pytest.raises(KeywordError, match="epilogue has c, alpha, beta, bias, activation; got biass"):
+        simulator.run(a, b, epilogue={"biass": bias})
+
+
 @pytest.mark.slow
 @settings(PROPERTY, max_examples=120)
 @given(gemm_calls(), st.sampled_from((("auto", None), ("naive", None), ("tiled", 8), ("warp_tiled", 32))))

@@ -16,13 +16,14 @@ everything below.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tiledmm.errors import KeywordError
 from tiledmm.problem.epilogue import EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
 from tiledmm.registry.config import ConfigOverrides
@@ -161,6 +162,7 @@ def run(
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
+    epilogue: Mapping[str, Any] | None = None,
     source: str | PathLike[str] | None = None,
     checks: bool | str = True,
     counts: bool = True,
@@ -174,10 +176,12 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     **keywords: Any,
 ) -> tuple[Any, ProductReport]:
-    """Runs ``matmul`` and reports counts and findings.
+    """Runs ``matmul``, or ``gemm``, and reports counts and findings.
 
     Args:
         x1, x2, out, variant, tile, config, precision, checks, target: As for ``matmul``.
+        epilogue: For ``gemm`` its keywords ``c``, ``alpha``, ``beta``, ``bias`` and ``activation``, as far as they are
+            needed: ``{"bias": bias, "activation": "relu"}``.
         source: A file with CUDA C to run instead of the kernel, an edited copy of what ``tiledmm.source`` gives. Of a
             product with several launches, it replaces the kernels that it defines.
         counts: Whether traffic is counted.
@@ -209,7 +213,12 @@ def run(
     )  # fmt: skip
     path = None if source is None else Path(source)
     kernel = KernelKeywords(variant, tile, config, precision)
-    done = simulate(x1, x2, _array(out), UfuncKeywords.of("run", keywords), kernel, settings, path)
+    ufunc, asked = UfuncKeywords.of("run", keywords), None
+    if epilogue is not None:
+        if unknown := set(epilogue) - set(EpilogueKeywords._fields):
+            raise KeywordError(f"epilogue has {', '.join(EpilogueKeywords._fields)}; got {', '.join(sorted(unknown))}")
+        asked = EpilogueKeywords(**epilogue)
+    done = simulate(x1, x2, _array(out), ufunc, kernel, settings, path, asked)
     return _result(done.result, out), done.report
 
 
