@@ -82,9 +82,9 @@ def regrets(table: tables.Rates, timings: dict[str, Any]) -> list[Regret]:
         row = kernel.row
         for each in kernel.timings:
             problem = each.product.problem
-            expected = cost.on_device(row, each.config, each.product, each.packs, each.split)
             product = row.type, problem.m, problem.n, problem.k, problem.products, problem.layout
-            products[product].append((expected, each.microseconds, (row.variant, row.tile, each.split)))
+            timed = each.expected(cost, row), each.microseconds, (row.variant, row.tile, each.split)
+            products[product].append(timed)
     found = []
     for product, times in products.items():
         if len(times) > 1:

@@ -57,7 +57,7 @@ def errors(rates: Rates, kernels: Sequence[TimedKernel]) -> list[float]:
     """For each kernel the mean error of what is expected of it, as a fraction, by the timings' weights."""
     cost, found = Cost(rates.gpu, rates), []
     for row, kernel in zip(rates.rows, kernels, strict=True):
-        ratios = [_expected(cost, row, each) / each.microseconds for each in kernel.timings]
+        ratios = [each.expected(cost, row) / each.microseconds for each in kernel.timings]
         weights = [_weight(cost, row, each) for each in kernel.timings]
         found.append(float(np.average(np.abs(np.log(ratios)), weights=weights)))
     return found
@@ -78,7 +78,7 @@ def _tell_fastest(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> Non
 
 
 def _weight(cost: Cost, row: KernelRates, timing: Timing) -> float:
-    return float(weight(timing.microseconds, _expected(cost, row, timing), timing.fastest))
+    return float(weight(timing.microseconds, timing.expected(cost, row), timing.fastest))
 
 
 def _with_l2(gpu: Gpu, rates: Rates, kernels: Sequence[TimedKernel]) -> DeviceRates:
@@ -160,8 +160,8 @@ def _device_loss(
     values: np.ndarray,
 ) -> float:
     cost = Cost(gpu, replace(rates, device=_with(rates.device, names, values)))
-    ratios = [_expected(cost, row, each) / each.microseconds for _, row, each in weighed]
-    return float(np.array([weight for weight, _, _ in weighed]) @ distances(np.log(ratios)))
+    ratios = [each.expected(cost, row) / each.microseconds for _, row, each in weighed]
+    return float(np.array([counts for counts, _, _ in weighed]) @ distances(np.log(ratios)))
 
 
 def _get(device: DeviceRates, name: str) -> float:
@@ -177,8 +177,3 @@ def _with(device: DeviceRates, names: Iterable[str], values: np.ndarray) -> Devi
         of_letters = changed.get(field, getattr(device, field)) if letter else {}
         changed[field] = {**of_letters, letter: rounded(value)} if letter else rounded(value)
     return replace(device, **changed)
-
-
-def _expected(cost: Cost, row: KernelRates, timing: Timing) -> float:
-    """Device microseconds: the host's, which the model knows too, are not in a timing."""
-    return cost.on_device(row, timing.config, timing.product, timing.packs, timing.split)

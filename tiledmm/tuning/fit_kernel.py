@@ -60,6 +60,10 @@ class Timing:
     microseconds: float
     fastest: float = math.inf
 
+    def expected(self, cost: Cost, row: KernelRates) -> float:
+        """Microseconds by a kernel's rates: the device's, as the host's, which the model knows too, were not timed."""
+        return cost.on_device(row, self.config, self.product, self.packs, self.split)
+
 
 @dataclass(frozen=True, slots=True)
 class TimedKernel:
