@@ -1,7 +1,7 @@
 """``auto`` beside ``cupy.matmul`` on products at random: ``python -m benchmarks.random_shapes``.
 
-Nothing can be tuned to these: sizes are log-uniform, three in ten are batches, layouts are any of four, and the seed is
-new at each run unless given. Two figures for each product, as in ``benchmarks.shapes``: time per call in a loop of
+Nothing can be tuned to these: sizes are log-uniform, three in ten are batches, layouts are any of four, and the seeds
+are new at each run unless given. Two figures for each product, as in ``benchmarks.shapes``: time per call in a loop of
 calls, and time on the device alone; beside the latter what the cost model expected. Needs a GPU; exit status 1 if a
 result is wrong.
 """
@@ -31,6 +31,9 @@ TYPES = ("float32", "float64", "complex64", "complex128", "float16", "bfloat16",
 
 #: What is drawn: sides and batches up to so many powers of two, the share of batches, multiplications, elements.
 SIDES, BATCHES, BATCHED, MULTIPLICATIONS, ELEMENTS = 14, 10, 0.3, (2**12, 2**36), 2**28
+
+#: How many seeds a run takes.
+SEEDS = 3
 
 # CuPy has no batches of products of these types.
 _NO_BATCHES = ("bfloat16",)
@@ -177,15 +180,20 @@ def worst_table(rows: list[dict[str, Any]], count: int = 10) -> Table:
     return Table("The worst", columns, tuple(cells))
 
 
+def in_words(seeds: list[int]) -> str:
+    """Seeds in words."""
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
 def main() -> int:
     """Measures, prints the tables, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, help="of the products (default: a new one)")
+    parser.add_argument("--seed", type=int, nargs="+", help=f"one or more, of the products (default: {SEEDS} new ones)")
     parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)
-    parser.add_argument("--count", type=int, default=40, help="products of each type")
+    parser.add_argument("--count", type=int, default=40, help="products of each type and seed")
     parser.add_argument("--worst", type=int, default=10, help="products to show")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--seconds", type=float, default=0.03, help="time for each rival, product and clock")
+    parser.add_argument("--seconds", type=float, default=0.015, help="time for each rival, product and clock")
     options = parser.parse_args()
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -194,17 +202,18 @@ def main() -> int:
 
     from tiledmm.bench.environment import this_machine
 
-    seed = secrets.randbelow(10**6) if options.seed is None else options.seed
+    seeds = options.seed or [secrets.randbelow(10**6) for _ in range(SEEDS)]
     rows: list[dict[str, Any]] = []
     for dtype in options.types:
-        rows += measure(dtype, drawn(dtype, options.count, seed), options.seconds)
+        shapes = [shape for seed in seeds for shape in drawn(dtype, options.count, seed)]
+        rows += measure(dtype, shapes, options.seconds)
         # Written type by type: a run that is cut off leaves what it has measured.
-        save(options.out, measured(this_machine(), {"seed": seed, "products": rows}))
+        save(options.out, measured(this_machine(), {"seeds": seeds, "products": rows}))
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(summary_table(rows).rich())
     console.print(worst_table(rows, options.worst).rich())
     wrong = [row for row in rows if not row["ok"]]
-    print(f"seed {seed}; {len(wrong)} of {len(rows)} results are wrong")
+    print(f"{in_words(seeds)}; {len(wrong)} of {len(rows)} results are wrong")
     return 1 if wrong else 0
 
 

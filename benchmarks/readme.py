@@ -23,10 +23,12 @@ from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
 from benchmarks.gemm import gemm_table
+from benchmarks.layouts import layouts_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
 from benchmarks.sizes import TYPES as CHARTED
+from benchmarks.squares import squares_table
 from benchmarks.studies.agreement import agreement_table
 from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.choices import choices_table
@@ -145,7 +147,7 @@ def _random_shapes(text: str) -> str:
     results = json.loads(text)
     tables = random_shapes.summary_table(results["products"]), random_shapes.worst_table(results["products"])
     shown = [table.markdown(title=False) for table in tables]
-    return "\n\n".join([*shown, f"{origin(results)}, seed {results['seed']}"])
+    return "\n\n".join([*shown, f"{origin(results)}, {random_shapes.in_words(results['seeds'])}"])
 
 
 def _bugs(text: str) -> str:
@@ -219,6 +221,8 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "choices-h200": ("choices-nvidia-h200", _choices),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
+    "layouts": ("layouts", _with_origin(layouts_table)),
+    "squares": ("squares", _with_parts(products=squares_table)),
     "random-shapes": ("random_shapes", _random_shapes),
     "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),
     "conflicts": ("bank_conflicts", _with_parts(kernels=conflicts_table)),

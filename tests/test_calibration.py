@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tiledmm.elements import compute_element
@@ -23,6 +24,7 @@ from tiledmm.selection.rates import KernelRates, Rates, nearest_rates, own_path,
 from tiledmm.tuning import calibrate as calibration
 from tiledmm.tuning.cases import Case, cases_of, choice_of, type_of
 from tiledmm.tuning.fit import errors, fit
+from tiledmm.tuning.fit_kernel import KNOTS, LIMITS, Expected
 
 GPU = DATA_SHEETS["H100 SXM 80 GB"]
 TRUE = replace(nearest_rates(GPU), gpu=GPU)
@@ -61,14 +63,25 @@ def test_rates_are_found_from_timings(noise: float) -> None:
     known = made_up(true_rates, rows, noise)
     kernels = calibration.timed(start, known)
     found = fit(GPU, TRUE.device, kernels)
-    assert max(errors(found, kernels)) < 0.015 + noise
+    assert max(errors(found, kernels)) < 0.025 + noise
     for row, true in zip(found.rows, rows, strict=True):
         assert row.name == true.name and len(row.residents) == len(true.residents)
-        assert row.tflops == pytest.approx(true.tflops, rel=0.12 + noise)
+        # What does not overlap looks like a lower rate.
+        assert row.tflops == pytest.approx(true.tflops, rel=0.2 + noise)
         assert row.residents == pytest.approx(true.residents, abs=0.12 + noise)
         if true.words:
             assert row.words == pytest.approx(true.words, rel=0.12 + noise)
         assert (row.elements > 0) == (row.name == ("tensor_core", 64) and row.type == "float16")
+
+
+def test_what_is_fitted_is_what_the_model_expects() -> None:
+    rows = some("warp_tiled 64 float32", "split_float32 128 float32", "thin 16 float64", "wgmma 128 int8")
+    cost = Cost(GPU, TRUE)
+    for row, kernel in zip(rows, calibration.timed(rows, made_up(TRUE, rows, 0.0)), strict=True):
+        knots = [knot for knot in KNOTS if knot < kernel.residents]
+        values = [getattr(row, name) or 1.0 for name in LIMITS] + [row.residents[knot - 1] for knot in knots]
+        found = Expected(row.variant, kernel, knots, cost, TRUE.device)(np.array(values))
+        assert found == pytest.approx([each.expected(cost, row) for each in kernel.timings], rel=1e-3)
 
 
 def test_what_every_kernel_depends_on_is_refined() -> None:

@@ -13,7 +13,7 @@ from tests import expected
 from tests.expected import product
 from tiledmm.elements import compute_element
 from tiledmm.registry.variants import find_variant
-from tiledmm.selection.cost import Cost
+from tiledmm.selection.cost import Cost, together
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 from tiledmm.selection.operand_reads import access
 
@@ -156,3 +156,9 @@ def test_packed_elements_take_the_time_of_their_type(dtype: str, packs: tuple[st
     if packs and dtype == "bool":
         least = device.packing_bits_least
         assert small == pytest.approx(3 * device.launch + least["N"] + least["T"], rel=1e-3)
+
+
+def test_what_overlaps_takes_at_least_the_longest_and_at_most_all() -> None:
+    assert together(math.inf, 3.0, 4.0, 1.0) == 4.0 and together(1.0, 3.0, 4.0, 1.0) == pytest.approx(8.0)
+    assert together(2.0, 3.0, 4.0, 0.0) == pytest.approx(5.0)
+    assert together(2.0, 0.0, 0.0, 0.0) == 0.0, "an empty product"

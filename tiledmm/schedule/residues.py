@@ -46,6 +46,9 @@ MOST_RESIDUES_OF_C = 1 << 30
 # Columns of C whose residues are written together: in the order in which lanes have them.
 _GROUP = 64
 
+# Residues in each row of an operand are written up to a multiple: kernels copy whole chunks of 16 bytes.
+_CHUNK = 16
+
 
 def decomposing_to_residues(specialization: Specialization, operand: int) -> Specialization:
     """The kernel that decomposes A (0) or B (1), which it reads transposed, into residues."""
@@ -68,7 +71,7 @@ def decomposed_to_residues(specialization: Specialization, problem: Problem, ope
     """Decomposes A (0) or B (1) into residues: ``(moduli, products, rows of A or columns of B, K)``."""
     spec = decomposing_to_residues(specialization, operand)
     rows, steps = k_major_rows(problem, operand)
-    matrix = rows, problem.k, tiles(problem.k, 4) * 4  # threads write four at a time
+    matrix = rows, problem.k, tiles(problem.k, _CHUNK) * _CHUNK
     return written(spec, problem, operand, "residues of", (rows, 1, problem.k), steps, matrix)
 
 

@@ -82,6 +82,14 @@ class Terms:
         return full * (len(residents) + 1) + (rest / residents[rest - 1] if rest else 0)
 
 
+def together(overlap: float, *times: float) -> float:
+    """The time of what overlaps: the norm of the times, of this order."""
+    longest = max(times)
+    if overlap == math.inf or not longest:
+        return longest
+    return longest * math.pow(math.fsum((time / longest) ** overlap for time in times), 1 / overlap)
+
+
 class Cost:
     """The cost model of a GPU.
 
@@ -128,7 +136,8 @@ class Cost:
             layout = ("N" if "pack_a" in packs else layout[0]) + (packed_b if "pack_b" in packs else layout[1])
             left, right = aligned_in_place(product)
             aligned = left or "pack_a" in packs, right or "pack_b" in packs
-            time = len(packs) * self.device.packing_launch + self._moving(2 * packed, self.device.packing)
+            time = self.device.packing_launch + (len(packs) - 1) * self.device.packing_second
+            time += self._moving(2 * packed, self.device.packing)
             return _Operands((a, b), layout, aligned, problem.k, time)
         if variant.decomposes_to_residues:
             planes = residue_planes(config.moduli, compute.parts)
@@ -178,7 +187,7 @@ class Cost:
     def microseconds(
         self, row: KernelRates, config: Config, product: Product, packs: tuple[str, ...], split: int
     ) -> float:
-        """The time of a product: of the busiest SM, memory or L2, whichever is longest, and of the launches.
+        """The time of a product: of the busiest SM, memory and L2, which overlap, and of the launches.
 
         Args:
             row, config: The kernel.
@@ -210,7 +219,7 @@ class Cost:
         speed = {"N": row.k_major, "T": row.mn_major, "G": min(row.mn_major, row.k_major)}
         reading = (self._moving(size, speed[letter]) for size, letter in zip(terms.sizes, terms.layout, strict=True))
         writing = terms.writing / row.writing / (1.0 if terms.aligned_c else row.writing_unaligned or 1.0)
-        return terms.before + max(multiplying, sum(reading) + writing, terms.cache)
+        return terms.before + together(row.overlap, multiplying, sum(reading) + writing, terms.cache)
 
     def _rate_of(self, row: KernelRates, access: str) -> float:
         """The fraction of its rate that a kernel reaches with an ``access``."""

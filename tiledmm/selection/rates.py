@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ class KernelRates:
             by element; 0 if that was not measured, or the kernel does not.
         writing: Rate of writing C, as a fraction of the memory's.
         writing_unaligned: Fraction of this where rows of C are not aligned to 16 bytes; 0 if that was not measured.
+        overlap: How well arithmetic, memory and L2 overlap: the order of the norm that makes one time of theirs. 1: not
+            at all, times add up; infinity: perfectly, the longest counts alone.
     """
 
     variant: str
@@ -55,6 +58,7 @@ class KernelRates:
     elements: float = 0.0
     writing: float = 1.0
     writing_unaligned: float = 0.0
+    overlap: float = math.inf
 
     @property
     def name(self) -> tuple[str, int]:
@@ -73,6 +77,7 @@ class DeviceRates:
         launch, reduction_launch: Times of a launch, and of a split-K reduction besides its reads and writes.
         reduction, reduction_partitions: Rate of its reads and writes; time for 32 partial sums of an element.
         packing, packing_launch: Rate, read and written, of packing an operand, and time besides.
+        packing_second: This time for the second of two operands, which are packed at the same time.
         single_elements: Fraction of its rate of a kernel of CUDA cores that loads B one element at a time.
         packing_elements, packing_bits: Rates, read, of packing narrow elements; and of packing elements into bits, by
             the operand's layout: K-major (N), MN-major (T), neither (G).
@@ -100,6 +105,7 @@ class DeviceRates:
     reduction_partitions: float
     packing: float
     packing_launch: float
+    packing_second: float
     single_elements: float
     packing_elements: float
     packing_bits: Mapping[str, float]

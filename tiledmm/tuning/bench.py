@@ -205,7 +205,7 @@ class Bench:
         least = {letter: of_elements("bool", 512, 512, f"{letter}N") for letter in "NT"}
         bits = {letter: 8192 * 8192 / of_elements("bool", 8192, 8192, f"{letter}N") / 1e6 for letter in "NT"}
         return {
-            "packing": 2 * 4 * 8192 * 4096 / whole / 1e6, "packing_launch": launch,
+            "packing": 2 * 4 * 8192 * 4096 / whole / 1e6, "packing_launch": launch, "packing_second": launch,
             "packing_elements": 8192 * 8192 / of_elements("int8", 8192, 8192, "TN") / 1e6,
             "packing_bits": {**bits, "G": min(bits.values())},
             "packing_bits_least": {**least, "G": max(least.values())},
@@ -233,7 +233,7 @@ class Bench:
         }  # fmt: skip
 
     def _host(self, variant: str) -> float:
-        """Host microseconds of a call with the launches of a decomposed product."""
+        """Host microseconds of a call with the launches of a decomposed product: the least, as others use it, too."""
         from tiledmm.bench.timing import HostClock
         from tiledmm.launch import Plan
 
@@ -242,7 +242,7 @@ class Bench:
         (a, b, c), *_ = self.operands(case, "float32")
         clock = HostClock()
         clock.time(lambda i: plan.run(a, b, c), 20)
-        return 1e6 * statistics.median(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
+        return 1e6 * min(clock.time(lambda i: plan.run(a, b, c), 200).seconds for _ in range(_READINGS))
 
     def _bytes(self, launch: float) -> dict[str, Any]:
         """Decomposing operands into bytes, likewise."""

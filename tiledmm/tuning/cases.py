@@ -37,6 +37,9 @@ _OUTER = (
 _UNALIGNED_C = ((3001, 5003, 16), (1501, 12002, 32), (2003, 3001, 512))
 _SKINNY_UNALIGNED_C = ((4001, 64), (8194, 512))
 
+# Batches, and rows, columns and k, of products that kernels which decompose operands are timed with: short ones.
+_SHORT_BATCHES = ((256, 256, 256, 256), (64, 512, 512, 512), (1, 4096, 4096, 256))
+
 # Products whose rows are not aligned: of odd and of even lengths.
 _UNALIGNED = ((999, 1003, 1001), (1002, 1010, 998), (40, 4003, 4001), (34, 4010, 3998))
 
@@ -120,6 +123,8 @@ def cases_of(row: KernelRates, gpu: Gpu, residents: int) -> list[Case]:
     cases += [Case(1, 4096, 4096, 4096, fastest), Case(1, 3000, 3000, 3000, fastest)]
     cases += [Case(1, m, n, k, fastest) for m, n, k in _SHORT]
     cases += [Case(1, m, n, k, "NT") for m, n, k in _UNALIGNED_C]
+    if variant.decomposes:
+        cases += [Case(*numbers, layout) for numbers in _SHORT_BATCHES for layout in ("NN", "NT")]
     if reads_in_place(variant):
         for m, n, k in _UNALIGNED:
             cases += [Case(1, m, n, k, fastest, split) for split in _splits(config, gpu, residents, m, n, k)]

@@ -129,7 +129,7 @@ _DEVICE: tuple[tuple[tuple[str, ...], Callable[[KernelRates, Timing], bool]], ..
         _decomposes_to_residues,
     ),
     (("single_elements",), _reads_single_elements),
-    (("packing", "packing_launch"), lambda row, timing: bool(timing.packs)),
+    (("packing", "packing_launch", "packing_second"), lambda row, timing: bool(timing.packs)),
 )
 
 

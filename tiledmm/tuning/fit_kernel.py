@@ -21,8 +21,8 @@ from tiledmm.tuning.search import distances, least, rounded
 #: Numbers of resident blocks whose rates are fitted; those between are interpolated.
 KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
-# The parameters of a kernel in the order of the search, and their limits; those of reading follow from the memory's.
-_LIMITS = {
+#: The parameters of a kernel in the order of the search, and their limits; those of reading follow from the memory's.
+LIMITS = {
     "tflops": (1e-3, 1e5),
     "overhead_k": (1.0, 5000.0),
     "mn_major": (0.02, 1.0),
@@ -31,11 +31,12 @@ _LIMITS = {
     "words": (0.02, 1.0),
     "elements": (0.02, 1.0),
     "writing": (0.3, 2.0),
-    "writing_unaligned": (0.02, 1.0),
+    "writing_unaligned": (0.3, 1.0),  # less would stand for the latency of small products, and be wrong for others
+    "overlap": (1.0, 20.0),
 }
 
 # Where the search begins that does not begin with what was known.
-_GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0, "writing_unaligned": 1.0}
+_GUESS = {"transposed_b": 1.0, "words": 0.5, "elements": 0.5, "writing": 1.0, "writing_unaligned": 1.0, "overlap": 2.0}
 
 
 # The least that a timing counts, and how many times as much one counts of which too little is expected.
@@ -86,7 +87,7 @@ def weight(measured: Any, expected: Any, fastest: Any) -> Any:
 def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: DeviceRates) -> KernelRates:
     """The rates of a kernel that explain its timings best."""
     knots = [knot for knot in KNOTS if knot < kernel.residents]
-    expect = _Expected(start.variant, kernel, knots, cost, device)
+    expect = Expected(start.variant, kernel, knots, cost, device)
     measured = np.array([each.microseconds for each in kernel.timings])
     fastest = np.array([each.fastest for each in kernel.timings])
 
@@ -95,9 +96,10 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
         return float((weight(measured, expected, fastest) * counted) @ distances(np.log(expected / measured)))
 
     highest = 1.1 * device.memory
-    limits = {**_LIMITS, "mn_major": (0.02, highest), "k_major": (0.02, highest)}
+    limits = {**LIMITS, "mn_major": (0.02, highest), "k_major": (0.02, highest)}
     bounds = [*limits.values(), *[(0.02, 1.0)] * len(knots)]
-    known = {name: float(getattr(start, name)) or _GUESS[name] for name in _LIMITS}  # 0: no timing has told it
+    # 0, or infinity: no timing has told it.
+    known = {name: was if 0 < (was := float(getattr(start, name))) < math.inf else _GUESS[name] for name in LIMITS}
     guess = {**known, **_GUESS, "mn_major": device.memory, "k_major": device.memory}
     begins = [[*guess.values(), *(0.3 + 0.7 * knot / kernel.residents for knot in knots)]]
     if len(start.residents) == kernel.residents - 1:
@@ -108,19 +110,19 @@ def fit_kernel(start: KernelRates, kernel: TimedKernel, cost: Cost, device: Devi
     # To change one parameter at a time leads to one of several ends, so it begins twice, once where it ended before.
     values = min((least(of_aligned, np.clip(begin, *np.transpose(bounds)), bounds) for begin in begins), key=of_aligned)
     if unaligned.any():
-        free = [name in ("words", "elements") for name in _LIMITS] + [False] * len(knots)
+        free = [name in ("words", "elements") for name in LIMITS] + [False] * len(knots)
         bounds = [limit if each else (value, value) for limit, each, value in zip(bounds, free, values, strict=True)]
         values = least(functools.partial(loss, counted=unaligned), values, bounds)
-    found = dict(zip(_LIMITS, map(rounded, values), strict=False))
+    found = dict(zip(LIMITS, map(rounded, values), strict=False))
     found["words"] *= float(expect.words.any())
     found["elements"] *= float(expect.elements.any())
     found["writing_unaligned"] *= float(not expect.aligned_c.all())
-    fractions = _between(values[len(_LIMITS) :], knots, kernel.residents)
+    fractions = _between(values[len(LIMITS) :], knots, kernel.residents)
     changed = {**found, "overhead_k": round(found["overhead_k"]), "residents": tuple(map(rounded, fractions))}
     return replace(start, **changed)  # type: ignore[arg-type]
 
 
-class _Expected:
+class Expected:
     """The cost model of one kernel, for all its timings at a time; ``Cost.microseconds`` says the same of one."""
 
     def __init__(
@@ -149,8 +151,10 @@ class _Expected:
         self.after = np.array([terms.after for terms in found])
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        tflops, overhead, mn_major, k_major, transposed, words, elements, writing, unaligned = values[: len(_LIMITS)]
-        fractions = np.array([1.0, *_between(values[len(_LIMITS) :], self.knots, self.residents)])
+        """Microseconds of each timing, by a kernel's parameters."""
+        own, others = np.split(values, [len(LIMITS)])
+        tflops, overhead, mn_major, k_major, transposed, words, elements, writing, unaligned, overlap = own
+        fractions = np.array([1.0, *_between(others, self.knots, self.residents)])
         rounds = self.full + np.where(self.rest > 0, self.rest / fractions[self.rest], 0.0)
         rate = tflops * 1e6 * np.where(self.k_major_b, transposed, 1.0)
         part = self.single * np.where(self.words, words, 1.0) * np.where(self.elements, elements, 1.0)
@@ -158,8 +162,13 @@ class _Expected:
         reading = self.by_layout["N"] / k_major + self.by_layout["T"] / mn_major
         reading = reading + self.by_layout["G"] / min(k_major, mn_major)
         written = self.writing / writing / np.where(self.aligned_c, 1.0, unaligned)
-        longest = np.maximum(np.maximum(multiplying, reading + written), self.cache)
-        return np.asarray(self.before + longest + self.after)
+        return np.asarray(self.before + _together(overlap, multiplying, reading + written, self.cache) + self.after)
+
+
+def _together(overlap: float, *times: np.ndarray) -> np.ndarray:
+    """``cost.together`` of many products."""
+    longest = np.maximum.reduce(times)
+    return np.asarray(longest * sum((time / longest) ** overlap for time in times) ** (1 / overlap))
 
 
 def _between(fractions: np.ndarray, knots: Sequence[int], residents: int) -> list[float]:

@@ -1,0 +1,99 @@
+"""Large products in all layouts, beside cuBLAS as CuPy and PyTorch call it: ``python -m benchmarks.layouts``.
+
+Needs a GPU; exit status 1 if a result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.support.results import FOLDER, save_report
+from tiledmm.bench.results import ComparisonReport, Row
+from tiledmm.bench.sizes import Size
+from tiledmm.bench.variant_tiles import VariantTile
+from tiledmm.cli import missing_gpu
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
+
+RESULTS = FOLDER / "layouts.json"
+
+SIZES = (4096, 8192)
+LAYOUTS = ("NN", "NT", "TN", "TT")
+
+#: Rows that are cuBLAS.
+CUBLAS = ("cupy.matmul", "torch.mm")
+
+#: Variants by type. ``auto`` may take a product of float32 apart; ``warp_tiled`` is CUDA cores alone.
+VARIANTS = {
+    "float32": ("auto", "warp_tiled"),
+    "tf32": ("auto",),
+    "float16": ("auto",),
+    "bfloat16": ("auto",),
+    "float64": ("auto",),
+}
+
+
+def layouts_table(report: ComparisonReport) -> Table:
+    """A row a kernel, type and size: TFLOP/s in each layout, and the ratio to the faster of cuBLAS's callers."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for comparison in report.comparisons:
+        timed = [row for row in comparison.rows if row.microseconds]
+        fastest = min(row.microseconds or 0 for row in timed if row.variant in CUBLAS)
+        for row in timed:
+            if row.variant not in CUBLAS:
+                cells = found.setdefault((comparison.dtype, str(comparison.size), row.variant), {})
+                cells[comparison.layout] = _cell(row, fastest)
+    rows = (
+        (dtype, size, variant, *(cells.get(layout, "-") for layout in LAYOUTS))
+        for (dtype, size, variant), cells in found.items()
+    )
+    return Table("TFLOP/s (x cuBLAS)", ("<type", "<size", "<variant", *LAYOUTS), tuple(rows))
+
+
+def _cell(row: Row, fastest: float) -> str:
+    return f"{significant(row.tflops)} ({significant(fastest / (row.microseconds or fastest))})"
+
+
+def main() -> int:
+    """Measures, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--types", nargs="+", choices=VARIANTS, default=tuple(VARIANTS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=LAYOUTS)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and product")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from rich.console import Console
+
+    from tiledmm.bench.comparison import compare
+    from tiledmm.bench.environment import this_machine
+
+    report = ComparisonReport(this_machine(), ())
+    for dtype in options.types:
+        rivals = [VariantTile(variant) for variant in VARIANTS[dtype]]
+        for size in options.sizes:
+            for layout in options.layouts:
+                found = compare(
+                    Size(size, size, size),
+                    dtype=dtype,
+                    layout=layout,
+                    variant_tiles=rivals,
+                    seconds=options.seconds,
+                    peers=["torch"],
+                )
+                took = ", ".join(f"{row.variant} {row.microseconds or float('nan'):.0f} us" for row in found.rows)
+                print(f"{dtype} {size} {layout}: {took}", flush=True)
+                report = replace(report, comparisons=(*report.comparisons, found))
+                save_report(options.out, report)
+    Console(width=None if sys.stdout.isatty() else 120).print(layouts_table(report).rich())
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
