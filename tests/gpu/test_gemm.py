@@ -66,6 +66,23 @@ def test_every_kernel(variant: str, tile: int | None, dtype: str, layout: str) -
         np.testing.assert_array_equal(found.get(), wanted)
 
 
+@pytest.mark.parametrize(
+    ("n", "first", "pitch"), [(264, 0, 264), (264, 1, 266), (264, 0, 265), (263, 0, 264), (2, 0, 8)]
+)
+@pytest.mark.parametrize(("variant", "tile", "dtype"), [
+    case for case in CASES if case[0] in ("warp_tiled", "tensor_core", "wgmma")
+])  # fmt: skip
+def test_reads_of_several_elements(variant: str, tile: int | None, dtype: str, n: int, first: int, pitch: int) -> None:
+    """Rows of c and the bias begin at any element, are of any length, and are any distance apart."""
+    a, b = integers(1, (300, 70), dtype), integers(2, (70, n), dtype)
+    memory, bias = integers(3, (300 * pitch + first,), dtype), integers(4, (n + first,), dtype)[first:]
+    strides = (pitch * memory.itemsize, memory.itemsize)
+    c = cupy.lib.stride_tricks.as_strided(memory[first:], (300, n), strides)
+    found = tiledmm.gemm(a, b, c, beta=2, bias=bias, variant=variant, tile=tile)
+    wanted = wide(a) @ wide(b) + 2 * wide(c) + wide(bias)
+    np.testing.assert_array_equal(found.get(), wanted.astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"])
 @pytest.mark.parametrize("shape", [(300, 200, 100), (1024, 512, 256), (1, 4096, 300)])

@@ -145,6 +145,24 @@ def test_every_kernel(variant: str, dtype: str, layout: str) -> None:
     check(found, expected(a, b, None, 1, 0, bias[:1], activation), k)
 
 
+@pytest.mark.parametrize(("variant", "dtype"), [
+    ("warp_tiled", "float32"), ("warp_tiled", "complex64"), ("tensor_core", "float16"), ("tensor_core", "float64"),
+    ("tensor_core", "int8"),
+])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "first", "pitch"), [(96, 0, 96), (96, 1, 98), (96, 0, 97), (95, 0, 96), (2, 0, 8), (1, 0, 2)]
+)
+def test_reads_of_several_elements(variant: str, dtype: str, n: int, first: int, pitch: int) -> None:
+    """Rows of c and the bias begin at any element, are of any length, and are any distance apart."""
+    rng = np.random.default_rng(9)
+    a, b = random(rng, (70, 40), dtype), random(rng, (40, n), dtype)
+    memory = random(rng, (70 * pitch + first,), dtype)
+    c = np.lib.stride_tricks.as_strided(memory[first:], (70, n), (pitch * memory.itemsize, memory.itemsize))
+    bias = random(rng, (n + first,), dtype)[first:]
+    found = simulator.gemm(a, b, c, beta=2, bias=bias, variant=variant)
+    check(found, expected(a, b, c, 1, 2, bias), 40)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name])
 def test_activations(activation: str, dtype: str) -> None:
