@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from tiledmm.errors import DeviceError, OperandTypeError
+from tiledmm.errors import DeviceError
 
 devices = pytest.importorskip("tiledmm.devices", exc_type=ImportError)
 
@@ -39,34 +38,3 @@ def test_a_device_that_is_too_old_is_refused_each_time(monkeypatch: pytest.Monke
     for _ in range(2):
         with pytest.raises(DeviceError, match=r"has compute capability 7\.0"):
             devices.device_model()
-
-
-class _OnTheGpu:
-    """An array of another library, as DLPack shows it."""
-
-    def __init__(self, device: int) -> None:
-        self.device = device
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        if self.device < 0:
-            raise RuntimeError("no device")
-        return self.device, 0
-
-
-class _WithInterface:
-    __cuda_array_interface__ = property(lambda self: {})
-
-
-@pytest.mark.parametrize(
-    ("x", "advice"),
-    [
-        (_OnTheGpu(2), r"cupy\.from_dlpack\(x\) is one that shares its memory"),
-        (_OnTheGpu(1), r"cupy\.asarray\(x\) copies it to the GPU"),
-        (_OnTheGpu(-1), r"cupy\.asarray\(x\) copies it to the GPU"),
-        (_WithInterface(), r"cupy\.asarray\(x\) is one, and shares its memory if that is on the GPU"),
-        (np.ones(2), r"cupy\.asarray\(x\) copies it to the GPU, and tiledmm\.simulator\.matmul takes NumPy arrays"),
-    ],
-)
-def test_what_is_no_cupy_array_is_told_how_to_become_one(x: object, advice: str) -> None:
-    with pytest.raises(OperandTypeError, match=rf"x1 must be a cupy\.ndarray, not [\w.]+; {advice}"):
-        devices.check_array(x, "x1")

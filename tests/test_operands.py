@@ -40,6 +40,7 @@ from tiledmm.errors import (
     UnsupportedTypeError,
 )
 from tiledmm.problem.casting import can_cast
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import Array, Product, describe, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS
 from tiledmm.selection.choice import Choice
@@ -138,11 +139,16 @@ class _ReferencePlan:
 def launch_on_numpy() -> Iterator[None]:
     """Gives ``tiledmm.matmul`` a launch on NumPy arrays: the whole way of a call, without a GPU."""
     launch = SimpleNamespace(Plan=_ReferencePlan, cupy=np)
-    devices = SimpleNamespace(ndarray=(), check_array=lambda x, name: None, device_model=lambda decomposes=True: H100)
+    devices = SimpleNamespace(check_device=lambda x, name: None, device_model=lambda decomposes=True: H100)
+
+    def plan_of(x1: Any, x2: Any, out: Any, ufunc: Any, kernel: Any, epilogue: Any = None) -> Any:
+        return plans._make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)
+
     with pytest.MonkeyPatch.context() as patch:
+        for module in (plans, tiledmm.api):
+            patch.setattr(module, "plan_of", plan_of)
         patch.setitem(sys.modules, "tiledmm.launch", launch)
         patch.setitem(sys.modules, "tiledmm.devices", devices)
-        patch.setattr(plans, "_devices", devices)
         yield
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
-from tiledmm.plans import plan_of
+from tiledmm.plans import OtherArraysError, are_cupys, plan_of
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import Precision, UfuncKeywords, VariantName, only_entry
@@ -44,7 +45,8 @@ def matmul(
 ) -> Any:
     """Matrix product of two CuPy arrays: ``cupy.matmul`` by a kernel of your choice.
 
-    Runs on the current device and stream. Any strides are read in place; batches broadcast.
+    Runs on the current device and stream. Any strides are read in place; batches broadcast. Arrays of other libraries
+    that speak DLPack or the CUDA array interface are taken too, on the first operand's device and its library's stream.
 
     Args:
         x1: Left operand, ``(..., m, k)`` or ``(k,)``. float16, bfloat16, float32, float64, complex64, complex128, bool
@@ -75,7 +77,7 @@ def matmul(
             device. Integers ignore it.
 
     Returns:
-        ``out``, or a new ``cupy.ndarray``; 0-d for two vectors.
+        ``out``, or a new ``cupy.ndarray``, of the library of ``x1`` if that is another; 0-d for two vectors.
 
     Raises:
         ShapeError, AxisError, KeywordError, OperandTypeError, UnsupportedTypeError, AlignmentError: see
@@ -89,8 +91,14 @@ def matmul(
     """
     if isinstance(out, tuple):
         out = only_entry(out)
-    ufunc = casting, order, dtype, axes, axis, keepdims, signature
-    return plan_of(x1, x2, out, ufunc, (variant, tile, config, precision)).run(x1, x2, out)
+    ufunc, kernel = (casting, order, dtype, axes, axis, keepdims, signature), (variant, tile, config, precision)
+    try:
+        plan = plan_of(x1, x2, out, ufunc, kernel)
+    except OtherArraysError:
+        return _of_any_library(
+            lambda x1, x2, out: plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out), {"x1": x1, "x2": x2}, {}, out
+        )
+    return plan.run(x1, x2, out)
 
 
 def gemm(
@@ -113,7 +121,8 @@ def gemm(
 ) -> Any:
     """``activation(alpha * (a @ b) + beta * c + bias)`` of CuPy arrays, without another pass over memory.
 
-    Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's.
+    Sums, factors and activation are computed in the accumulator's type and rounded once, to the result's. Arrays of
+    other libraries are taken as by ``matmul``.
 
     Args:
         a: Left operand, ``(..., m, k)`` or ``(k,)``, of the types that ``matmul`` takes except bool.
@@ -131,7 +140,7 @@ def gemm(
         dtype, casting: As for ``matmul``; ``c``, ``bias`` and arrays of factors are cast likewise. Integers wrap.
 
     Returns:
-        ``out``, or a new ``cupy.ndarray``.
+        ``out``, or a new ``cupy.ndarray``, as of ``matmul``.
 
     Raises:
         KeywordError: ``beta`` without ``c``, no such activation.
@@ -143,14 +152,22 @@ def gemm(
         >>> tiledmm.gemm(u, v, c, beta=1, out=c)   # c += u @ v
     """
     out = only_entry(out) if isinstance(out, tuple) else out
-    check_array = device_module("devices").check_array
-    check_array(a, "a")
-    check_array(b, "b")
-    keywords = EpilogueKeywords(c, alpha, beta, bias, activation)
-    epilogue = resolve_epilogue(loop_type(a.dtype, b.dtype, dtype), casting, keywords)
-    ufunc = UfuncKeywords(casting=casting, dtype=dtype)
-    plan = plan_of(a, b, out, tuple(ufunc), (variant, tile, config, precision), epilogue)
-    return plan.run(a, b, out, epilogue)
+    ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), (variant, tile, config, precision)
+
+    def of_cupy_arrays(a: Any, b: Any, c: Any, alpha: Any, beta: Any, bias: Any, out: Any) -> Any:
+        keywords = EpilogueKeywords(c, alpha, beta, bias, activation)
+        epilogue = resolve_epilogue(loop_type(a.dtype, b.dtype, dtype), casting, keywords)
+        plan = plan_of(a, b, out, tuple(ufunc), kernel, epilogue)
+        return plan.run(a, b, out, epilogue)
+
+    if are_cupys((a, b), (c, alpha, beta, bias, out), kernel):
+        return of_cupy_arrays(a, b, c, alpha, beta, bias, out)
+    others = {"c": c, "alpha": alpha, "beta": beta, "bias": bias}
+    return _of_any_library(of_cupy_arrays, {"a": a, "b": b}, others, out)
+
+
+def _of_any_library(function: Callable[..., Any], operands: dict[str, Any], others: dict[str, Any], out: Any) -> Any:
+    return device_module("interchange.calls").interchanged(function, operands, others, out)
 
 
 def explain(

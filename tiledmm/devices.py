@@ -41,35 +41,14 @@ def _cupys_own() -> Any:
 cupy_matmul = _cupys_own()
 
 
-# DLPack's number of the devices that CUDA has.
-_DLPACK_CUDA = 2
-
-
-def check_array(x: Any, name: str) -> None:
-    """Raises OperandTypeError unless ``x`` is a CuPy array on the current device."""
-    if isinstance(x, ndarray):
-        device = current_device()
-        if x.data.device_id != device and x.size:
-            raise OperandTypeError(
-                f"{name} is on device {x.data.device_id} and the current device is {device}; "
-                f"use 'with cupy.cuda.Device({x.data.device_id}):', or copy it"
-            )
-        return
-    kind = f"{type(x).__module__}.{type(x).__qualname__}"
-    raise OperandTypeError(f"{name} must be a cupy.ndarray, not {kind}; {_advice(x)}")
-
-
-def _advice(x: Any) -> str:
-    """How to make a CuPy array of what is none."""
-    try:
-        is_on_gpu = x.__dlpack_device__()[0] == _DLPACK_CUDA
-    except Exception:  # any: another library has no such method, or its method fails
-        is_on_gpu = False
-    if is_on_gpu:
-        return "cupy.from_dlpack(x) is one that shares its memory"
-    if hasattr(type(x), "__cuda_array_interface__"):
-        return "cupy.asarray(x) is one, and shares its memory if that is on the GPU"
-    return "cupy.asarray(x) copies it to the GPU, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
+def check_device(x: Any, name: str) -> None:
+    """Raises OperandTypeError unless a CuPy array is on the current device."""
+    device = current_device()
+    if x.data.device_id != device and x.size:
+        raise OperandTypeError(
+            f"{name} is on device {x.data.device_id} and the current device is {device}; "
+            f"use 'with cupy.cuda.Device({x.data.device_id}):', or copy it"
+        )
 
 
 def cupy_gemm(a: Any, b: Any, epilogue: EpilogueCall, out: Any, ufunc: UfuncKeywords) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.lazy import device_module
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import begin_together, describe
+from tiledmm.problem.operands import begin_together, describe, is_array
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
@@ -23,6 +23,10 @@ MAX_PLANS = 4096
 
 _plans: dict[Any, Any] = {}
 _plans_lock = threading.Lock()
+
+
+class OtherArraysError(OperandTypeError):
+    """Arrays of other libraries: ``interchange`` makes CuPy arrays of them."""
 
 
 def plan_of(
@@ -42,7 +46,8 @@ def plan_of(
         epilogue: The epilogue of ``gemm``.
 
     Raises:
-        As ``matmul``.
+        OtherArraysError: If an array is not CuPy's.
+        TiledmmError: As ``matmul``.
     """
     devices = _devices or _find_devices(kernel)
     array = devices.ndarray
@@ -51,7 +56,8 @@ def plan_of(
         isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))
         and all(isinstance(x, array) for x in others)
     ):  # fmt: skip
-        return _make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)  # raises, as a rule
+        may_decompose(kernel[-1])
+        raise OtherArraysError("an array is not CuPy's")
     variant, tile, config, precision = kernel
     casting, order, dtype, axes, axis, keepdims, signature = ufunc
     try:
@@ -71,6 +77,15 @@ def plan_of(
         if key is not None:
             _keep(key, plan)
     return plan
+
+
+def are_cupys(operands: Sequence[Any], others: Sequence[Any], kernel: tuple[Any, ...]) -> bool:
+    """Whether operands are CuPy arrays, and so are the other arguments, as far as they are arrays."""
+    array = (_devices or _find_devices(kernel)).ndarray
+    known = array, int, float, complex
+    return all(isinstance(x, array) for x in operands) and not any(
+        x is not None and not isinstance(x, known) and is_array(x) for x in others
+    )
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
@@ -137,13 +152,13 @@ def _make_plan(
             raise ConfigError(f"variant {row.name!r} has no config; leave config= out")
         return _Baseline(ufunc)
     devices = device_module("devices")
-    devices.check_array(x1, "x1")
-    devices.check_array(x2, "x2")
+    devices.check_device(x1, "x1")
+    devices.check_device(x2, "x2")
     if out is not None:
-        devices.check_array(out, "out")
+        devices.check_device(out, "out")
     if epilogue is not None and epilogue.epilogue is not None:
         for name, x in zip(epilogue.epilogue.names, epilogue.arrays, strict=True):
-            devices.check_array(x, "c" if name == "addend" else name)
+            devices.check_device(x, "c" if name == "addend" else name)
     described = None if out is None else describe(out)
     together = begin_together(x1, x2)
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)

@@ -66,6 +66,13 @@ def describe(array: Any) -> Array:
     return Array(array.shape, array.strides, array.dtype)
 
 
+def is_array(x: Any) -> bool:
+    """Whether an argument is an array, of whatever library; of NumPy's, one that is more than a number."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.ndim > 0
+    return hasattr(type(x), "__dlpack__") or hasattr(type(x), "__cuda_array_interface__")
+
+
 def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
     """The description of a row-major array that is not there.
 

@@ -1,0 +1,337 @@
+"""Arrays of other libraries, on a GPU that is the host: stand-ins for them that speak the same protocols.
+
+Needs CuPy, and no GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+
+import tiledmm
+from tests.host_gpu import HostGpu
+from tests.strategies import tight
+from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+from tiledmm.interchange import calls, protocols
+
+pytestmark = pytest.mark.cupy
+
+
+class Stream:
+    """A CUDA stream that writes down what it is asked."""
+
+    def __init__(self, ptr: int, log: list[tuple[Any, ...]], current: list[Stream]) -> None:
+        self.ptr, self.log, self.current = ptr, log, current
+
+    def wait_event(self, event: Event) -> None:
+        self.log.append((self.ptr, "waits for", event.stream))
+
+    def __enter__(self) -> Stream:
+        self.current.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.current.pop()
+
+
+class Event:
+    stream, done = 0, False
+
+    def __init__(self, disable_timing: bool = False) -> None:
+        assert disable_timing
+
+    def record(self, stream: Stream) -> None:
+        self.stream = stream.ptr
+
+
+class Gpu:
+    """A host GPU with streams."""
+
+    def __init__(self, host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host, self.log = host, list[tuple[Any, ...]]()
+        self.current: list[Stream] = []
+        self.current.append(self.stream(0))
+        cuda = SimpleNamespace(
+            get_current_stream=lambda: self.current[-1],
+            ExternalStream=lambda ptr, device=0: self.stream(ptr),
+            Event=Event,
+        )
+        monkeypatch.setattr(calls, "cupy", SimpleNamespace(cuda=cuda))
+        calls._in_use.clear()
+
+    def stream(self, ptr: int) -> Stream:
+        return Stream(ptr, self.log, self.current)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Gpu:
+    host = HostGpu()
+    host.install(monkeypatch, tmp_path)
+    return Gpu(host, monkeypatch)
+
+
+def integers(seed: int, *shape: int, dtype: Any = "float32") -> Any:
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
+
+
+class WithInterface:
+    """An array by the CUDA array interface."""
+
+    def __init__(self, array: Any, **entries: Any) -> None:
+        self.array, self.entries = array, entries
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        x = self.array
+        known = {"shape": x.shape, "typestr": x.dtype.str, "data": (x.data.ptr, False), "strides": x.strides}
+        return {"version": 3, **known, **self.entries}
+
+
+@pytest.fixture(autouse=True)
+def on_device_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = SimpleNamespace(pointerGetAttributes=lambda address: SimpleNamespace(device=0), getDevice=lambda: 0)
+    cuda = SimpleNamespace(
+        runtime=runtime,
+        UnownedMemory=protocols.cupy.cuda.UnownedMemory,
+        MemoryPointer=protocols.cupy.cuda.MemoryPointer,
+    )
+    stands = SimpleNamespace(cuda=cuda, ndarray=protocols.cupy.ndarray, from_dlpack=lambda x: x.array)
+    monkeypatch.setattr(protocols, "cupy", stands)
+
+
+@pytest.mark.parametrize("layout", ["N", "T", "G"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128", "int8"])
+def test_the_cuda_array_interface(gpu: Gpu, layout: str, dtype: str) -> None:
+    a, b = integers(1, 20, 30, dtype=dtype), integers(2, 30, 40, dtype=dtype)
+    x1, x2 = gpu.host.array(a, tight(layout)), gpu.host.array(b, tight(layout))
+    found = tiledmm.matmul(WithInterface(x1), WithInterface(x2))
+    np.testing.assert_array_equal(found.held, (a @ b).astype(dtype))
+    assert type(found) is type(x1), "a library without a way to take arrays gets CuPy's"
+    out = WithInterface(gpu.host.array(np.zeros((20, 40), dtype), tight(layout)))
+    assert tiledmm.matmul(x1, WithInterface(x2), out=out) is out
+    np.testing.assert_array_equal(out.array.held, (a @ b).astype(dtype))
+    plain = gpu.host.array(a)
+    found = tiledmm.matmul(WithInterface(plain, strides=None), x2)
+    np.testing.assert_array_equal(found.held, (a @ b).astype(dtype))
+
+
+def test_empty_arrays_have_no_address(gpu: Gpu) -> None:
+    nothing = WithInterface(
+        SimpleNamespace(shape=(0, 3), dtype=np.dtype("f4"), data=SimpleNamespace(ptr=0), strides=None)
+    )
+    assert tiledmm.matmul(nothing, gpu.host.array(integers(1, 3, 4))).shape == (0, 4)
+
+
+def test_streams_wait_for_each_other(gpu: Gpu) -> None:
+    a, b = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2))
+    tiledmm.matmul(WithInterface(a, stream=7), WithInterface(b, stream=5))
+    assert gpu.log == [(7, "waits for", 5), (5, "waits for", 7)], "the product is on the first operand's stream"
+    gpu.log.clear()
+    with gpu.stream(3):
+        tiledmm.matmul(a, WithInterface(b, stream=5))
+    assert gpu.log == [(3, "waits for", 5), (5, "waits for", 3)]
+    gpu.log.clear()
+    tiledmm.matmul(WithInterface(a, stream=7), WithInterface(b, stream=7))
+    tiledmm.matmul(WithInterface(a), WithInterface(b, stream=None))
+    assert gpu.log == [], "nothing to wait for"
+    with gpu.stream(3):
+        tiledmm.matmul(WithInterface(a, stream=7), b)
+    assert gpu.log == [(7, "waits for", 3), (3, "waits for", 7)], "also for what CuPy does"
+
+
+class ByDlpack:
+    """An array by DLPack, of a library with the standard's namespace."""
+
+    def __init__(self, array: Any, device: tuple[int, int] = (2, 0)) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("CuPy's own is replaced")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __array_namespace__(self) -> Any:
+        return SimpleNamespace(from_dlpack=ByDlpack)
+
+
+def test_dlpack_and_the_first_operands_kind(gpu: Gpu) -> None:
+    a, b = integers(1, 20, 30), integers(2, 30, 40)
+    x1, x2 = gpu.host.array(a), gpu.host.array(b)
+    found = tiledmm.matmul(ByDlpack(x1), WithInterface(x2))
+    assert type(found) is ByDlpack
+    np.testing.assert_array_equal(found.array.held, a @ b)
+    assert type(tiledmm.matmul(x1, ByDlpack(x2))) is type(x1)
+    assert len(calls._in_use) == 2, "the libraries do not know that their arrays are read"
+    for event, _ in calls._in_use:
+        event.done = True
+    tiledmm.matmul(ByDlpack(x1), x2)
+    assert len(calls._in_use) == 1
+
+
+def test_gemm_takes_all_arrays_of_any_library(gpu: Gpu) -> None:
+    a, b, c, bias = integers(1, 20, 30), integers(2, 30, 40), integers(3, 20, 40), integers(4, 40)
+    x1, x2, addend, each = (gpu.host.array(x) for x in (a, b, c, bias))
+    with pytest.raises(UnsupportedTypeError):
+        tiledmm.gemm(ByDlpack(x1), x2, activation="relu", dtype=bool)
+    seen: list[Any] = []
+    kernels = SimpleNamespace(run=lambda *arguments: seen.append(arguments) or arguments[2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiledmm.api, "plan_of", lambda *arguments: kernels)
+        found = tiledmm.gemm(ByDlpack(x1), x2, ByDlpack(addend), alpha=2, beta=np.float32(3), bias=WithInterface(each))
+        tiledmm.gemm(x1, x2, ByDlpack(addend), beta=1, out=addend)
+    (first, second, out, epilogue), (*_, again, in_place) = seen
+    assert (first, second, out) == (x1, x2, None) and type(found) is ByDlpack
+    assert [x.data.ptr for x in epilogue.arrays] == [addend.data.ptr, each.data.ptr]
+    assert again is addend and in_place.arrays[0] is addend
+
+
+@pytest.mark.parametrize("x", [np.ones((3, 3), "f4"), [[1.0]], 3, None, ByDlpack(None, (1, 0))])
+def test_what_is_on_the_cpu(gpu: Gpu, x: Any) -> None:
+    y = gpu.host.array(integers(1, 3, 3))
+    message = r"is no array on a GPU, but [\w.]+; cupy\.asarray\({0}\) copies it to one, and tiledmm\.simulator\.matmul"
+    with pytest.raises(OperandTypeError, match="^x1 " + message.format("x1")):
+        tiledmm.matmul(x, y)
+    with pytest.raises(OperandTypeError, match="^x2 " + message.format("x2")):
+        tiledmm.matmul(y, x)
+    with pytest.raises(OperandTypeError, match="^b " + message.format("b")):
+        tiledmm.gemm(y, x)
+    if x is not None:
+        with pytest.raises(OperandTypeError, match="^out " + message.format("out")):
+            tiledmm.matmul(y, y, out=x)
+
+
+def test_what_cannot_be_read_or_written(gpu: Gpu) -> None:
+    x = gpu.host.array(integers(1, 3, 3))
+    with pytest.raises(OperandTypeError, match="x2 has a mask"):
+        tiledmm.matmul(x, WithInterface(x, mask=x))
+    read_only = WithInterface(x, data=(x.data.ptr, True))
+    tiledmm.matmul(read_only, x)
+    with pytest.raises(OperandTypeError, match="out is read-only"):
+        tiledmm.matmul(x, x, out=read_only)
+    with pytest.raises(OperandTypeError, match="x1 is on device 0 and x2 on device 1; copy one of them"):
+        tiledmm.matmul(ByDlpack(x), ByDlpack(x, (2, 1)))
+    with pytest.raises(UnsupportedTypeError, match="M8"):
+        tiledmm.matmul(WithInterface(x, typestr="<M8[s]", strides=None, shape=(1, 1)), x)
+
+
+# ---- torch ----
+
+
+class Tensor:
+    """What the package asks of a tensor."""
+
+    layout, requires_grad = "strided", False
+
+    def __init__(self, array: Any, **others: Any) -> None:
+        self.array, self.shape = array, array.shape
+        self.dtype = f"torch.{array.dtype.name}"
+        self.device = SimpleNamespace(type="cuda", index=0)
+        self.conjugated = self.negated = False
+        vars(self).update(others)
+
+    def data_ptr(self) -> int:
+        return int(self.array.data.ptr)
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+    def is_conj(self) -> bool:
+        return self.conjugated
+
+    def is_neg(self) -> bool:
+        return self.negated
+
+    def resolve_conj(self) -> Tensor:
+        return self
+
+    def resolve_neg(self) -> Tensor:
+        return self
+
+    def view(self, dtype: str) -> Tensor:
+        self.dtype = dtype
+        return self
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise RuntimeError("refused, as for tensors that require gradients")
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module, as much as the package uses of it."""
+    made: Any = ModuleType("torch")
+    made.grad, made.current = True, 0
+    names = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    for name in (*names, "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"):
+        setattr(made, name, f"torch.{name}")
+    made.strided, made.is_grad_enabled = "strided", lambda: made.grad
+    made.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
+    made.from_dlpack = Tensor
+    monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.delitem(sys.modules, "tiledmm.interchange.torch_", raising=False)
+    monkeypatch.setattr(calls, "_libraries", {})
+    yield made
+    sys.modules.pop("tiledmm.interchange.torch_", None)
+
+
+@pytest.mark.parametrize("layout", ["N", "T"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "complex64", "bool"])
+def test_tensors(gpu: Gpu, torch: Any, layout: str, dtype: str) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    a, b = integers(1, 20, 30, dtype=kind), integers(2, 30, 40, dtype=kind)
+    x1, x2 = gpu.host.array(a, tight(layout)), gpu.host.array(b, tight(layout))
+    found = tiledmm.matmul(Tensor(x1), Tensor(x2))
+    assert type(found) is Tensor and found.dtype == f"torch.{dtype}"
+    np.testing.assert_array_equal(found.array.held.view(kind), (a @ b).astype(kind))
+    out = Tensor(gpu.host.array(np.zeros((20, 40), kind)))
+    assert tiledmm.matmul(x1, Tensor(x2), out=out) is out
+    np.testing.assert_array_equal(out.array.held, (a @ b).astype(kind))
+
+
+def test_tensors_are_multiplied_on_their_librarys_stream(gpu: Gpu, torch: Any) -> None:
+    a, b = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2))
+    torch.current = 6
+    tiledmm.matmul(Tensor(a), Tensor(b))
+    assert gpu.log == [], "all of it is on that stream"
+    tiledmm.matmul(Tensor(a), b)
+    assert gpu.log == [(6, "waits for", 0), (0, "waits for", 6)]
+
+
+def test_expanded_tensors(gpu: Gpu, torch: Any) -> None:
+    row, b = integers(1, 1, 30), integers(2, 30, 40)
+    expanded = Tensor(gpu.host.array(row), shape=(20, 30), stride=lambda: (0, 1))
+    found = tiledmm.matmul(expanded, Tensor(gpu.host.array(b)))
+    np.testing.assert_array_equal(found.array.held, np.broadcast_to(row, (20, 30)) @ b)
+
+
+def test_tensors_that_are_refused(gpu: Gpu, torch: Any) -> None:
+    x = gpu.host.array(integers(1, 3, 3))
+    for others, message in (
+        (
+            {"device": SimpleNamespace(type="cpu", index=None)},
+            r"x2 is a tensor on the device 'cpu'; x2\.cuda\(\) is one",
+        ),
+        ({"layout": "sparse_coo"}, r"x2 has the layout sparse_coo; x2\.to_dense\(\) is strided"),
+        ({"requires_grad": True}, r"x2 requires gradients.*torch\.no_grad\(\), or with x2\.detach\(\)"),
+        ({"dtype": "torch.float8_e4m3fn"}, "x2 has elements of torch.float8_e4m3fn"),
+    ):
+        with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message):
+            tiledmm.matmul(Tensor(x), Tensor(x, **others))
+    torch.grad = False
+    tiledmm.matmul(Tensor(x), Tensor(x, requires_grad=True))
+    for bits in ("conjugated", "negated"):
+        tiledmm.matmul(Tensor(x, **{bits: True}), Tensor(x))
+        with pytest.raises(OperandTypeError, match="out is a lazily conjugated or negated view"):
+            tiledmm.matmul(x, x, out=Tensor(x, **{bits: True}))

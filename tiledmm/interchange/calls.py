@@ -1,0 +1,137 @@
+"""A product of arrays of any libraries: on the first operand's device, in the order of its library's stream."""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import cupy
+
+from tiledmm import devices
+from tiledmm.errors import OperandTypeError
+from tiledmm.problem.operands import is_array
+
+#: Modules of this folder by the package that a class comes from; all other arrays speak the protocols.
+LIBRARIES = {"torch": "torch_", "jax": "jax_", "jaxlib": "jax_", "numba": "numba_"}
+
+# The modules of classes that were met.
+_libraries: dict[type, Any] = {}
+
+# What products may still read, with the event after which they do not.
+_in_use: deque[tuple[Any, Any]] = deque()
+
+
+def interchanged(
+    function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any = None
+) -> Any:
+    """``function(*operands, *others, out)`` of CuPy arrays that share the arguments' memory.
+
+    Args:
+        function: Returns ``out``, or a new array.
+        operands: Arrays of any libraries, by the names that messages give them.
+        others: The same; what is no array, such as a number, stays as it is.
+        out: Where the result goes, an array of any library; None for a new one.
+
+    Returns:
+        ``out``, or a new array of the first operand's library.
+
+    Raises:
+        OperandTypeError: If an array is not on a GPU, or they are on different ones.
+    """
+    call = _Call(function, operands, others, out)
+    if (device := call.device()) == devices.current_device():
+        return call.on_device(device)
+    with cupy.cuda.Device(device):
+        return call.on_device(device)
+
+
+class _Call:
+    """A call of ``interchanged``, whose arguments it takes.
+
+    Attributes:
+        arrays: All arrays, by name, the first operand first.
+        libraries: Their modules; None for CuPy's.
+    """
+
+    __slots__ = ("arguments", "arrays", "function", "libraries", "out")
+
+    def __init__(
+        self, function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
+    ) -> None:
+        self.function, self.out = function, out
+        self.arguments = {**operands, **others}
+        self.arrays = {name: x for name, x in self.arguments.items() if name in operands or is_array(x)}
+        if out is not None:
+            self.arrays["out"] = out
+        self.libraries = [_library_of(type(x)) for x in self.arrays.values()]
+
+    def device(self) -> int:
+        """The device that all arrays are on."""
+        first, device = "", -1
+        for (name, x), library in zip(self.arrays.items(), self.libraries, strict=True):
+            other: int = x.data.device_id if library is None else library.device(x, name)
+            if not first:
+                first, device = name, other
+            elif other != device:
+                raise OperandTypeError(f"{first} is on device {device} and {name} on device {other}; copy one of them")
+        return device
+
+    def on_device(self, device: int) -> Any:
+        """The result, computed on this device, the current one, and on the first operand's stream."""
+        stream = cupy.cuda.get_current_stream()
+        # Each array's stream; None where DLPack orders what is done with it, or nothing has to.
+        handles = [
+            stream.ptr if library is None else library.stream(x, device)
+            for x, library in zip(self.arrays.values(), self.libraries, strict=True)
+        ]
+        if handles[0] in (None, stream.ptr):
+            return self._on_stream(stream, handles)
+        with cupy.cuda.ExternalStream(handles[0]) as other:
+            return self._on_stream(other, handles)
+
+    def _on_stream(self, stream: Any, handles: Sequence[int | None]) -> Any:
+        """The result, computed on CuPy's current stream, after what the arrays' streams were given, before the rest."""
+        others = [cupy.cuda.ExternalStream(handle) for handle in {*handles} - {None, stream.ptr}]
+        for each in others:
+            _wait(stream, each)
+        views = {
+            name: x if library is None else library.view(x, name, written=name == "out")
+            for (name, x), library in zip(self.arrays.items(), self.libraries, strict=True)
+        }
+        result = self.function(*(views.get(name, x) for name, x in self.arguments.items()), views.get("out"))
+        for each in others:
+            _wait(each, stream)
+        if None in handles:
+            _hold(stream, views)
+        if self.out is not None:
+            return self.out
+        first = self.libraries[0]
+        return result if first is None else first.native(result, next(iter(self.arrays.values())))
+
+
+def _library_of(kind: type) -> Any:
+    """The module for arrays of a class; None for CuPy's."""
+    if kind not in _libraries:
+        packages = (each.__module__.partition(".")[0] for each in kind.__mro__)
+        name = next((LIBRARIES[package] for package in packages if package in LIBRARIES), "protocols")
+        is_cupys = issubclass(kind, devices.ndarray)
+        _libraries[kind] = None if is_cupys else importlib.import_module(f"tiledmm.interchange.{name}")
+    return _libraries[kind]
+
+
+def _wait(stream: Any, other: Any) -> None:
+    """Lets a stream wait for what another has been given so far."""
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(other)
+    stream.wait_event(event)
+
+
+def _hold(stream: Any, arrays: Any) -> None:
+    """Keeps arrays until a stream has done what it has been given: some libraries do not know that it reads theirs."""
+    while _in_use and _in_use[0][0].done:
+        _in_use.popleft()
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(stream)
+    _in_use.append((event, arrays))

@@ -1,0 +1,46 @@
+"""JAX's arrays. They are immutable, and no such array is there while a function is traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import jax
+import ml_dtypes
+import numpy as np
+
+from tiledmm.errors import OperandTypeError
+from tiledmm.interchange import protocols
+
+stream = protocols.stream
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def device(x: Any, name: str) -> int:
+    """The device that an array is on; ``OperandTypeError`` if it is on none, or not on a GPU."""
+    if isinstance(x, jax.core.Tracer):
+        raise OperandTypeError(
+            f"{name} is traced, as in jax.jit and jax.grad, and has no elements yet: these products are of arrays"
+        )
+    return protocols.device(x, name)
+
+
+def view(x: Any, name: str, *, written: bool = False) -> Any:
+    """A CuPy array of the same memory; ``OperandTypeError`` if it would be written."""
+    if written:
+        raise OperandTypeError(f"{name} is a JAX array, which nothing can write; leave {name}= out")
+    if x.dtype != _BFLOAT16:
+        return protocols.view(x, name)
+    # CuPy does not take this type by DLPack, but asking for it orders the streams.
+    handle = cupy.cuda.get_current_stream().ptr
+    held = x, x.__dlpack__(stream=handle or 1)
+    strides = protocols.row_major(x.shape, _BFLOAT16.itemsize)
+    return protocols.array_at(x.unsafe_buffer_pointer(), x.shape, strides, _BFLOAT16, held, device(x, name))
+
+
+def native(array: Any, like: Any) -> Any:
+    """A result as a JAX array."""
+    if array.dtype != _BFLOAT16:
+        return jax.dlpack.from_dlpack(array)
+    return jax.dlpack.from_dlpack(array.view("i2")).view(jax.numpy.bfloat16)

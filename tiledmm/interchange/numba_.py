@@ -1,0 +1,16 @@
+"""Numba's device arrays: the CUDA array interface, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import cuda
+
+from tiledmm.interchange import protocols
+
+device, stream, view = protocols.device, protocols.stream, protocols.view
+
+
+def native(array: Any, like: Any) -> Any:
+    """A result as a device array of the same memory."""
+    return cuda.as_cuda_array(array)

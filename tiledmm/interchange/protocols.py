@@ -1,0 +1,104 @@
+"""Arrays that speak DLPack or the CUDA array interface, whatever their library.
+
+Python array API standard, "Data interchange mechanisms"; Numba, "CUDA Array Interface (Version 3)".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+
+# DLPack's numbers of device memory, and of memory that is the host's as well.
+_CUDA = (2, 13)
+
+
+def device(x: Any, name: str) -> int:
+    """The device that an array is on.
+
+    Raises:
+        OperandTypeError: If it is no array on a GPU.
+    """
+    if hasattr(type(x), "__dlpack_device__"):
+        try:
+            kind, number = x.__dlpack_device__()
+        except Exception:  # any: whatever a library says of an array that has no device
+            kind, number = -1, -1
+        if kind in _CUDA:
+            return int(number)
+    elif hasattr(type(x), "__cuda_array_interface__"):
+        (address, _), shape = x.__cuda_array_interface__["data"], x.__cuda_array_interface__["shape"]
+        if 0 in shape or not address:
+            return int(cupy.cuda.runtime.getDevice())
+        return int(cupy.cuda.runtime.pointerGetAttributes(address).device)
+    raise OperandTypeError(f"{name} is no array on a GPU, but {called(x)}; {on_the_cpu(name)}")
+
+
+def stream(x: Any, device: int) -> int | None:
+    """The stream whose work an array waits for; None if there is none, or DLPack sees to it."""
+    if hasattr(type(x), "__dlpack__"):
+        return None
+    handle = x.__cuda_array_interface__.get("stream")
+    return None if handle is None else int(handle)
+
+
+def view(x: Any, name: str, *, written: bool = False) -> Any:
+    """A CuPy array of the same memory.
+
+    Raises:
+        OperandTypeError: If CuPy has no such array: a mask, or memory that may not be written.
+        UnsupportedTypeError: If CuPy has no such type.
+    """
+    if hasattr(type(x), "__dlpack__"):
+        try:
+            return cupy.from_dlpack(x)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise UnsupportedTypeError(f"{name}, {called(x)}, is no CuPy array by DLPack: {error}") from error
+    interface = x.__cuda_array_interface__
+    address, read_only = interface["data"]
+    if interface.get("mask") is not None:
+        raise OperandTypeError(f"{name} has a mask, which products do not know")
+    if read_only and written:
+        raise OperandTypeError(f"{name} is read-only")
+    shape, kind = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    strides = interface.get("strides") or row_major(shape, kind.itemsize)
+    return array_at(address, shape, tuple(strides), kind, x, device(x, name))
+
+
+def native(array: Any, like: Any) -> Any:
+    """A result as an array of the same library; CuPy's, if that has no way to take one."""
+    if hasattr(type(like), "__array_namespace__"):
+        return like.__array_namespace__().from_dlpack(array)
+    return array
+
+
+def array_at(
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any], owner: Any, device: int
+) -> Any:
+    """A CuPy array of memory that another object owns; its first element is at the address."""
+    reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if 0 not in shape else []
+    low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0) + kind.itemsize
+    memory = cupy.cuda.UnownedMemory(address + low, high - low, owner, device)
+    return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, -low), strides)
+
+
+def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The strides of an array without gaps, in bytes."""
+    strides = []
+    for length in reversed(shape):
+        strides.append(size)
+        size *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+def called(x: Any) -> str:
+    """An object's type, as messages name it."""
+    return f"{type(x).__module__}.{type(x).__qualname__}"
+
+
+def on_the_cpu(name: str) -> str:
+    """What to do with an array that is not on a GPU."""
+    return f"cupy.asarray({name}) copies it to one, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
