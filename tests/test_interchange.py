@@ -205,8 +205,9 @@ def test_what_is_on_the_cpu(gpu: Gpu, x: Any) -> None:
     with pytest.raises(OperandTypeError, match="^b " + message.format("b")):
         tiledmm.gemm(y, x)
     if x is not None:
-        with pytest.raises(OperandTypeError, match="^out " + message.format("out")):
-            tiledmm.matmul(y, y, out=x)
+        for product in (tiledmm.matmul, tiledmm.gemm):
+            with pytest.raises(OperandTypeError, match="^out " + message.format("out")):
+                product(y, y, out=x)
 
 
 def test_what_cannot_be_read_or_written(gpu: Gpu) -> None:

@@ -160,7 +160,7 @@ def gemm(
         plan = plan_of(a, b, out, tuple(ufunc), kernel, epilogue)
         return plan.run(a, b, out, epilogue)
 
-    if are_cupys((a, b), (c, alpha, beta, bias, out), kernel):
+    if are_cupys((a, b) if out is None else (a, b, out), (c, alpha, beta, bias), kernel):
         return of_cupy_arrays(a, b, c, alpha, beta, bias, out)
     others = {"c": c, "alpha": alpha, "beta": beta, "bias": bias}
     return _of_any_library(of_cupy_arrays, {"a": a, "b": b}, others, out)

@@ -111,6 +111,37 @@ def test_tensors_that_are_refused(torch: Any) -> None:
         tiledmm.matmul(x.to_sparse(), x)
 
 
+def test_gradients_are_products_of_ours(torch: Any) -> None:
+    ours = pytest.importorskip("tiledmm.torch")
+    for left, right in (((3, 4), (4, 5)), ((4,), (4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5))):
+        for kind in (torch.float64, torch.complex128):
+            operands = [torch.randn(shape, dtype=kind, device="cuda", requires_grad=True) for shape in (left, right)]
+            assert torch.autograd.gradcheck(ours.matmul, operands)
+            assert torch.autograd.gradgradcheck(ours.matmul, operands)
+            torch.library.opcheck(ours._product, (*operands, "full"))
+
+
+def test_a_training_step(torch: Any) -> None:
+    ours = pytest.importorskip("tiledmm.torch")
+
+    def losses() -> list[float]:
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.Linear(80, 160), torch.nn.GELU(), torch.nn.Linear(160, 3)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x, y, found = torch.randn(200, 80, device="cuda"), torch.randn(200, 3, device="cuda"), []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            found.append(float(loss))
+        return found
+
+    wanted = losses()
+    with ours.replacing():
+        assert losses() == pytest.approx(wanted, rel=1e-4)
+
+
 # ---- Numba ----
 
 

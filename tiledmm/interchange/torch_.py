@@ -48,8 +48,8 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
         raise OperandTypeError(f"{name} has the layout {x.layout}; {name}.to_dense() is strided")
     if x.requires_grad and torch.is_grad_enabled():
         raise OperandTypeError(
-            f"{name} requires gradients, which this product does not compute: call it in torch.no_grad(), or with "
-            f"{name}.detach()"
+            f"{name} requires gradients, which this product does not have: tiledmm.torch.matmul has them; or call it "
+            f"in torch.no_grad(), or with {name}.detach()"
         )
     if written and (x.is_conj() or x.is_neg()):
         raise OperandTypeError(f"{name} is a lazily conjugated or negated view: results cannot be written there")
