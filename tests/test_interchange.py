@@ -5,6 +5,7 @@ Needs CuPy, and no GPU.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
@@ -308,6 +309,15 @@ def test_tensors_are_multiplied_on_their_librarys_stream(gpu: Gpu, torch: Any) -
     assert gpu.log == [], "all of it is on that stream"
     tiledmm.matmul(Tensor(a), b)
     assert gpu.log == [(6, "waits for", 0), (0, "waits for", 6)]
+
+
+def test_tensors_are_explained(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls.cupy.cuda, "Device", lambda number: contextlib.nullcontext(), raising=False)
+    x = gpu.host.array(integers(1, 9, 9))
+    explained = tiledmm.explain(Tensor(x), Tensor(x), target="sm_80")
+    assert str(explained) == str(tiledmm.explain(x, x, target="sm_80"))
+    with pytest.raises(OperandTypeError, match=r"x1 is no array on a GPU, but builtins\.list"):
+        tiledmm.explain([1], x)
 
 
 def test_expanded_tensors(gpu: Gpu, torch: Any) -> None:

@@ -185,7 +185,8 @@ def explain(
     CuPy arrays are explained for the current device, others for an H100, or for the target.
 
     Args:
-        x1, x2, out: CuPy or NumPy arrays, or anything else with ``shape``, ``strides`` and ``dtype``; no data is read.
+        x1, x2, out: CuPy or NumPy arrays, arrays of other libraries on a GPU, or anything else with ``shape``,
+            ``strides`` and ``dtype``; no data is read.
             Or shapes, ``(m, k)`` and ``(k, n)``: row-major arrays of ``dtype=``, or of float32.
         precision: As for ``matmul``.
         target: A compute capability such as ``"sm_86"``, or a GPU's name such as ``"A10"``
@@ -214,13 +215,21 @@ def explain(
     if precision in SCHEMES:
         raise ConfigError(f"precision {precision!r} names a kernel: there is nothing for auto to choose")
     ufunc = UfuncKeywords.of("explain", keywords)
-    x1, x2, out = (of_shape(x, ufunc.dtype) if isinstance(x, tuple) else x for x in (x1, x2, out))
+    x1, x2, out = (_to_be_described(x, name, ufunc.dtype) for name, x in (("x1", x1), ("x2", x2), ("out", out)))
     arrays = describe(x1), describe(x2), None if out is None else describe(out)
     product = resolve_call(*arrays, ufunc, precision, begin_together(x1, x2)).multiplied
     if target is not None or not type(x1).__module__.startswith("cupy"):
         return explanation(product, Model(find_gpu(target or "sm_90"), decomposes=decomposes), {})
     model = device_module("devices").device_model(decomposes)
     return explanation(product, model, table_of(model.gpu.name))
+
+
+def _to_be_described(x: Any, name: str, dtype: Any) -> Any:
+    if isinstance(x, tuple):
+        return of_shape(x, dtype)
+    # Some libraries' arrays have no strides, or have them as a method.
+    foreign = x is not None and not isinstance(getattr(x, "strides", None), tuple)
+    return device_module("interchange.calls").viewed(x, name) if foreign else x
 
 
 def variants() -> tuple[str, ...]:

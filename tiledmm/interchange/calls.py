@@ -47,6 +47,18 @@ def interchanged(
         return call.on_device(device)
 
 
+def viewed(x: Any, name: str) -> Any:
+    """A CuPy array of the memory of an array of any library, to be described: nothing waits for what is done with it.
+
+    Raises:
+        OperandTypeError: If it is not on a GPU.
+    """
+    if (library := _library_of(type(x))) is None:
+        return x
+    with cupy.cuda.Device(library.device(x, name)):
+        return library.view(x, name)
+
+
 class _Call:
     """A call of ``interchanged``, whose arguments it takes.
 

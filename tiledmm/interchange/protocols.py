@@ -79,8 +79,14 @@ def array_at(
     address: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any], owner: Any, device: int
 ) -> Any:
     """A CuPy array of memory that another object owns; its first element is at the address."""
-    reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if 0 not in shape else []
-    low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0) + kind.itemsize
+    low, high = 0, kind.itemsize  # bytes from the first element to where the elements begin and end
+    for size, stride in zip(shape, strides, strict=True):
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    if 0 in shape:
+        low, high = 0, kind.itemsize
     memory = cupy.cuda.UnownedMemory(address + low, high - low, owner, device)
     return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, -low), strides)
 

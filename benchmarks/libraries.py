@@ -1,0 +1,81 @@
+"""Host time of small products of other libraries' arrays: ``python -m benchmarks.libraries``.
+
+Beside ``torch.mm`` and CuPy's own path, float32, 32 x 32. Needs a GPU and PyTorch; Numba's rows if it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.support.results import FOLDER, measured, save
+from tiledmm.cli import missing_gpu
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
+
+RESULTS = FOLDER / "libraries.json"
+
+SIZE = 32
+
+
+def measure(seconds: float) -> list[dict[str, Any]]:
+    """A row a call: its name and host microseconds."""
+    import cupy
+    import torch
+
+    import tiledmm.torch
+    from tiledmm.bench import timing
+
+    a, b, out = (cupy.random.default_rng(i).standard_normal((SIZE, SIZE), dtype=cupy.float32) for i in range(3))
+    x, y, z = map(torch.from_dlpack, (a, b, out))
+    rivals: dict[str, timing.TimedCall] = {
+        "CuPy: cupy.matmul": lambda i: cupy.matmul(a, b),
+        "CuPy: tiledmm.matmul": lambda i: tiledmm.matmul(a, b),
+        "CuPy: tiledmm.matmul, out=": lambda i: tiledmm.matmul(a, b, out=out),
+        "PyTorch: torch.mm": lambda i: torch.mm(x, y),
+        "PyTorch: torch.mm, out=": lambda i: torch.mm(x, y, out=z),
+        "PyTorch: tiledmm.matmul": lambda i: tiledmm.matmul(x, y),
+        "PyTorch: tiledmm.matmul, out=": lambda i: tiledmm.matmul(x, y, out=z),
+        "PyTorch: tiledmm.torch.matmul": lambda i: tiledmm.torch.matmul(x, y),
+    }
+    if importlib.util.find_spec("numba") is not None:
+        from numba import cuda
+
+        left, right = cuda.as_cuda_array(a), cuda.as_cuda_array(b)
+        rivals["Numba: tiledmm.matmul"] = lambda i: tiledmm.matmul(left, right)
+    samples = timing.measure(rivals, timing.HostClock(), seconds=seconds)
+    return [{"call": name, "us": sample.seconds * 1e6} for name, sample in samples.items()]
+
+
+def libraries_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a call."""
+    return Table("Host time", ("<call", "us"), tuple((row["call"], significant(row["us"])) for row in rows))
+
+
+def main() -> int:
+    """Measures, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--seconds", type=float, default=0.3, help="time for each call")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    if importlib.util.find_spec("torch") is None:
+        print("this needs PyTorch", file=sys.stderr)
+        return 1
+    from rich.console import Console
+
+    from tiledmm.bench.environment import this_machine
+
+    rows = measure(options.seconds)
+    save(options.out, measured(this_machine(), {"rows": rows}))
+    Console().print(libraries_table(rows).rich())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
