@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -142,8 +143,10 @@ def _wait(stream: Any, other: Any) -> None:
 
 def _hold(stream: Any, arrays: Any) -> None:
     """Keeps arrays until a stream has done what it has been given: some libraries do not know that it reads theirs."""
-    while _in_use and _in_use[0][0].done:
-        _in_use.popleft()
+    with contextlib.suppress(IndexError):  # none is left
+        while (held := _in_use.popleft())[0].done:
+            pass
+        _in_use.appendleft(held)  # taken first and put back: another thread cannot take it meanwhile
     event = cupy.cuda.Event(disable_timing=True)
     event.record(stream)
     _in_use.append((event, arrays))
