@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import tiledmm
 from tests.gemm_calls import GemmCall, check_gemm, gemm_calls
-from tests.strategies import PROPERTY
+from tests.strategies import PROPERTY, small_integers
 from tiledmm.elements import compute_element
 from tiledmm.registry.variants import kernel_variants
 
@@ -39,7 +39,7 @@ def test_any_call(call: GemmCall) -> None:
 
 def integers(seed: int, shape: tuple[int, ...], dtype: str) -> Any:
     """So small that sums are exact."""
-    return cupy.asarray(np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype))
+    return cupy.asarray(small_integers(np.random.default_rng(seed), shape, dtype, 3))
 
 
 def wide(x: Any) -> Any:
