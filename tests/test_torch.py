@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.training import training_losses
+
 torch: Any = pytest.importorskip("torch")
 ours: Any = pytest.importorskip("tiledmm.torch")
 
@@ -70,22 +72,9 @@ def test_products_of_code_that_knows_nothing_of_it(called: list[Any]) -> None:
 
 
 def test_a_training_step(called: list[Any]) -> None:
-    def losses() -> list[float]:
-        torch.manual_seed(3)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 3, bias=False))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        x, y, found = torch.randn(20, 8), torch.randn(20, 3), []
-        for _ in range(5):
-            optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-            found.append(float(loss))
-        return found
-
-    wanted = losses()
+    wanted = training_losses(torch, "cpu")
     with ours.replacing():
-        assert losses() == pytest.approx(wanted, rel=1e-5)
+        assert training_losses(torch, "cpu") == pytest.approx(wanted, rel=1e-5)
     assert len(called) == 10
 
 

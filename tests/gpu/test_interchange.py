@@ -11,6 +11,7 @@ import pytest
 import tiledmm
 from tests.gpu.test_streams import CYCLES, SPIN
 from tests.strategies import small_integers
+from tests.training import training_losses
 from tiledmm.errors import OperandTypeError
 
 
@@ -123,23 +124,9 @@ def test_gradients_are_products_of_ours(torch: Any) -> None:
 
 def test_a_training_step(torch: Any) -> None:
     ours = pytest.importorskip("tiledmm.torch")
-
-    def losses() -> list[float]:
-        torch.manual_seed(3)
-        model = torch.nn.Sequential(torch.nn.Linear(80, 160), torch.nn.GELU(), torch.nn.Linear(160, 3)).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        x, y, found = torch.randn(200, 80, device="cuda"), torch.randn(200, 3, device="cuda"), []
-        for _ in range(5):
-            optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-            found.append(float(loss))
-        return found
-
-    wanted = losses()
+    wanted = training_losses(torch, "cuda")
     with ours.replacing():
-        assert losses() == pytest.approx(wanted, rel=1e-4)
+        assert training_losses(torch, "cuda") == pytest.approx(wanted, rel=1e-4)
 
 
 # ---- Numba ----
