@@ -269,7 +269,7 @@ def test_residues_are_k_major_in_any_layout(layout: str) -> None:
     for batch in ((), (3,), (2, 3)):
         plan = planned(float64(200, 300, layout[0], batch), float64(300, 140, layout[1]), tile=128)
         of_a, of_b, scan, of_c = plan.scratch
-        padded = 304  # of 300, to whole chunks of 16 bytes
+        padded = 304  # K, rounded up to whole chunks of 16 bytes
         shapes = (15, math.prod(batch), 200, padded), (15, 1, 140, padded)
         assert (of_a.shape, of_b.shape) == shapes, "one B, once"
         assert (of_a.pitch, of_b.pitch, of_c.pitch) == (384, 384, 256)

@@ -20,7 +20,9 @@ SHAPES = [
 @pytest.fixture(scope="module", autouse=True)
 def on_the_cpu() -> None:
     """Tensors on the CPU go to PyTorch's own product."""
-    torch.library.register_kernel("tiledmm::matmul", "cpu", lambda a, b, precision: torch.matmul(a, b).contiguous())
+    from torch import library
+
+    library.register_kernel("tiledmm::matmul", "cpu", lambda a, b, precision: torch.matmul(a, b).contiguous())
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
@@ -87,5 +89,7 @@ def test_what_is_left_to_torch() -> None:
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_the_operator_is_as_torch_wants_it(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    from torch import library
+
     operands = torch.randn(left, requires_grad=True), torch.randn(right, requires_grad=True)
-    torch.library.opcheck(ours._product, (*operands, "full"))
+    library.opcheck(ours._product, (*operands, "full"))

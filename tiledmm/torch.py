@@ -6,7 +6,7 @@
     with tiledmm.torch.replacing():   # the products of code that knows nothing of this package
         loss = model(x)
 
-Needs PyTorch, which nothing else here imports. ``torch.library``, "PyTorch Custom Operators".
+Needs PyTorch, which nothing else here imports. PyTorch, "Custom Operators".
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import library
 from torch.overrides import TorchFunctionMode
 
 from tiledmm import api
@@ -45,7 +46,7 @@ def _multiply(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
     return result
 
 
-_product: Any = torch.library.custom_op(
+_product: Any = library.custom_op(
     "tiledmm::matmul",
     _multiply,
     mutates_args=(),

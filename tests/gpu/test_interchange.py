@@ -113,13 +113,15 @@ def test_tensors_that_are_refused(torch: Any) -> None:
 
 
 def test_gradients_are_products_of_ours(torch: Any) -> None:
+    from torch import library
+
     ours = pytest.importorskip("tiledmm.torch")
     for left, right in (((3, 4), (4, 5)), ((4,), (4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5))):
         for kind in (torch.float64, torch.complex128):
             operands = [torch.randn(shape, dtype=kind, device="cuda", requires_grad=True) for shape in (left, right)]
             assert torch.autograd.gradcheck(ours.matmul, operands)
             assert torch.autograd.gradgradcheck(ours.matmul, operands)
-            torch.library.opcheck(ours._product, (*operands, "full"))
+            library.opcheck(ours._product, (*operands, "full"))
 
 
 def test_a_training_step(torch: Any) -> None:

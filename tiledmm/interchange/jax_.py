@@ -11,6 +11,7 @@ import numpy as np
 
 from tiledmm.errors import OperandTypeError
 from tiledmm.interchange import protocols
+from tiledmm.problem.operands import Array
 
 stream = protocols.stream
 
@@ -35,7 +36,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
     # CuPy does not take this type by DLPack, but asking for it orders the streams.
     handle = cupy.cuda.get_current_stream().ptr
     held = x, x.__dlpack__(stream=handle or 1)
-    strides = protocols.row_major(x.shape, _BFLOAT16.itemsize)
+    strides = Array.allocated(x.shape, _BFLOAT16).strides
     return protocols.array_at(x.unsafe_buffer_pointer(), x.shape, strides, _BFLOAT16, held, device(x, name))
 
 

@@ -11,6 +11,8 @@ import cupy
 import numpy as np
 
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+from tiledmm.problem.operands import Array
+from tiledmm.problem.strides import Span
 
 # DLPack's numbers of device memory, and of memory that is the host's as well.
 _CUDA = (2, 13)
@@ -34,7 +36,10 @@ def device(x: Any, name: str) -> int:
         if 0 in shape or not address:
             return int(cupy.cuda.runtime.getDevice())
         return int(cupy.cuda.runtime.pointerGetAttributes(address).device)
-    raise OperandTypeError(f"{name} is no array on a GPU, but {called(x)}; {on_the_cpu(name)}")
+    raise OperandTypeError(
+        f"{name} is no array on a GPU, but {called(x)}; cupy.asarray({name}) copies it to one, and "
+        "tiledmm.simulator.matmul takes NumPy arrays on the CPU"
+    )
 
 
 def stream(x: Any, device: int) -> int | None:
@@ -64,7 +69,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
     if read_only and written:
         raise OperandTypeError(f"{name} is read-only")
     shape, kind = tuple(interface["shape"]), np.dtype(interface["typestr"])
-    strides = interface.get("strides") or row_major(shape, kind.itemsize)
+    strides = interface.get("strides") or Array.allocated(shape, kind).strides
     return array_at(address, shape, tuple(strides), kind, x, device(x, name))
 
 
@@ -79,32 +84,11 @@ def array_at(
     address: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any], owner: Any, device: int
 ) -> Any:
     """A CuPy array of memory that another object owns; its first element is at the address."""
-    low, high = 0, kind.itemsize  # bytes from the first element to where the elements begin and end
-    for size, stride in zip(shape, strides, strict=True):
-        if stride < 0:
-            low += (size - 1) * stride
-        else:
-            high += (size - 1) * stride
-    if 0 in shape:
-        low, high = 0, kind.itemsize
-    memory = cupy.cuda.UnownedMemory(address + low, high - low, owner, device)
-    return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, -low), strides)
-
-
-def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """The strides of an array without gaps, in bytes."""
-    strides = []
-    for length in reversed(shape):
-        strides.append(size)
-        size *= max(length, 1)
-    return tuple(reversed(strides))
+    span = Span.of(shape, strides, kind.itemsize)
+    memory = cupy.cuda.UnownedMemory(address + span.start, span.stop - span.start, owner, device)
+    return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, -span.start), strides)
 
 
 def called(x: Any) -> str:
     """An object's type, as messages name it."""
     return f"{type(x).__module__}.{type(x).__qualname__}"
-
-
-def on_the_cpu(name: str) -> str:
-    """What to do with an array that is not on a GPU."""
-    return f"cupy.asarray({name}) copies it to one, and tiledmm.simulator.matmul takes NumPy arrays on the CPU"
