@@ -7,39 +7,46 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.results import ComparisonReport, Row
 from tiledmm.bench.sizes import Size
-from tiledmm.bench.variant_tiles import VariantTile
+from tiledmm.bench.variant_tiles import expand
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "layouts.json"
 
-SIZES = (4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 
 #: Rows that are cuBLAS.
 CUBLAS = ("cupy.matmul", "torch.mm")
 
-#: Variants by type. ``auto`` may take a product of float32 apart; ``warp_tiled`` is CUDA cores alone.
-VARIANTS = {
-    "float32": ("auto", "warp_tiled"),
-    "tf32": ("auto",),
-    "float16": ("auto",),
-    "bfloat16": ("auto",),
-    "float64": ("auto",),
+_DOUBLE_VARIANTS = ("auto", "tensor_core", "split_float64", "split_float64_tensor_core")
+
+#: Variants and sizes, by type. ``auto`` may decompose operands of all but 16-bit floats and tf32; of float32,
+#: ``warp_tiled`` does not, nor does ``tensor_core`` of float64 and complex128.
+PRODUCTS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "float32": (("auto", "warp_tiled"), (4096, 8192)),
+    "tf32": (("auto",), (4096, 8192)),
+    "float16": (("auto",), (4096, 8192)),
+    "bfloat16": (("auto",), (4096, 8192)),
+    "float64": (_DOUBLE_VARIANTS, (2048, 4096, 8192, 16384)),
+    "complex128": (_DOUBLE_VARIANTS, (2048, 4096, 8192)),
 }
 
+#: The types of double precision, and the others: a table each.
+DOUBLE, OTHERS = ("float64", "complex128"), ("float32", "tf32", "float16", "bfloat16")
 
-def layouts_table(report: ComparisonReport) -> Table:
+
+def layouts_table(report: ComparisonReport, dtypes: Sequence[str] = tuple(PRODUCTS)) -> Table:
     """A row a kernel, type and size: TFLOP/s in each layout, and the ratio to the faster of cuBLAS's callers."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
-    for comparison in report.comparisons:
+    for comparison in (each for each in report.comparisons if each.dtype in dtypes):
         timed = [row for row in comparison.rows if row.microseconds]
         fastest = min(row.microseconds or 0 for row in timed if row.variant in CUBLAS)
         for row in timed:
@@ -60,8 +67,8 @@ def _cell(row: Row, fastest: float) -> str:
 def main() -> int:
     """Measures, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--types", nargs="+", choices=VARIANTS, default=tuple(VARIANTS))
-    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--types", nargs="+", choices=PRODUCTS, default=tuple(PRODUCTS))
+    parser.add_argument("--sizes", nargs="+", type=int, help="instead of each type's own")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=LAYOUTS)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for each rival and product")
@@ -76,8 +83,9 @@ def main() -> int:
 
     report = ComparisonReport(this_machine(), ())
     for dtype in options.types:
-        rivals = [VariantTile(variant) for variant in VARIANTS[dtype]]
-        for size in options.sizes:
+        variants, sizes = PRODUCTS[dtype]
+        rivals = expand(variants)
+        for size in options.sizes or sizes:
             for layout in options.layouts:
                 found = compare(
                     Size(size, size, size),

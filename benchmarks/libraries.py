@@ -1,6 +1,7 @@
-"""Host time of small products of other libraries' arrays: ``python -m benchmarks.libraries``.
+"""Products of other libraries' arrays, which there are and their host time: ``python -m benchmarks.libraries``.
 
-Beside ``torch.mm`` and CuPy's own path, float32, 32 x 32. Needs a GPU and PyTorch; Numba's rows if it is installed.
+Times are of float32, 32 x 32, beside ``torch.mm`` and CuPy's own path. Needs a GPU and PyTorch; rows of JAX and Numba
+if they are installed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,14 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     return [{"call": name, "us": sample.seconds * 1e6} for name, sample in samples.items()]
 
 
-def libraries_table(rows: list[dict[str, Any]]) -> Table:
+def support_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a library."""
+    stands = {True: "yes", False: "no", None: "-"}
+    shown = ((row["library"], ", ".join(row["types"]), stands[row["out"]], stands[row["stream"]]) for row in rows)
+    return Table("Products of arrays", ("<library", "<types", "<out=", "<its stream"), tuple(shown))
+
+
+def times_table(rows: list[dict[str, Any]]) -> Table:
     """A row a call."""
     return Table("Host time", ("<call", "us"), tuple((row["call"], significant(row["us"])) for row in rows))
 
@@ -69,11 +77,15 @@ def main() -> int:
         return 1
     from rich.console import Console
 
+    from benchmarks.support import libraries
     from tiledmm.bench.environment import this_machine
 
+    support = [libraries.supported(each) for each in libraries.installed()]
     rows = measure(options.seconds)
-    save(options.out, measured(this_machine(), {"rows": rows}))
-    Console().print(libraries_table(rows).rich())
+    save(options.out, measured(this_machine(), {"support": support, "rows": rows}))
+    console = Console()
+    for table in (support_table(support), times_table(rows)):
+        console.print(table.rich())
     return 0
 
 

@@ -23,7 +23,7 @@ from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
 from benchmarks.gemm import gemm_table
-from benchmarks.layouts import layouts_table
+from benchmarks.layouts import DOUBLE, OTHERS, layouts_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -221,7 +221,8 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "choices-h200": ("choices-nvidia-h200", _choices),
     "shapes": ("shapes", _with_parts(shapes=shapes_table)),
     "shapes-summary": ("shapes", _shapes_summary),
-    "layouts": ("layouts", _with_origin(layouts_table)),
+    "layouts": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=OTHERS))),
+    "layouts-double": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=DOUBLE))),
     "squares": ("squares", _with_parts(products=squares_table)),
     "random-shapes": ("random_shapes", _random_shapes),
     "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),
@@ -233,6 +234,7 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
         _with_parts(complex64=functools.partial(splits.speed_table, dtype="complex64")),
     ),
     "splits-loads": ("splits_loads", _with_parts(loads=load_table)),
+    "splits-loads-double": ("splits_loads", _with_parts(double=load_table)),
     "splits-promise": ("splits_accuracy", _promises),
     "splits-accuracy": ("splits_accuracy", _with_parts(float32=splits.accuracy_table)),
     "shapes-float32-summary": ("shapes_float32", _shapes_summary),

@@ -36,6 +36,9 @@ SIZES = (2048, 4096, 8192)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 TYPES = ("float32", "complex64")
 
+#: Types whose products run for seconds, by the name of their results: with the type of the limbs; of double precision.
+LOADS = {"loads": ("float32", "float16", "bfloat16"), "double": ("float64", "complex128")}
+
 #: Rows and columns of C where errors are measured, and values of K.
 ROWS, STEPS = 512, (1, 16, 256, 1024, 8192, 65536)
 
@@ -104,19 +107,18 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
             yield row
 
 
-def measure_loads(seconds: float) -> list[dict[str, Any]]:
-    """A row a product that runs for seconds; also of 16-bit floats, the type of the limbs."""
+def measure_loads(seconds: float, *dtypes: str) -> Iterator[dict[str, Any]]:
+    """A row a product that runs for seconds."""
     import cupy
 
     import tiledmm
     from tiledmm.bench.comparison import operand_sets
 
-    rivals = []
-    for size, dtype in itertools.product(SIZES[1:], ("float32", "float16", "bfloat16")):
+    for size, dtype in itertools.product(SIZES[1:], dtypes):
         a, b, c = operand_sets(Size(size, size, size), dtype, "NN")[0]
         for name, call in (("auto", tiledmm.matmul), (BASELINE, cupy.matmul)):
-            rivals.append((name, f"{dtype} {size}", 2.0 * size**3, functools.partial(call, a, b, out=c)))
-    return load_all(rivals, seconds)
+            rival = name, f"{dtype} {size}", 2.0 * size**3, functools.partial(call, a, b, out=c)
+            yield from load_all([rival], seconds)
 
 
 def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
@@ -234,8 +236,8 @@ def main() -> int:
         tables += [*(accuracy_table(rows, dtype) for dtype, rows in errors.items()), promise_table(errors)]
         broken += [row for rows in errors.values() for row in rows if not keeps_promise(row)]
     if "loads" in options.parts:
-        loads = kept("loads", {"loads": iter(measure_loads(10 * options.seconds))})
-        tables.append(load_table(loads["loads"]))
+        loads = kept("loads", {name: measure_loads(10 * options.seconds, *of) for name, of in LOADS.items()})
+        tables += map(load_table, loads.values())
     console = Console(width=None if sys.stdout.isatty() else 200)
     for table in tables:
         console.print(table.rich())

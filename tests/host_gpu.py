@@ -232,9 +232,16 @@ class HostGpu:
             freeAsync=lambda address, stream: self.memory.free(address),
             setDevice=lambda device: None,
         )
-        cuda = SimpleNamespace(alloc=self._alloc, get_current_stream=lambda: stream, runtime=runtime)
+        cuda = SimpleNamespace(
+            alloc=self._alloc,
+            get_current_stream=lambda: stream,
+            runtime=runtime,
+            UnownedMemory=cupy.cuda.UnownedMemory,
+            MemoryPointer=cupy.cuda.MemoryPointer,
+        )
         stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
-        monkeypatch.setattr(launch, "cupy", stands)
+        for module in (devices, launch):
+            monkeypatch.setattr(module, "cupy", stands)
         monkeypatch.setattr(launch, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
         monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
         monkeypatch.setattr(launch, "launch_function", lambda: None)
@@ -310,8 +317,8 @@ def encode(described: tensor_maps.TensorMap, pointer: int) -> Any:
 
 def decoded(argument: Any) -> Argument:
     """A kernel's argument: an address, a tensor map and its address, or the members of ``Problem``."""
-    if isinstance(argument, cupy.ndarray):
-        return int(argument.data.ptr)
+    if isinstance(argument, int):
+        return argument
     words = argument.view(np.int64)
     if words.nbytes == 128 and int(words[0]) in _MAPS and not words[1:].any():
         return _MAPS[int(words[0])]

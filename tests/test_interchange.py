@@ -62,11 +62,12 @@ class Gpu:
         self.current.append(self.stream(0))
         cuda = SimpleNamespace(
             get_current_stream=lambda: self.current[-1],
-            ExternalStream=lambda ptr, device=0: self.stream(ptr),
+            Stream=SimpleNamespace(from_external=lambda other: self.stream(other.__cuda_stream__()[1])),
             Event=Event,
         )
         monkeypatch.setattr(calls, "cupy", SimpleNamespace(cuda=cuda))
         calls._in_use.clear()
+        calls.stream_at.cache_clear()
 
     def stream(self, ptr: int) -> Stream:
         return Stream(ptr, self.log, self.current)
@@ -99,12 +100,7 @@ class WithInterface:
 @pytest.fixture(autouse=True)
 def on_device_0(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = SimpleNamespace(pointerGetAttributes=lambda address: SimpleNamespace(device=0), getDevice=lambda: 0)
-    cuda = SimpleNamespace(
-        runtime=runtime,
-        UnownedMemory=protocols.cupy.cuda.UnownedMemory,
-        MemoryPointer=protocols.cupy.cuda.MemoryPointer,
-    )
-    stands = SimpleNamespace(cuda=cuda, ndarray=protocols.cupy.ndarray, from_dlpack=lambda x: x.array)
+    stands = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), from_dlpack=lambda x: x.array)
     monkeypatch.setattr(protocols, "cupy", stands)
 
 
@@ -231,7 +227,7 @@ def test_what_cannot_be_read_or_written(gpu: Gpu) -> None:
 class Tensor:
     """What the package asks of a tensor."""
 
-    layout, requires_grad = "strided", False
+    layout, requires_grad, is_cuda = "strided", False, True
 
     def __init__(self, array: Any, **others: Any) -> None:
         self.array, self.shape = array, array.shape
@@ -239,6 +235,9 @@ class Tensor:
         self.device = SimpleNamespace(type="cuda", index=0)
         self.conjugated = self.negated = False
         vars(self).update(others)
+
+    def get_device(self) -> int:
+        return self.device.index
 
     def data_ptr(self) -> int:
         return int(self.array.data.ptr)
@@ -262,21 +261,27 @@ class Tensor:
         self.dtype = dtype
         return self
 
+    def permute(self, *axes: int) -> Tensor:
+        return Tensor(self.array.transpose(axes))
+
     @property
     def __cuda_array_interface__(self) -> Any:
         raise RuntimeError("refused, as for tensors that require gradients")
 
 
 Tensor.__module__ = "torch"
+NAMES = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+NAMES += ["bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+NUMPYS = {f"torch.{name}": np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name) for name in NAMES}
 
 
 @pytest.fixture
-def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The module, as much as the package uses of it."""
     made: Any = ModuleType("torch")
-    made.grad, made.current = True, 0
-    names = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
-    for name in (*names, "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"):
+    made.grad, made.current, made._C = True, 0, SimpleNamespace()
+    made.empty = lambda shape, dtype, device: Tensor(gpu.host.array(np.zeros(shape, NUMPYS[dtype])))
+    for name in NAMES:
         setattr(made, name, f"torch.{name}")
     made.strided, made.is_grad_enabled = "strided", lambda: made.grad
     made.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
@@ -331,7 +336,7 @@ def test_tensors_that_are_refused(gpu: Gpu, torch: Any) -> None:
     x = gpu.host.array(integers(1, 3, 3))
     for others, message in (
         (
-            {"device": SimpleNamespace(type="cpu", index=None)},
+            {"is_cuda": False, "device": SimpleNamespace(type="cpu", index=None)},
             r"x2 is a tensor on the device 'cpu'; x2\.cuda\(\) is one",
         ),
         ({"layout": "sparse_coo"}, r"x2 has the layout sparse_coo; x2\.to_dense\(\) is strided"),

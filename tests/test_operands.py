@@ -29,7 +29,7 @@ from tests.strategies import (
     plain,
     small_integers,
 )
-from tiledmm import plans
+from tiledmm import api, plans
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import (
     AlignmentError,
@@ -131,7 +131,7 @@ class _ReferencePlan:
         self.product = choice.product
         assert choice.specialization.layout == choice.product.problem.layout
 
-    def run(self, x1: Any, x2: Any, out: Any, epilogue: Any = None) -> Any:
+    def run(self, x1: Any, x2: Any, out: Any, epilogue: Any = None, allocate: Any = None) -> Any:
         return carry_out(self.product, x1, x2, out)
 
 
@@ -139,14 +139,17 @@ class _ReferencePlan:
 def launch_on_numpy() -> Iterator[None]:
     """Gives ``tiledmm.matmul`` a launch on NumPy arrays: the whole way of a call, without a GPU."""
     launch = SimpleNamespace(Plan=_ReferencePlan, cupy=np)
-    devices = SimpleNamespace(check_device=lambda x, name: None, device_model=lambda decomposes=True: H100)
+    devices = SimpleNamespace(
+        check_device=lambda x, name: None, device_model=lambda decomposes=True: H100, as_cupys=lambda x: x
+    )
 
     def plan_of(x1: Any, x2: Any, out: Any, ufunc: Any, kernel: Any, epilogue: Any = None) -> Any:
         return plans._make_plan(x1, x2, out, UfuncKeywords(*ufunc), KernelKeywords(*kernel), epilogue)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (plans, tiledmm.api):
+        for module in (plans, api):
             patch.setattr(module, "plan_of", plan_of)
+        patch.setattr(api, "are_cupys", lambda *arguments: True)
         patch.setitem(sys.modules, "tiledmm.launch", launch)
         patch.setitem(sys.modules, "tiledmm.devices", devices)
         yield

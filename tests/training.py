@@ -17,5 +17,5 @@ def training_losses(torch: Any, device: str) -> list[float]:
         loss = torch.nn.functional.mse_loss(model(x), y)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
-from tiledmm.plans import OtherArraysError, are_cupys, plan_of
+from tiledmm.plans import are_cupys, plan_of
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import Precision, UfuncKeywords, VariantName, only_entry
@@ -92,13 +92,9 @@ def matmul(
     if isinstance(out, tuple):
         out = only_entry(out)
     ufunc, kernel = (casting, order, dtype, axes, axis, keepdims, signature), (variant, tile, config, precision)
-    try:
-        plan = plan_of(x1, x2, out, ufunc, kernel)
-    except OtherArraysError:
-        return _of_any_library(
-            lambda x1, x2, out: plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out), {"x1": x1, "x2": x2}, {}, out
-        )
-    return plan.run(x1, x2, out)
+    if are_cupys(x1, x2, out, kernel):
+        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
+    return _interchange().matmul(x1, x2, out, ufunc, kernel)
 
 
 def gemm(
@@ -160,14 +156,15 @@ def gemm(
         plan = plan_of(a, b, out, tuple(ufunc), kernel, epilogue)
         return plan.run(a, b, out, epilogue)
 
-    if are_cupys((a, b) if out is None else (a, b, out), (c, alpha, beta, bias), kernel):
+    if are_cupys(a, b, out, kernel, (c, alpha, beta, bias)):
         return of_cupy_arrays(a, b, c, alpha, beta, bias, out)
     others = {"c": c, "alpha": alpha, "beta": beta, "bias": bias}
-    return _of_any_library(of_cupy_arrays, {"a": a, "b": b}, others, out)
+    return _interchange().interchanged(of_cupy_arrays, {"a": a, "b": b}, others, out)
 
 
-def _of_any_library(function: Callable[..., Any], operands: dict[str, Any], others: dict[str, Any], out: Any) -> Any:
-    return device_module("interchange.calls").interchanged(function, operands, others, out)
+@functools.cache
+def _interchange() -> Any:
+    return device_module("interchange.calls")
 
 
 def explain(
@@ -229,7 +226,7 @@ def _to_be_described(x: Any, name: str, dtype: Any) -> Any:
         return of_shape(x, dtype)
     # Some libraries' arrays have no strides, or have them as a method.
     foreign = x is not None and not isinstance(getattr(x, "strides", None), tuple)
-    return device_module("interchange.calls").viewed(x, name) if foreign else x
+    return _interchange().viewed(x, name) if foreign else x
 
 
 def variants() -> tuple[str, ...]:

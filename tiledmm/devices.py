@@ -14,6 +14,7 @@ from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import UfuncKeywords
+from tiledmm.problem.strides import Span
 from tiledmm.selection.model import Model
 from tiledmm.selection.rates import rates_of
 
@@ -41,8 +42,52 @@ def _cupys_own() -> Any:
 cupy_matmul = _cupys_own()
 
 
+class ForeignArray:
+    """An array of another library, as much of it as a plan needs: a ``cupy.ndarray`` takes longer to make.
+
+    Attributes:
+        ptr: Address of its first element.
+        shape: Its shape.
+        strides: Its strides, in bytes.
+        dtype: NumPy's type of its elements.
+        device_id: The device that it is on.
+        owner: What the memory belongs to.
+    """
+
+    __slots__ = ("device_id", "dtype", "itemsize", "owner", "ptr", "shape", "strides")
+
+    def __init__(
+        self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, owner: Any, device_id: int
+    ) -> None:
+        self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
+        self.itemsize, self.owner, self.device_id = dtype.itemsize, owner, device_id
+
+    @property
+    def data(self) -> ForeignArray:
+        """Where it is, under the names that CuPy has: ``data.ptr``, ``data.device_id``."""
+        return self
+
+    @property
+    def size(self) -> int:
+        """The number of its elements."""
+        return math.prod(self.shape)
+
+
+#: Classes of arrays that plans take.
+ARRAYS = (ndarray, ForeignArray)
+
+
+def as_cupys(x: Any) -> Any:
+    """A CuPy array of the same memory."""
+    if not isinstance(x, ForeignArray):
+        return x
+    span = Span.of(x.shape, x.strides, x.itemsize)
+    memory = cupy.cuda.UnownedMemory(x.ptr + span.start, span.stop - span.start, x.owner, x.device_id)
+    return cupy.ndarray(x.shape, x.dtype, cupy.cuda.MemoryPointer(memory, -span.start), x.strides)
+
+
 def check_device(x: Any, name: str) -> None:
-    """Raises OperandTypeError unless a CuPy array is on the current device."""
+    """Raises OperandTypeError unless an array is on the current device."""
     device = current_device()
     if x.data.device_id != device and x.size:
         raise OperandTypeError(

@@ -17,7 +17,7 @@ import numpy as np
 
 from tiledmm.compile.compilation import raw_kernels
 from tiledmm.dependent_launch import LEAST_CAPABILITY, DependentLaunch, launch_function
-from tiledmm.devices import current_device, device_model
+from tiledmm.devices import as_cupys, current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.operands import is_same
@@ -216,13 +216,21 @@ class Plan:
             for i, ((launch, operands, scan), kernel) in enumerate(zip(launches, kernels, strict=True))
         ]
 
-    def run(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None) -> Any:
+    def run(
+        self,
+        x1: Any,
+        x2: Any,
+        out: Any,
+        epilogue: EpilogueCall | None = None,
+        allocate: Callable[[tuple[int, ...], Any, str], Any] | None = None,
+    ) -> Any:
         """Computes the product.
 
         Args:
-            x1, x2: The operands.
+            x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
             out: Where the result goes, or None for a new array.
             epilogue: What the plan's epilogue reads.
+            allocate: Makes a new array, of a shape, a type and an order in memory; None for CuPy's.
 
         Returns:
             ``out``, or the new array.
@@ -232,9 +240,12 @@ class Plan:
         """
         product, first, second = self.product, x1.data.ptr, x2.data.ptr
         if first & self._aligned[_X1] or second & self._aligned[_X2]:
-            return self._packed().run(x1, x2, out, epilogue)
+            return self._packed().run(x1, x2, out, epilogue, allocate)
         if out is None:
-            result = cupy.ndarray(product.shape, product.result_type, order=product.order)
+            if allocate is None:
+                result = cupy.ndarray(product.shape, product.result_type, order=product.order)
+            else:
+                result = allocate(product.shape, product.result_type, product.order)
         elif self.launches and (
             self._overlaps(first, second, out.data.ptr) or (epilogue and self._spoils(epilogue, out))
         ):
@@ -250,7 +261,7 @@ class Plan:
             _check_alignment(product.epilogue.names, epilogue.arrays)
         try:
             if not self.launches:
-                result.fill(0)  # sums of nothing
+                as_cupys(result).fill(0)  # sums of nothing
             elif product.problem.outer:
                 for a, b, c, *others in product.problem.outer_offsets():
                     if product.is_transposed:
@@ -260,16 +271,16 @@ class Plan:
             elif len(self.launches) > 1 or self.launches[0].maps or self.launches[0].epilogue is not None:
                 self._launch(first, second, third, _read_by(epilogue))
             else:
-                left, right = (x2, x1) if product.is_transposed else (x1, x2)
+                left, right = (second, first) if product.is_transposed else (first, second)
                 only = self.launches[0]
-                only.function(only.grid, only.block, (left, right, result, only.problem), only.shared)
+                only.function(only.grid, only.block, (left, right, third, only.problem), only.shared)
         except _NoWorkspaceError as failed:
             if (smaller := self._with_less_workspace()) is None:
                 raise _with_purpose(failed.error, self.choice) from None
             smaller.run(x1, x2, result, epilogue)
             self._smaller = smaller._smaller or smaller  # the next call leaves out what has failed in between
         if out is not None and result is not out:
-            out[...] = result
+            as_cupys(out)[...] = result
             return out
         return result
 

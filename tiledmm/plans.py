@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from tiledmm.elements import ELEMENTS
-from tiledmm.errors import ConfigError, OperandTypeError
+from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
@@ -18,15 +18,14 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
 from tiledmm.selection.select import may_decompose
 
+#: Makes a new array, of a shape, NumPy's type and an order in memory, ``"C"`` or ``"F"``.
+Allocate: TypeAlias = Callable[[tuple[int, ...], Any, str], Any]
+
 #: Most plans that are kept; the oldest goes first.
 MAX_PLANS = 4096
 
 _plans: dict[Any, Any] = {}
 _plans_lock = threading.Lock()
-
-
-class OtherArraysError(OperandTypeError):
-    """Arrays of other libraries: ``interchange`` makes CuPy arrays of them."""
 
 
 def plan_of(
@@ -40,24 +39,15 @@ def plan_of(
     """The plan of a call, made when it is first needed, then kept.
 
     Args:
-        x1, x2, out: CuPy arrays; ``out`` may be None.
+        x1, x2, out: CuPy arrays, or a ``ForeignArray``; ``out`` may be None.
         ufunc: The fields of ``UfuncKeywords``, in order.
         kernel: The fields of ``KernelKeywords``, in order.
         epilogue: The epilogue of ``gemm``.
 
     Raises:
-        OtherArraysError: If an array is not CuPy's.
         TiledmmError: As ``matmul``.
     """
     devices = _devices or _find_devices(kernel)
-    array = devices.ndarray
-    others = () if epilogue is None else epilogue.arrays
-    if not (
-        isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))
-        and all(isinstance(x, array) for x in others)
-    ):  # fmt: skip
-        may_decompose(kernel[-1])
-        raise OtherArraysError("an array is not CuPy's")
     variant, tile, config, precision = kernel
     casting, order, dtype, axes, axis, keepdims, signature = ufunc
     try:
@@ -79,13 +69,13 @@ def plan_of(
     return plan
 
 
-def are_cupys(operands: Sequence[Any], others: Sequence[Any], kernel: tuple[Any, ...]) -> bool:
-    """Whether operands are CuPy arrays, and so are the other arguments, as far as they are arrays."""
+def are_cupys(x1: Any, x2: Any, out: Any, kernel: tuple[Any, ...], others: Sequence[Any] = ()) -> bool:
+    """Whether operands and result are CuPy arrays, and so are the other arguments, as far as they are arrays."""
     array = (_devices or _find_devices(kernel)).ndarray
-    known = array, int, float, complex
-    return all(isinstance(x, array) for x in operands) and not any(
-        x is not None and not isinstance(x, known) and is_array(x) for x in others
-    )
+    return (
+        isinstance(x1, array) and isinstance(x2, array) and (out is None or isinstance(out, array))
+        and not any(x is not None and not isinstance(x, (array, int, float, complex)) and is_array(x) for x in others)
+    )  # fmt: skip
 
 
 def _described(epilogue: EpilogueCall) -> tuple[Any, ...]:
@@ -110,8 +100,11 @@ class _Baseline:
     def __init__(self, ufunc: UfuncKeywords) -> None:
         self.ufunc, self.keywords = ufunc, ufunc.given()
 
-    def run(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None) -> Any:
+    def run(
+        self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
+    ) -> Any:
         devices = device_module("devices")
+        x1, x2, out = map(devices.as_cupys, (x1, x2, out))
         if epilogue is None:
             return devices.cupy_matmul(x1, x2, out=out, **self.keywords)
         return devices.cupy_gemm(x1, x2, epilogue, out, self.ufunc)
@@ -128,16 +121,18 @@ class _Converted:
         self.product, self.dtype, self.choice = call.product, call.product.compute.result.dtype, choice
         self.ufunc, self.kernel = ufunc, kernel
 
-    def run(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None) -> Any:
-        left, right = self.product.convert
-        x1 = x1 if left is None else x1.astype(left)
-        x2 = x2 if right is None else x2.astype(right)
+    def run(
+        self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall | None = None, allocate: Allocate | None = None
+    ) -> Any:
+        as_cupys, (left, right) = device_module("devices").as_cupys, self.product.convert
+        x1 = x1 if left is None else as_cupys(x1).astype(left)
+        x2 = x2 if right is None else as_cupys(x2).astype(right)
         cupy = device_module("launch").cupy
         target = cupy.empty(out.shape, self.dtype) if self.product.via_temporary else out
-        result = plan_of(x1, x2, target, self.ufunc, self.kernel, epilogue).run(x1, x2, target, epilogue)
+        result = plan_of(x1, x2, target, self.ufunc, self.kernel, epilogue).run(x1, x2, target, epilogue, allocate)
         if not self.product.via_temporary:
             return result
-        cupy.copyto(out, result, casting=self.ufunc.casting)
+        cupy.copyto(as_cupys(out), result, casting=self.ufunc.casting)
         return out
 
 

@@ -42,26 +42,15 @@ def matmul(input: torch.Tensor, other: torch.Tensor, *, precision: str = "full")
 
 
 def _multiply(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
-    result: torch.Tensor = api.matmul(a.detach(), b.detach(), order="C", precision=precision)  # type: ignore[arg-type]
+    a, b = a.detach() if a.requires_grad else a, b.detach() if b.requires_grad else b
+    result: torch.Tensor = api.matmul(a, b, order="C", precision=precision)  # type: ignore[arg-type]
     return result
-
-
-_product: Any = library.custom_op(
-    "tiledmm::matmul",
-    _multiply,
-    mutates_args=(),
-    device_types="cuda",
-    schema="(Tensor a, Tensor b, str precision) -> Tensor",
-)
 
 
 def _described(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
     """A tensor without elements, as the product's."""
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return a.new_empty((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.dim() > 1 else ())))
-
-
-_product.register_fake(_described)
 
 
 def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, str], output: torch.Tensor) -> None:
@@ -84,7 +73,14 @@ def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, t
     return of_a, of_b, None
 
 
-_product.register_autograd(_gradients, setup_context=_keep)
+# ``library.custom_op`` does the same, and in each call compares the addresses of operands and result.
+_NAME = "tiledmm::matmul"
+_library = library.Library("tiledmm", "DEF")
+_library.define("matmul(Tensor a, Tensor b, str precision) -> Tensor")
+_library.impl("matmul", _multiply, "CUDA")
+library.register_fake(_NAME, _described, lib=_library)
+library.register_autograd(_NAME, _gradients, setup_context=_keep, lib=_library)
+_product: Any = torch.ops.tiledmm.matmul.default
 
 
 class replacing(TorchFunctionMode):  # type: ignore[misc]

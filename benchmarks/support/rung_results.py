@@ -16,7 +16,7 @@ from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.report.cells import significant
 
 #: Reports that a rung's result may come from, and their types: the first whose type the rung multiplies.
-REPORTS = {"ladder": "float32", "sizes_float16": "float16", "sizes_int32": "int32"}
+REPORTS = {"ladder": "float32", "sizes_float16": "float16", "sizes_int32": "int32", "layouts": "float64"}
 
 #: Results of ``auto`` on many shapes, for rungs that serve few of them.
 SHAPES = "shapes_float32"

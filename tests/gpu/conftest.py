@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import missing_gpu
+
+# JAX takes three quarters of the memory at its start, and a dozen processes may share the device.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import tiledmm
+from benchmarks.support.libraries import installed, supported
 from tests.gpu.test_streams import CYCLES, SPIN
 from tests.strategies import small_integers
 from tests.training import training_losses
+from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError
+from tiledmm.interchange.calls import stream_at
 
 
 def integers(seed: int, *shape: int, dtype: Any = "f4") -> np.ndarray:
@@ -22,6 +25,16 @@ def integers(seed: int, *shape: int, dtype: Any = "f4") -> np.ndarray:
 @pytest.fixture
 def torch() -> Any:
     return pytest.importorskip("torch")
+
+
+def test_all_libraries_that_are_here() -> None:
+    """What the table in ``docs/interchange.md`` says of each."""
+    found = {library.name: supported(library) for library in installed()}
+    for name, row in found.items():
+        assert row["out"] == (name != "JAX"), name
+        assert row["stream"] in (None, True), name
+        assert {"float32", "float16", "complex64", "int8", "int32"} <= {*row["types"]}, name
+    assert all({*ELEMENTS} == {*found[name]["types"]} for name in ("CuPy", "PyTorch") if name in found)
 
 
 # ---- torch ----
@@ -75,7 +88,7 @@ def test_products_are_on_the_librarys_stream(torch: Any) -> None:
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        with cupy.cuda.ExternalStream(side.cuda_stream):
+        with stream_at(side.cuda_stream):
             SPIN((1,), (1,), (CYCLES,))
         zeros.copy_(a)
         found = tiledmm.matmul(zeros, b)
@@ -181,7 +194,7 @@ def test_a_thousand_products_behind_busy_streams(torch: Any) -> None:
     a = torch.from_numpy(integers(13, 64, 64)).cuda()
     b, wanted = torch.zeros_like(a), a @ a
     side = torch.cuda.Stream()
-    with torch.cuda.stream(side), cupy.cuda.ExternalStream(side.cuda_stream):
+    with torch.cuda.stream(side), stream_at(side.cuda_stream):
         for _ in range(1000):
             SPIN((1,), (1,), (np.int64(100_000),))
             b.copy_(a)

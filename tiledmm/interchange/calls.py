@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,9 @@ import cupy
 
 from tiledmm import devices
 from tiledmm.errors import OperandTypeError
+from tiledmm.plans import plan_of
 from tiledmm.problem.operands import is_array
+from tiledmm.selection.select import may_decompose
 
 #: Modules of this folder by the package that a class comes from; all other arrays speak the protocols.
 LIBRARIES = {"torch": "torch_", "jax": "jax_", "jaxlib": "jax_", "numba": "numba_"}
@@ -22,6 +25,50 @@ _libraries: dict[type, Any] = {}
 
 # What products may still read, with the event after which they do not.
 _in_use: deque[tuple[Any, Any]] = deque()
+
+
+def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
+    """``tiledmm.matmul`` of arrays of any libraries.
+
+    Args:
+        x1, x2, out: The operands and where the result goes, or None.
+        ufunc, kernel: As for ``plan_of``.
+
+    Raises:
+        TiledmmError: As ``tiledmm.matmul``.
+    """
+    if (found := _without_waiting(x1, x2, out, ufunc, kernel)) is not None:
+        return found
+    may_decompose(kernel[-1])  # a precision that is none is reported first
+
+    def product(x1: Any, x2: Any, out: Any) -> Any:
+        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
+
+    return interchanged(product, {"x1": x1, "x2": x2}, {}, out)
+
+
+def _without_waiting(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
+    """The product of one library's arrays on the current device, if all it does is on one stream; else None."""
+    library = _library_of(type(x1))
+    if (
+        not getattr(library, "HAS_CURRENT_STREAM", False)
+        or _library_of(type(x2)) is not library
+        or (out is not None and _library_of(type(out)) is not library)
+    ):
+        return None
+    a, b, device = library.foreign(x1, "x1"), library.foreign(x2, "x2"), devices.current_device()
+    c = None if out is None else library.foreign(out, "out", written=True)
+    if not (a.device_id == b.device_id == device and (c is None or c.device_id == device)):
+        return None
+    plan, handle = plan_of(a, b, c, ufunc, kernel), library.stream(x1, device)
+    if handle == cupy.cuda.get_current_stream().ptr:
+        result = plan.run(a, b, c, None, library.allocate)
+    else:
+        with stream_at(handle):
+            result = plan.run(a, b, c, None, library.allocate)
+    if out is not None:
+        return out
+    return result.owner if isinstance(result, devices.ForeignArray) else library.native(result, x1)
 
 
 def interchanged(
@@ -99,14 +146,14 @@ class _Call:
             stream.ptr if library is None else library.stream(x, device)
             for x, library in zip(self.arrays.values(), self.libraries, strict=True)
         ]
-        if handles[0] in (None, stream.ptr):
+        if (own := handles[0]) in (None, stream.ptr):
             return self._on_stream(stream, handles)
-        with cupy.cuda.ExternalStream(handles[0]) as other:
+        with stream_at(own) as other:
             return self._on_stream(other, handles)
 
     def _on_stream(self, stream: Any, handles: Sequence[int | None]) -> Any:
         """The result, computed on CuPy's current stream, after what the arrays' streams were given, before the rest."""
-        others = [cupy.cuda.ExternalStream(handle) for handle in {*handles} - {None, stream.ptr}]
+        others = [stream_at(handle) for handle in {*handles} - {None, stream.ptr}]
         for each in others:
             _wait(stream, each)
         views = {
@@ -132,6 +179,23 @@ def _library_of(kind: type) -> Any:
         is_cupys = issubclass(kind, devices.ndarray)
         _libraries[kind] = None if is_cupys else importlib.import_module(f"tiledmm.interchange.{name}")
     return _libraries[kind]
+
+
+class _Handle:
+    """Another library's stream, by the protocol of CUDA's Python packages."""
+
+    def __init__(self, handle: int | None) -> None:
+        self.handle = handle or 0
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol's version, and the stream."""
+        return 0, self.handle
+
+
+@functools.lru_cache(maxsize=64)
+def stream_at(handle: int | None) -> Any:
+    """Another library's stream as one of CuPy's."""
+    return cupy.cuda.Stream.from_external(_Handle(handle))
 
 
 def _wait(stream: Any, other: Any) -> None:

@@ -9,6 +9,7 @@ import jax
 import ml_dtypes
 import numpy as np
 
+from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import OperandTypeError
 from tiledmm.interchange import protocols
 from tiledmm.problem.operands import Array
@@ -37,7 +38,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
     handle = cupy.cuda.get_current_stream().ptr
     held = x, x.__dlpack__(stream=handle or 1)
     strides = Array.allocated(x.shape, _BFLOAT16).strides
-    return protocols.array_at(x.unsafe_buffer_pointer(), x.shape, strides, _BFLOAT16, held, device(x, name))
+    return as_cupys(ForeignArray(x.unsafe_buffer_pointer(), x.shape, strides, _BFLOAT16, held, device(x, name)))
 
 
 def native(array: Any, like: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 import cupy
 import numpy as np
 
+from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 from tiledmm.problem.operands import Array
-from tiledmm.problem.strides import Span
 
 # DLPack's numbers of device memory, and of memory that is the host's as well.
 _CUDA = (2, 13)
@@ -70,7 +70,7 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
         raise OperandTypeError(f"{name} is read-only")
     shape, kind = tuple(interface["shape"]), np.dtype(interface["typestr"])
     strides = interface.get("strides") or Array.allocated(shape, kind).strides
-    return array_at(address, shape, tuple(strides), kind, x, device(x, name))
+    return as_cupys(ForeignArray(address, shape, tuple(strides), kind, x, device(x, name)))
 
 
 def native(array: Any, like: Any) -> Any:
@@ -78,15 +78,6 @@ def native(array: Any, like: Any) -> Any:
     if hasattr(type(like), "__array_namespace__"):
         return like.__array_namespace__().from_dlpack(array)
     return array
-
-
-def array_at(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any], owner: Any, device: int
-) -> Any:
-    """A CuPy array of memory that another object owns; its first element is at the address."""
-    span = Span.of(shape, strides, kind.itemsize)
-    memory = cupy.cuda.UnownedMemory(address + span.start, span.stop - span.start, owner, device)
-    return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, -span.start), strides)
 
 
 def called(x: Any) -> str:

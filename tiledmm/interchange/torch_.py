@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from tiledmm.devices import ForeignArray, as_cupys, current_device
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
-from tiledmm.interchange.protocols import array_at
 
 #: NumPy's types by PyTorch's.
 TYPES = {
@@ -20,30 +20,47 @@ TYPES = {
     )
 }  # fmt: skip
 
+#: PyTorch's types by NumPy's.
+TENSORS = {known: kind for kind, known in TYPES.items()}
+
+#: Whatever is done with a tensor is on the current stream of its device.
+HAS_CURRENT_STREAM = True
+
+# The handle of a device's current stream: PyTorch's compilers ask so, which takes a fifth of the time.
+_stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+    lambda device: torch.cuda.current_stream(device).cuda_stream
+)
+
 # Types that CuPy does not hand over, and those whose bits it does.
 _AS_BITS = {np.dtype(ml_dtypes.bfloat16): ("i2", torch.bfloat16), np.dtype(bool): ("u1", torch.bool)}
 
 
 def device(x: Any, name: str) -> int:
     """The device that a tensor is on; ``OperandTypeError`` if that is no GPU."""
-    if x.device.type != "cuda":
+    if not x.is_cuda:
         advice = f"{name}.cuda() is one on a GPU, and tiledmm.simulator.matmul takes NumPy arrays ({name}.numpy())"
         raise OperandTypeError(f"{name} is a tensor on the device {x.device.type!r}; {advice} on the CPU")
-    return int(x.device.index)
+    return int(x.get_device())
 
 
 def stream(x: Any, device: int) -> int | None:
     """PyTorch's current stream on a device."""
-    return int(torch.cuda.current_stream(device).cuda_stream)
+    return int(_stream_of(device))
 
 
 def view(x: Any, name: str, *, written: bool = False) -> Any:
-    """A CuPy array of a tensor's memory; of a copy, if its elements are conjugated or negated when they are read.
+    """A CuPy array of a tensor's memory, as ``foreign``."""
+    return as_cupys(foreign(x, name, written=written))
+
+
+def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
+    """A tensor's memory; that of a copy, if its elements are conjugated or negated when they are read.
 
     Raises:
         OperandTypeError: A sparse tensor, one of which gradients would be lost, or one that cannot be written in place.
         UnsupportedTypeError: No type of NumPy's.
     """
+    number = device(x, name)
     if x.layout is not torch.strided:
         raise OperandTypeError(f"{name} has the layout {x.layout}; {name}.to_dense() is strided")
     if x.requires_grad and torch.is_grad_enabled():
@@ -51,13 +68,28 @@ def view(x: Any, name: str, *, written: bool = False) -> Any:
             f"{name} requires gradients, which this product does not have: tiledmm.torch.matmul has them; or call it "
             f"in torch.no_grad(), or with {name}.detach()"
         )
-    if written and (x.is_conj() or x.is_neg()):
-        raise OperandTypeError(f"{name} is a lazily conjugated or negated view: results cannot be written there")
+    if x.is_conj() or x.is_neg():
+        if written:
+            raise OperandTypeError(f"{name} is a lazily conjugated or negated view: results cannot be written there")
+        x = x.resolve_conj().resolve_neg()
     if (kind := TYPES.get(x.dtype)) is None:
         raise UnsupportedTypeError(f"{name} has elements of {x.dtype}, of which there are no products")
-    x = x.resolve_conj().resolve_neg()
-    strides = tuple(stride * kind.itemsize for stride in x.stride())
-    return array_at(x.data_ptr(), tuple(x.shape), strides, kind, x, x.device.index)
+    return _foreign(x, tuple(x.shape), kind, number)
+
+
+def allocate(shape: tuple[int, ...], kind: np.dtype[Any], order: str) -> ForeignArray:
+    """A new tensor on the current device."""
+    number = current_device()
+    if order == "F":
+        x = torch.empty(shape[::-1], dtype=TENSORS[kind], device=number).permute(*range(len(shape))[::-1])
+    else:
+        x = torch.empty(shape, dtype=TENSORS[kind], device=number)
+    return _foreign(x, shape, kind, number)
+
+
+def _foreign(x: Any, shape: tuple[int, ...], kind: np.dtype[Any], number: int) -> ForeignArray:
+    itemsize = kind.itemsize
+    return ForeignArray(x.data_ptr(), shape, tuple([step * itemsize for step in x.stride()]), kind, x, number)
 
 
 def native(array: Any, like: Any) -> Any:

@@ -1,0 +1,165 @@
+"""Other libraries' arrays on a GPU, as much of them as is told of their products: types, ``out=`` and streams."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import ml_dtypes
+import numpy as np
+
+import tiledmm
+from tiledmm.elements import ELEMENTS
+from tiledmm.errors import TiledmmError
+from tiledmm.interchange.calls import stream_at
+
+# Holds a stream back for so many cycles: a product that does not wait reads what was there before.
+_SPIN = cupy.RawKernel(
+    r'extern "C" __global__ void spin(long long cycles) { for (long long t = clock64(); clock64() - t < cycles;); }',
+    "spin",
+)
+_CYCLES = np.int64(20_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library.
+
+    Attributes:
+        name: Its name.
+        of: Its array of the memory of a CuPy array; raises if it has none of that type.
+        kind: The class of its arrays.
+        back: A CuPy array of an array's memory.
+        stream: A context in which another stream than the default one is current, or is that of arrays made by the
+            function that it gives, with the stream's handle; None for a library whose streams are its own affair.
+    """
+
+    name: str
+    of: Callable[[Any], Any]
+    kind: type
+    back: Callable[[Any], Any]
+    stream: Callable[[], AbstractContextManager[tuple[int, Callable[[Any], Any]]]] | None
+
+
+def installed() -> Iterator[Library]:
+    """CuPy, and those of PyTorch, JAX and Numba that are installed and find a GPU."""
+    yield Library("CuPy", lambda x: x, cupy.ndarray, lambda x: x, _cupys_stream)
+    for package, library in (("torch", _torch), ("jax", _jax), ("numba", _numba)):
+        if importlib.util.find_spec(package) is not None and (found := library()) is not None:
+            yield found
+
+
+def supported(library: Library) -> dict[str, Any]:
+    """What products of a library's arrays there are: ``types``, ``out`` and ``stream``, each as it was tried."""
+    types = [dtype for dtype in ELEMENTS if _multiplies(library, dtype)]
+    out = _refused(lambda: _product(library, "float32", with_out=True))
+    stream = None if library.stream is None else _is_ordered(library)
+    return {"library": library.name, "types": types, "out": not out, "stream": stream}
+
+
+def _refused(function: Callable[[], bool]) -> bool:
+    try:
+        if not function():
+            raise AssertionError("a product is wrong")
+    except TiledmmError:
+        return True
+    return False
+
+
+def _multiplies(library: Library, dtype: str) -> bool:
+    x = _integers(1, 3, 3, dtype)
+    try:
+        made = library.of(x)
+    except Exception:  # any: whatever a library says of a type that it does not have
+        return False
+    if library.back(made).dtype != x.dtype:
+        return False  # taken for a narrower one
+    return not _refused(lambda: _product(library, dtype))
+
+
+def _integers(seed: int, rows: int, columns: int, dtype: str) -> Any:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    return cupy.asarray(np.random.default_rng(seed).integers(0, 5, (rows, columns)).astype(kind))
+
+
+def _product(library: Library, dtype: str, with_out: bool = False) -> bool:
+    """Whether a product is right, and the array that it should be."""
+    a, b = _integers(1, 70, 50, dtype), _integers(2, 50, 60, dtype)
+    wide = np.complex128 if dtype.startswith("complex") else np.float64
+    wanted = (a.get().astype(wide) @ b.get().astype(wide)).astype(a.dtype)
+    out = library.of(cupy.zeros((70, 60), a.dtype)) if with_out else None
+    found = tiledmm.matmul(library.of(a), library.of(b), out=out)
+    same = found is out if with_out else isinstance(found, library.kind)
+    return same and bool((library.back(found).get() == wanted).all())
+
+
+def _is_ordered(library: Library) -> bool:
+    """Whether a product on a busy stream reads what was written there before it, and is not overtaken."""
+    assert library.stream is not None
+    source, memory = _integers(1, 200, 200, "float32"), cupy.zeros((200, 200), "float32")
+    wanted = source.get() @ source.get()
+    tiledmm.matmul(library.of(memory), library.of(source))  # compiled: nothing below waits for that
+    cupy.cuda.runtime.deviceSynchronize()
+    with library.stream() as (handle, of):
+        x, y = of(memory), of(source)
+        with stream_at(handle):
+            _SPIN((1,), (1,), (_CYCLES,))
+            cupy.copyto(memory, source)
+        found = tiledmm.matmul(x, y)
+        with stream_at(handle):
+            memory.fill(0)
+    cupy.cuda.runtime.deviceSynchronize()
+    return bool((library.back(found).get() == wanted).all())
+
+
+@contextlib.contextmanager
+def _cupys_stream() -> Iterator[tuple[int, Callable[[Any], Any]]]:
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        yield stream.ptr, lambda x: x
+
+
+def _torch() -> Library | None:
+    import torch
+
+    from tiledmm.interchange import torch_
+
+    @contextlib.contextmanager
+    def stream() -> Iterator[tuple[int, Callable[[Any], Any]]]:
+        with torch.cuda.stream(torch.cuda.Stream()) as _:
+            yield torch.cuda.current_stream().cuda_stream, lambda x: torch_.native(x, None)
+
+    if not torch.cuda.is_available():
+        return None
+    return Library("PyTorch", lambda x: torch_.native(x, None), torch.Tensor, lambda x: torch_.view(x, "x"), stream)
+
+
+def _jax() -> Library | None:
+    import jax
+
+    from tiledmm.interchange import jax_
+
+    if jax.default_backend() != "gpu":
+        return None
+    return Library("JAX", lambda x: jax_.native(x, None), jax.Array, lambda x: jax_.view(x, "x"), None)
+
+
+def _numba() -> Library | None:
+    from numba import cuda
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+    @contextlib.contextmanager
+    def stream() -> Iterator[tuple[int, Callable[[Any], Any]]]:
+        ours = cupy.cuda.Stream(non_blocking=True)
+
+        def of(x: Any) -> Any:
+            with ours:  # CuPy's interface tells its current stream
+                return cuda.as_cuda_array(x)
+
+        yield ours.ptr, of
+
+    return Library("Numba", cuda.as_cuda_array, DeviceNDArray, cupy.asarray, stream)
