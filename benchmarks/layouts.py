@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.support.results import FOLDER, save_report
 from tiledmm.bench.results import ComparisonReport, Row
 from tiledmm.bench.sizes import Size
-from tiledmm.bench.variant_tiles import expand
+from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
@@ -26,17 +26,18 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 #: Rows that are cuBLAS.
 CUBLAS = ("cupy.matmul", "torch.mm")
 
-_DOUBLE_VARIANTS = ("auto", "tensor_core", "split_float64", "split_float64_tensor_core")
+_AUTO = VariantTile("auto")
+_SPLIT_FLOAT64 = VariantTile("split_float64", 256), VariantTile("split_float64_tensor_core", 128)
 
 #: Variants and sizes, by type. ``auto`` may decompose operands of all but 16-bit floats and tf32; of float32,
 #: ``warp_tiled`` does not, nor does ``tensor_core`` of float64 and complex128.
-PRODUCTS: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
-    "float32": (("auto", "warp_tiled"), (4096, 8192)),
-    "tf32": (("auto",), (4096, 8192)),
-    "float16": (("auto",), (4096, 8192)),
-    "bfloat16": (("auto",), (4096, 8192)),
-    "float64": (_DOUBLE_VARIANTS, (2048, 4096, 8192, 16384)),
-    "complex128": (_DOUBLE_VARIANTS, (2048, 4096, 8192)),
+PRODUCTS: dict[str, tuple[tuple[VariantTile, ...], tuple[int, ...]]] = {
+    "float32": ((VariantTile("warp_tiled", 256), _AUTO), (4096, 8192)),
+    "tf32": ((_AUTO,), (4096, 8192)),
+    "float16": ((_AUTO,), (4096, 8192)),
+    "bfloat16": ((_AUTO,), (4096, 8192)),
+    "float64": ((VariantTile("tensor_core", 128), *_SPLIT_FLOAT64, _AUTO), (2048, 4096, 8192, 16384)),
+    "complex128": ((VariantTile("tensor_core", 64), *_SPLIT_FLOAT64, _AUTO), (2048, 4096, 8192)),
 }
 
 #: The types of double precision, and the others: a table each.
@@ -51,7 +52,7 @@ def layouts_table(report: ComparisonReport, dtypes: Sequence[str] = tuple(PRODUC
         fastest = min(row.microseconds or 0 for row in timed if row.variant in CUBLAS)
         for row in timed:
             if row.variant not in CUBLAS:
-                cells = found.setdefault((comparison.dtype, str(comparison.size), row.variant), {})
+                cells = found.setdefault((comparison.dtype, str(comparison.size), row.label), {})
                 cells[comparison.layout] = _cell(row, fastest)
     rows = (
         (dtype, size, variant, *(cells.get(layout, "-") for layout in LAYOUTS))
@@ -83,8 +84,7 @@ def main() -> int:
 
     report = ComparisonReport(this_machine(), ())
     for dtype in options.types:
-        variants, sizes = PRODUCTS[dtype]
-        rivals = expand(variants)
+        rivals, sizes = PRODUCTS[dtype]
         for size in options.sizes or sizes:
             for layout in options.layouts:
                 found = compare(

@@ -24,6 +24,7 @@ from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
 from benchmarks.gemm import gemm_table
 from benchmarks.layouts import DOUBLE, OTHERS, layouts_table
+from benchmarks.libraries import support_table, times_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -225,6 +226,8 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "layouts-double": ("layouts", _with_origin(functools.partial(layouts_table, dtypes=DOUBLE))),
     "squares": ("squares", _with_parts(products=squares_table)),
     "random-shapes": ("random_shapes", _random_shapes),
+    "libraries": ("libraries", _with_parts(support=support_table)),
+    "libraries-times": ("libraries", _with_parts(rows=times_table)),
     "first-calls": ("first_call", _with_parts(first_calls=first_call_table)),
     "conflicts": ("bank_conflicts", _with_parts(kernels=conflicts_table)),
     "agreement": ("agreement", _with_parts(kernels=agreement_table)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -149,8 +150,10 @@ def _jax() -> Library | None:
 
 
 def _numba() -> Library | None:
-    from numba import cuda
-    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what NumPy says of Numba's use of it
+        from numba import cuda
+        from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
     @contextlib.contextmanager
     def stream() -> Iterator[tuple[int, Callable[[Any], Any]]]:

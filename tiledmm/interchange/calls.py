@@ -37,7 +37,13 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
     Raises:
         TiledmmError: As ``tiledmm.matmul``.
     """
-    if (found := _without_waiting(x1, x2, out, ufunc, kernel)) is not None:
+    library = _library_of(kind := type(x1))
+    if (
+        getattr(library, "HAS_CURRENT_STREAM", False)
+        and (type(x2) is kind or _library_of(type(x2)) is library)
+        and (out is None or type(out) is kind or _library_of(type(out)) is library)
+        and (found := _on_one_stream(library, x1, x2, out, ufunc, kernel)) is not None
+    ):
         return found
     may_decompose(kernel[-1])  # a precision that is none is reported first
 
@@ -47,15 +53,8 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
     return interchanged(product, {"x1": x1, "x2": x2}, {}, out)
 
 
-def _without_waiting(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
-    """The product of one library's arrays on the current device, if all it does is on one stream; else None."""
-    library = _library_of(type(x1))
-    if (
-        not getattr(library, "HAS_CURRENT_STREAM", False)
-        or _library_of(type(x2)) is not library
-        or (out is not None and _library_of(type(out)) is not library)
-    ):
-        return None
+def _on_one_stream(library: Any, x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
+    """The product of one library's arrays, all of whose work is on its current stream; None on other devices."""
     a, b, device = library.foreign(x1, "x1"), library.foreign(x2, "x2"), devices.current_device()
     c = None if out is None else library.foreign(out, "out", written=True)
     if not (a.device_id == b.device_id == device and (c is None or c.device_id == device)):
@@ -173,12 +172,13 @@ class _Call:
 
 def _library_of(kind: type) -> Any:
     """The module for arrays of a class; None for CuPy's."""
-    if kind not in _libraries:
+    library = _libraries.get(kind, kind)
+    if library is kind:
         packages = (each.__module__.partition(".")[0] for each in kind.__mro__)
         name = next((LIBRARIES[package] for package in packages if package in LIBRARIES), "protocols")
         is_cupys = issubclass(kind, devices.ndarray)
-        _libraries[kind] = None if is_cupys else importlib.import_module(f"tiledmm.interchange.{name}")
-    return _libraries[kind]
+        library = _libraries[kind] = None if is_cupys else importlib.import_module(f"tiledmm.interchange.{name}")
+    return library
 
 
 class _Handle:

@@ -26,6 +26,8 @@ TENSORS = {known: kind for kind, known in TYPES.items()}
 #: Whatever is done with a tensor is on the current stream of its device.
 HAS_CURRENT_STREAM = True
 
+_STRIDED = torch.strided
+
 # The handle of a device's current stream: PyTorch's compilers ask so, which takes a fifth of the time.
 _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda device: torch.cuda.current_stream(device).cuda_stream
@@ -60,8 +62,8 @@ def foreign(x: Any, name: str, *, written: bool = False) -> ForeignArray:
         OperandTypeError: A sparse tensor, one of which gradients would be lost, or one that cannot be written in place.
         UnsupportedTypeError: No type of NumPy's.
     """
-    number = device(x, name)
-    if x.layout is not torch.strided:
+    number = x.get_device() if x.is_cuda else device(x, name)
+    if x.layout is not _STRIDED:
         raise OperandTypeError(f"{name} has the layout {x.layout}; {name}.to_dense() is strided")
     if x.requires_grad and torch.is_grad_enabled():
         raise OperandTypeError(
