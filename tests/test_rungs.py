@@ -23,6 +23,7 @@ from tiledmm.bench.report_files import from_json
 from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.report.cells import significant
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNGS = [row.name for row in kernel_variants()]
@@ -50,8 +51,8 @@ def test_the_result_is_that_of_the_file() -> None:
     main = report.comparisons[0]
     row, rival = main.row("vectorized", 128), main.row("register_tiled", 128)
     shown = readme.table("result-vectorized")
-    assert f"**{row.to_cupy:.3g} times as fast as cuBLAS" in shown
-    assert f"**{row.speed_over(rival):.3g} times as fast as [`register_tiled`](register_tiled.md)**" in shown
+    assert f"**{significant(row.to_cupy)} times as fast as cuBLAS" in shown
+    assert f"**{significant(row.speed_over(rival))} times as fast as [`register_tiled`](register_tiled.md)**" in shown
     assert str(report.machine.gpu) in shown
 
 
