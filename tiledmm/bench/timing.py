@@ -6,12 +6,14 @@ There are two clocks, and every figure says which it is from:
   between two events, so the host is never waited for.
 - ``HostClock``: time for the caller: a loop of calls, then one synchronization.
 
-Clocks and heat drift, so rivals take turns, round by round, and are compared within rounds.
+Clocks and heat drift, so rivals take turns, round by round, and are compared within rounds. A rival also inherits the
+clock rate and the heat that the one before it leaves, so each round has an order of its own.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +181,7 @@ def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0
     """Times rivals alternately.
 
     Every rival is called and estimated first, so nothing is compiled or allocated for the first time within
-    the timing. Who begins moves on from round to round.
+    the timing. The order of a round is random, and the same in each run.
 
     Args:
         rivals: Calls by name.
@@ -196,10 +198,9 @@ def measure(rivals: Mapping[str, TimedCall], clock: Clock, *, seconds: float = 0
         plans[name] = plan(clock.time(call, 1).seconds, seconds, clock.max_calls)
     total = max((rounds for _, rounds in plans.values()), default=0)
     readings: dict[str, dict[int, float]] = {name: {} for name in rivals}
-    order = list(rivals)
     with _no_garbage_collection():
         for i in range(total):
-            for name in order[i % len(order) :] + order[: i % len(order)]:
+            for name in random.Random(i).sample(list(rivals), len(rivals)):
                 calls, rounds = plans[name]
                 if takes_part(i, rounds, total):
                     reading = clock.time(rivals[name], calls)
