@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
 
 import tiledmm
-from tests.host_gpu import HostGpu
+from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import tight
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 from tiledmm.interchange import calls, protocols
@@ -185,7 +185,7 @@ def test_gemm_takes_all_arrays_of_any_library(gpu: Gpu) -> None:
         patch.setattr(tiledmm.api, "plan_of", lambda *arguments: kernels)
         found = tiledmm.gemm(ByDlpack(x1), x2, ByDlpack(addend), alpha=2, beta=np.float32(3), bias=WithInterface(each))
         tiledmm.gemm(x1, x2, ByDlpack(addend), beta=1, out=addend)
-    (first, second, out, epilogue), (*_, again, in_place) = seen
+    (first, second, out, epilogue, _), (*_, again, in_place, _) = seen
     assert (first, second, out) == (x1, x2, None) and type(found) is ByDlpack
     assert [x.data.ptr for x in epilogue.arrays] == [addend.data.ptr, each.data.ptr]
     assert again is addend and in_place.arrays[0] is addend
@@ -305,6 +305,18 @@ def test_tensors(gpu: Gpu, torch: Any, layout: str, dtype: str) -> None:
     out = Tensor(gpu.host.array(np.zeros((20, 40), kind)))
     assert tiledmm.matmul(x1, Tensor(x2), out=out) is out
     np.testing.assert_array_equal(out.array.held, (a @ b).astype(kind))
+
+
+def test_gemm_of_tensors_makes_no_cupy_arrays(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu.host._run = run_on_simulator  # its kernels have epilogues
+    a, b, c, bias = integers(1, 20, 30), integers(2, 30, 40), integers(3, 20, 40), integers(4, 40)
+    tensors = [Tensor(gpu.host.array(x)) for x in (a, b, c, bias)]
+    monkeypatch.setattr(calls, "_Call", None)  # what makes them
+    x, y, addend, each = tensors
+    found = tiledmm.gemm(x, y, addend, alpha=2, beta=-1, bias=each, activation="relu")
+    np.testing.assert_array_equal(found.array.held, np.maximum(2 * (a @ b) - c + bias, 0))
+    assert tiledmm.gemm(x, y, addend, beta=1, out=addend) is addend
+    np.testing.assert_array_equal(addend.array.held, a @ b + c)
 
 
 def test_tensors_are_multiplied_on_their_librarys_stream(gpu: Gpu, torch: Any) -> None:

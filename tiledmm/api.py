@@ -150,16 +150,16 @@ def gemm(
     out = only_entry(out) if isinstance(out, tuple) else out
     ufunc, kernel = UfuncKeywords(casting=casting, dtype=dtype), (variant, tile, config, precision)
 
-    def of_cupy_arrays(a: Any, b: Any, c: Any, alpha: Any, beta: Any, bias: Any, out: Any) -> Any:
+    def product(a: Any, b: Any, c: Any, alpha: Any, beta: Any, bias: Any, out: Any, allocate: Any = None) -> Any:
         keywords = EpilogueKeywords(c, alpha, beta, bias, activation)
         epilogue = resolve_epilogue(loop_type(a.dtype, b.dtype, dtype), casting, keywords)
         plan = plan_of(a, b, out, tuple(ufunc), kernel, epilogue)
-        return plan.run(a, b, out, epilogue)
+        return plan.run(a, b, out, epilogue, allocate)
 
     if are_cupys(a, b, out, kernel, (c, alpha, beta, bias)):
-        return of_cupy_arrays(a, b, c, alpha, beta, bias, out)
+        return product(a, b, c, alpha, beta, bias, out)
     others = {"c": c, "alpha": alpha, "beta": beta, "bias": bias}
-    return _interchange().interchanged(of_cupy_arrays, {"a": a, "b": b}, others, out)
+    return _interchange().interchanged(product, {"a": a, "b": b}, others, out)
 
 
 @functools.cache

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
-from tiledmm.problem.epilogue import EpilogueCall
+from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.operands import begin_together, describe, is_array
 from tiledmm.registry.variants import VARIANTS
@@ -107,7 +108,8 @@ class _Baseline:
         x1, x2, out = map(devices.as_cupys, (x1, x2, out))
         if epilogue is None:
             return devices.cupy_matmul(x1, x2, out=out, **self.keywords)
-        return devices.cupy_gemm(x1, x2, epilogue, out, self.ufunc)
+        keywords = EpilogueKeywords(*map(devices.as_cupys, epilogue.keywords))
+        return devices.cupy_gemm(x1, x2, replace(epilogue, keywords=keywords), out, self.ufunc)
 
 
 class _Converted:

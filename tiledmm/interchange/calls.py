@@ -13,7 +13,7 @@ import cupy
 
 from tiledmm import devices
 from tiledmm.errors import OperandTypeError
-from tiledmm.plans import plan_of
+from tiledmm.plans import Allocate, plan_of
 from tiledmm.problem.operands import is_array
 from tiledmm.selection.select import may_decompose
 
@@ -37,46 +37,57 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
     Raises:
         TiledmmError: As ``tiledmm.matmul``.
     """
-    library = _library_of(kind := type(x1))
-    if (
-        getattr(library, "HAS_CURRENT_STREAM", False)
-        and (type(x2) is kind or _library_of(type(x2)) is library)
-        and (out is None or type(out) is kind or _library_of(type(out)) is library)
-        and (found := _on_one_stream(library, x1, x2, out, ufunc, kernel)) is not None
-    ):
+
+    def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
+        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out, None, allocate)
+
+    operands = {"x1": x1, "x2": x2}
+    if (found := _on_one_stream(product, operands, {}, out)) is not None:
         return found
     may_decompose(kernel[-1])  # a precision that is none is reported first
-
-    def product(x1: Any, x2: Any, out: Any) -> Any:
-        return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out)
-
-    return interchanged(product, {"x1": x1, "x2": x2}, {}, out)
+    return interchanged(product, operands, {}, out)
 
 
-def _on_one_stream(library: Any, x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any, ...]) -> Any:
-    """The product of one library's arrays, all of whose work is on its current stream; None on other devices."""
-    a, b, device = library.foreign(x1, "x1"), library.foreign(x2, "x2"), devices.current_device()
-    c = None if out is None else library.foreign(out, "out", written=True)
-    if not (a.device_id == b.device_id == device and (c is None or c.device_id == device)):
+def _on_one_stream(
+    function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
+) -> Any:
+    """As ``interchanged``, of arrays of one library, all of whose work is on its current stream of the current device.
+
+    Returns:
+        The result; None if they are none. No CuPy arrays are made of them.
+    """
+    x = next(iter(operands.values()))
+    library = _library_of(type(x))
+    if not getattr(library, "HAS_CURRENT_STREAM", False):
         return None
-    plan, handle = plan_of(a, b, c, ufunc, kernel), library.stream(x1, device)
+    device, views = devices.current_device(), list[Any]()
+    for name, each in (*operands.items(), *others.items(), ("out", out)):
+        if each is None or (name not in operands and name != "out" and not is_array(each)):
+            views.append(each)
+            continue
+        if _library_of(type(each)) is not library:
+            return None
+        views.append(library.foreign(each, name, written=name == "out"))
+        if views[-1].device_id != device:
+            return None
+    handle = library.stream(x, device)
     if handle == cupy.cuda.get_current_stream().ptr:
-        result = plan.run(a, b, c, None, library.allocate)
+        result = function(*views, library.allocate)
     else:
         with stream_at(handle):
-            result = plan.run(a, b, c, None, library.allocate)
+            result = function(*views, library.allocate)
     if out is not None:
         return out
-    return result.owner if isinstance(result, devices.ForeignArray) else library.native(result, x1)
+    return result.owner if isinstance(result, devices.ForeignArray) else library.native(result, x)
 
 
 def interchanged(
     function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any = None
 ) -> Any:
-    """``function(*operands, *others, out)`` of CuPy arrays that share the arguments' memory.
+    """``function(*operands, *others, out, allocate)`` of arrays that share the arguments' memory.
 
     Args:
-        function: Returns ``out``, or a new array.
+        function: Returns ``out``, or a new array, which it makes with ``allocate`` if that is not None.
         operands: Arrays of any libraries, by the names that messages give them.
         others: The same; what is no array, such as a number, stays as it is.
         out: Where the result goes, an array of any library; None for a new one.
@@ -87,6 +98,8 @@ def interchanged(
     Raises:
         OperandTypeError: If an array is not on a GPU, or they are on different ones.
     """
+    if others and (found := _on_one_stream(function, operands, others, out)) is not None:
+        return found
     call = _Call(function, operands, others, out)
     if (device := call.device()) == devices.current_device():
         return call.on_device(device)
@@ -159,7 +172,7 @@ class _Call:
             name: x if library is None else library.view(x, name, written=name == "out")
             for (name, x), library in zip(self.arrays.items(), self.libraries, strict=True)
         }
-        result = self.function(*(views.get(name, x) for name, x in self.arguments.items()), views.get("out"))
+        result = self.function(*(views.get(name, x) for name, x in self.arguments.items()), views.get("out"), None)
         for each in others:
             _wait(each, stream)
         if None in handles:
