@@ -37,15 +37,23 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
     Raises:
         TiledmmError: As ``tiledmm.matmul``.
     """
+    library = _library_of(kind := type(x1))
+    if (
+        getattr(library, "HAS_CURRENT_STREAM", False)
+        and (type(x2) is kind or _library_of(type(x2)) is library)
+        and (out is None or type(out) is kind or _library_of(type(out)) is library)
+    ):
+        # As ``_on_one_stream``, in half the time.
+        a, b, device = library.foreign(x1, "x1"), library.foreign(x2, "x2"), devices.current_device()
+        c = None if out is None else library.foreign(out, "out", written=True)
+        if a.device_id == b.device_id == device and (c is None or c.device_id == device):
+            return _native(library, plan_of(a, b, c, ufunc, kernel).run, (a, b, c, None), x1, out)
+    may_decompose(kernel[-1])  # a precision that is none is reported first
 
     def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
         return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out, None, allocate)
 
-    operands = {"x1": x1, "x2": x2}
-    if (found := _on_one_stream(product, operands, {}, out)) is not None:
-        return found
-    may_decompose(kernel[-1])  # a precision that is none is reported first
-    return interchanged(product, operands, {}, out)
+    return interchanged(product, {"x1": x1, "x2": x2}, {}, out)
 
 
 def _on_one_stream(
@@ -70,7 +78,12 @@ def _on_one_stream(
         views.append(library.foreign(each, name, written=name == "out"))
         if views[-1].device_id != device:
             return None
-    handle = library.stream(x, device)
+    return _native(library, function, views, x, out)
+
+
+def _native(library: Any, function: Callable[..., Any], views: Sequence[Any], x: Any, out: Any) -> Any:
+    """``function(*views, allocate)`` on a library's current stream: ``out``, or a new array of the library of ``x``."""
+    handle = library.stream(x, views[0].device_id)
     if handle == cupy.cuda.get_current_stream().ptr:
         result = function(*views, library.allocate)
     else:
@@ -98,7 +111,7 @@ def interchanged(
     Raises:
         OperandTypeError: If an array is not on a GPU, or they are on different ones.
     """
-    if others and (found := _on_one_stream(function, operands, others, out)) is not None:
+    if (found := _on_one_stream(function, operands, others, out)) is not None:
         return found
     call = _Call(function, operands, others, out)
     if (device := call.device()) == devices.current_device():

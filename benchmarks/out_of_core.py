@@ -1,0 +1,129 @@
+"""Products larger than the device's memory: ``python -m benchmarks.out_of_core --size 65536 --memory 16e9``.
+
+Squares of float32 in page-locked memory, beside the rate of ``tiledmm.matmul`` on the device, and the rate of copies to
+it. Needs a GPU and host memory for three matrices; exit status 1 if the result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.support.results import FOLDER, measured, save
+from tiledmm.cli import missing_gpu
+from tiledmm.report.cells import significant
+from tiledmm.report.tables import Table
+
+RESULTS = FOLDER / "out_of_core.json"
+
+#: Largest square that is multiplied on the device, for comparison.
+IN_MEMORY = 32768
+
+# Rows of random numbers, which are repeated; and rows and columns of C that are checked.
+_ROWS, _CHECKED = 1024, 64
+
+# Bytes of a copy that is timed.
+_COPIED = 1 << 30
+
+# Largest error of an element, as a fraction of |A| |B|.
+_TOLERANCE = 1e-5
+
+
+def seconds_of(call: Callable[[], Any], times: int) -> float:
+    """Seconds of a call and what it has the device do: the median, after one that does not count."""
+    import cupy
+
+    found = []
+    for _ in range(times + 1):
+        cupy.cuda.runtime.deviceSynchronize()
+        begin = time.perf_counter()
+        call()
+        cupy.cuda.runtime.deviceSynchronize()
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found[1:])
+
+
+def is_right(a: Any, b: Any, c: Any) -> bool:
+    """Whether elements of C, evenly spread, are those of a product in float64."""
+    chosen = np.linspace(0, len(a) - 1, _CHECKED).astype(int)
+    left, right = a[chosen].astype("f8"), b[:, chosen].astype("f8")
+    error = abs(c[np.ix_(chosen, chosen)] - left @ right)
+    return bool((error <= _TOLERANCE * (abs(left) @ abs(right))).all())
+
+
+def measure(size: int, memory: float, times: int) -> dict[str, Any]:
+    """One row: TFLOP/s from the host's memory and on the device, and GB/s of copies."""
+    import cupy
+    import cupyx
+
+    import tiledmm
+    from tiledmm import out_of_core
+
+    rng = np.random.default_rng(size)
+    a, b, c = (cupyx.empty_pinned((size, size), np.float32) for _ in range(3))
+    for x in (a, b):
+        block = rng.standard_normal((min(_ROWS, size), size), dtype=np.float32)
+        for begin in range(0, size, _ROWS):
+            x[begin : begin + _ROWS] = block[: size - begin]
+    seconds = seconds_of(lambda: out_of_core.matmul(a, b, c, memory=memory), times)
+    ok = is_right(a, b, c)
+    cupy.get_default_memory_pool().free_all_blocks()
+    inner = min(size, IN_MEMORY)
+    x, y, out = (cupy.zeros((inner, inner), np.float32) for _ in range(3))
+    for each, host in ((x, a), (y, b)):
+        each.set(np.ascontiguousarray(host[:inner, :inner]))
+    in_memory = seconds_of(lambda: tiledmm.matmul(x, y, out=out), times)
+    flat = a.reshape(-1)[: _COPIED // 4]
+    target = out.reshape(-1)[: flat.size]
+    copy = seconds_of(lambda: target.set(flat), times)
+    return {
+        "type": "float32", "size": size, "memory": memory, "seconds": seconds, "tflops": 2 * size**3 / seconds / 1e12,
+        "in_memory_size": inner, "in_memory_tflops": 2 * inner**3 / in_memory / 1e12,
+        "copy_gb_per_s": target.nbytes / copy / 1e9, "ok": ok,
+    }  # fmt: skip
+
+
+def out_of_core_table(rows: list[dict[str, Any]]) -> Table:
+    """A row a product."""
+    columns = ("<size", "memory (GB)", "seconds", "TFLOP/s", "on the device: size", "TFLOP/s", "copies in (GB/s)")
+    cells = (
+        (
+            f"{row['size']}", significant(row["memory"] / 1e9), significant(row["seconds"]),
+            significant(row["tflops"]), f"{row['in_memory_size']}", significant(row["in_memory_tflops"]),
+            significant(row["copy_gb_per_s"]),
+        )
+        for row in rows
+    )  # fmt: skip
+    return Table("Products from the host's memory", columns, tuple(cells))
+
+
+def main() -> int:
+    """Measures, prints the table, writes the results; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", nargs="+", type=int, default=[65536], help="of the squares")
+    parser.add_argument("--memory", type=float, default=16e9, help="bytes of device memory")
+    parser.add_argument("--times", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    options = parser.parse_args()
+    if reason := missing_gpu():
+        print(f"this needs a GPU: {reason}", file=sys.stderr)
+        return 1
+    from tiledmm.bench.environment import this_machine
+
+    rows = [measure(size, options.memory, options.times) for size in options.size]
+    print(out_of_core_table(rows).markdown())
+    save(options.out, measured(this_machine(), {"rows": rows}))
+    wrong = [row for row in rows if not row["ok"]]
+    print(f"{len(wrong)} of {len(rows)} results are wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

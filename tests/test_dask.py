@@ -1,0 +1,678 @@
+"""Products of Dask arrays: process grids, ranks over TCP, clusters of threads and of processes, faults."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+distributed: Any = pytest.importorskip("distributed")
+da: Any = pytest.importorskip("dask.array")
+
+import dask  # noqa: E402
+
+import tiledmm.dask as ours  # noqa: E402
+from tiledmm.distributed import graph, nccl, ranks  # noqa: E402
+from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
+from tiledmm.distributed.grid import Layout, blocks, choose_grid, choose_layout  # noqa: E402
+from tiledmm.distributed.local import sum_of_products  # noqa: E402
+from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
+from tiledmm.distributed.rings import CollectiveError, listen  # noqa: E402
+from tiledmm.distributed.summa import summa  # noqa: E402
+from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnsupportedTypeError  # noqa: E402
+
+# A product that has not ended by then hangs.
+LIMIT = 25
+
+
+def integers(shape: tuple[int, ...], dtype: Any = "float64", seed: int = 0) -> np.ndarray[Any, Any]:
+    """Small ones: their products are exact in any order."""
+    rng = np.random.default_rng([seed, *shape])
+    found = rng.integers(0, 3, shape).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        found += 1j * rng.integers(-2, 3, shape)
+    return found
+
+
+# ---- Grids
+
+
+@given(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200), st.integers(1, 12))
+def test_the_grid_with_the_least_traffic(m: int, n: int, k: int, size: int) -> None:
+    p_r, p_c = choose_grid(m, n, k, size)
+    assert p_r * p_c <= size and p_r <= min(m, k) and p_c <= min(n, k)
+
+    def traffic(p_r: int, p_c: int) -> int:
+        return Layout(blocks(m, p_r), blocks(n, p_c), blocks(k, p_c), blocks(k, p_r)).traffic(1)
+
+    for p in range(1, size + 1):
+        for q in range(1, size + 1):
+            if p <= min(m, k) and q <= min(n, k) and p * q <= size:
+                assert p * q <= p_r * p_c
+                assert p * q < p_r * p_c or traffic(p_r, p_c) <= traffic(p, q)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 6))
+def test_blocks_cover_an_axis(chunks: list[int], parts: int) -> None:
+    extent = sum(chunks)
+    if extent < parts:
+        return
+    found = blocks(extent, parts, chunks)
+    assert sum(found) == extent and len(found) == parts and min(found) > 0
+    assert max(found) <= 1.25 * extent / parts + 2
+
+
+def test_boundaries_of_chunks_are_kept_where_they_are_near() -> None:
+    assert blocks(100, 2, (48, 52)) == (48, 52)
+    assert blocks(100, 2, (30, 70)) == (50, 50)
+    assert blocks(90, 3, (30, 30, 30)) == (30, 30, 30)
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 90), st.integers(1, 9), st.integers(1, 40))
+def test_panels_cover_k_and_belong_to_their_owners(m: int, n: int, k: int, size: int, width: int) -> None:
+    layout = choose_layout(m, n, k, size, ((m,), (k,)), ((k,), (n,)))
+    if layout is None:
+        return
+    at, received = 0, 0
+    for panel in layout.panels(width):
+        assert panel.begin == at < panel.end <= at + width
+        at = panel.end
+        for depths, owner in ((layout.a_depths, panel.a_owner), (layout.b_depths, panel.b_owner)):
+            assert sum(depths[:owner]) <= panel.begin and panel.end <= sum(depths[: owner + 1])
+        for row, column in map(layout.place, range(layout.size)):
+            received += (panel.a_owner != column) * layout.rows[row] * (panel.end - panel.begin)
+            received += (panel.b_owner != row) * layout.columns[column] * (panel.end - panel.begin)
+    assert at == k and layout.traffic(8) == 8 * received
+
+
+# ---- Ranks, without Dask
+
+
+def run_ranks(
+    layout: Layout,
+    a: Any,
+    b: Any,
+    deadline: float = 5,
+    width: int | None = 7,
+    on_panel: Callable[[int, int], None] = lambda rank, step: None,
+    absent: int | None = None,
+    ended: dict[int, float] | None = None,
+) -> list[Any]:
+    """What each rank returns or raises, each in a thread."""
+    listeners = [listen("127.0.0.1") for _ in range(layout.size)]
+    addresses = [each.getsockname() for each in listeners]
+
+    def part(x: Any, i: int, sizes: tuple[int, ...], j: int, depths: tuple[int, ...]) -> Any:
+        return x[sum(sizes[:i]) : sum(sizes[: i + 1]), sum(depths[:j]) : sum(depths[: j + 1])]
+
+    def run(rank: int) -> Any:
+        if rank == absent:
+            return None
+        (i, j), listener = layout.place(rank), listeners[rank]
+        try:
+            tcp = TcpCommunicator(layout, rank, listener, addresses, bytes(16), deadline)
+            try:
+                assert tcp.exchange(bytes(rank)) == [bytes(each) for each in range(layout.size)]
+                blocks = part(a, i, layout.rows, j, layout.a_depths), part(b, i, layout.b_depths, j, layout.columns)
+                c = summa(*blocks, layout, rank, tcp, width=width, on_panel=lambda step: on_panel(rank, step))
+                tcp.exchange()
+                return c
+            finally:
+                tcp.close()
+        except Exception as error:
+            return error
+        finally:
+            if ended is not None:
+                ended[rank] = time.monotonic()
+
+    try:
+        with ThreadPoolExecutor(layout.size) as threads:
+            return list(threads.map(run, range(layout.size)))
+    finally:
+        for each in listeners:
+            each.close()
+
+
+def put_together(layout: Layout, parts: list[Any]) -> np.ndarray[Any, Any]:
+    p_r, p_c = layout.grid
+    return np.block([[parts[layout.rank(i, j)] for j in range(p_c)] for i in range(p_r)])
+
+
+def layout_of(m: int, n: int, k: int, size: int) -> Layout:
+    layout = choose_layout(m, n, k, size, ((m,), (k,)), ((k,), (n,)))
+    assert layout is not None
+    return layout
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool", ml_dtypes.bfloat16])
+def test_ranks_multiply(size: int, dtype: Any) -> None:
+    a, b = integers((23, 37), dtype), integers((37, 31), dtype)
+    layout = layout_of(23, 31, 37, size)
+    found = put_together(layout, run_ranks(layout, a, b))
+    assert found.dtype == a.dtype and np.array_equal(found, a @ b)
+
+
+def test_one_rank_needs_nobody() -> None:
+    a, b = integers((5, 6)), integers((6, 4))
+    assert np.array_equal(run_ranks(Layout((5,), (4,), (6,), (6,)), a, b)[0], a @ b)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30), st.integers(2, 6), st.integers(1, 40))
+def test_any_sizes(m: int, n: int, k: int, size: int, width: int) -> None:
+    layout = choose_layout(m, n, k, size, ((m,), (k,)), ((k,), (n,)))
+    if layout is not None:
+        a, b = integers((m, k)), integers((k, n))
+        assert np.array_equal(put_together(layout, run_ranks(layout, a, b, width=width)), a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+def test_sums_of_16_bits_are_rounded_once(dtype: Any) -> None:
+    a, b = np.ones((4, 4096), dtype), np.ones((4096, 4), dtype)
+    found = put_together(layout := layout_of(4, 4, 4096, 2), run_ranks(layout, a, b, width=256))
+    assert found.dtype == a.dtype and (found == 4096).all()
+    found = sum_of_products(np.hsplit(a, 16), np.vsplit(b, 16), "full")
+    assert found.dtype == a.dtype and (found == 4096).all()
+
+
+def test_delays_change_nothing() -> None:
+    a, b = integers((40, 60)), integers((60, 50))
+    layout = layout_of(40, 50, 60, 6)
+    rng = np.random.default_rng(1)
+    delays = rng.choice([0, 0, 0.03], (6, 60))
+    found = run_ranks(layout, a, b, on_panel=lambda rank, step: time.sleep(delays[rank, step]))
+    assert np.array_equal(put_together(layout, found), a @ b)
+
+
+def test_panels_larger_than_a_part() -> None:
+    a, b = integers((600, 900)), integers((900, 500))
+    layout = layout_of(600, 500, 900, 4)
+    assert np.array_equal(put_together(layout, run_ranks(layout, a, b, width=None)), a @ b)
+
+
+@pytest.mark.parametrize("size", [2, 4, 6])
+def test_a_silent_rank_is_an_error_within_the_deadline(size: int) -> None:
+    def silent(rank: int, step: int) -> None:
+        if rank == 1 and step == 2:
+            time.sleep(2)
+
+    begin, ended = time.monotonic(), dict[int, float]()
+    layout = layout_of(40, 50, 60, size)
+    found = run_ranks(layout, integers((40, 60)), integers((60, 50)), deadline=0.5, on_panel=silent, ended=ended)
+    assert all(isinstance(each, CollectiveError) for each in found)
+    assert any("deadline has passed" in str(each) for each in found)
+    assert all(at - begin < 1.7 for rank, at in ended.items() if rank != 1)
+
+
+def test_a_rank_that_never_comes() -> None:
+    begin = time.monotonic()
+    found = run_ranks(layout_of(40, 50, 60, 4), integers((40, 60)), integers((60, 50)), deadline=1, absent=2)
+    assert [type(each) for each in found] == [CollectiveError, CollectiveError, type(None), CollectiveError]
+    assert time.monotonic() - begin < 3
+
+
+def test_a_rank_that_fails_ends_the_others_at_once() -> None:
+    def fail(rank: int, step: int) -> None:
+        if (rank, step) == (3, 2):
+            raise MemoryError("planted")
+
+    begin = time.monotonic()
+    found = run_ranks(layout_of(40, 50, 60, 6), integers((40, 60)), integers((60, 50)), deadline=20, on_panel=fail)
+    assert isinstance(found[3], MemoryError)
+    assert all(isinstance(each, CollectiveError) for i, each in enumerate(found) if i != 3)
+    assert time.monotonic() - begin < 5
+
+
+# ---- NCCL: what the ranks agree on
+
+
+class FakeNccl:
+    """In the place of ``NcclCommunicator``, which needs a GPU."""
+
+    def __init__(self, thread: Any, layout: Any, rank: int, ids: Any, generation: str, *others: Any) -> None:
+        self.thread, self.ids, self.generation = thread, ids, generation
+
+    def close(self) -> None:
+        self.thread.communicators.clear()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 6])
+def test_nccl_communicators_are_kept_and_made_together(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    unique = itertools.count()
+    fake = types.ModuleType("cupy.cuda")
+    fake.nccl = types.SimpleNamespace(get_unique_id=lambda: (next(unique), 7))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)
+    monkeypatch.setattr(nccl, "NcclCommunicator", FakeNccl)
+    monkeypatch.setattr(nccl, "_device_of", lambda like: like.name)
+    layout = layout_of(40, 50, 60, size)
+    workers = [types.SimpleNamespace() for _ in range(size)]
+
+    def agree(shared: bool = False) -> list[Any]:
+        listeners = [listen("127.0.0.1") for _ in range(size)]
+        addresses = [each.getsockname() for each in listeners]
+
+        def run(rank: int) -> Any:
+            with listeners[rank] as listener:
+                tcp = TcpCommunicator(layout, rank, listener, addresses, bytes(16), 5)
+                try:
+                    like = types.SimpleNamespace(name=f"GPU {0 if shared else rank}", device=None)
+                    return nccl_communicator(workers[rank], tcp, like, layout, rank, 5)
+                finally:
+                    tcp.close()
+
+        with ThreadPoolExecutor(size) as threads:
+            return list(threads.map(run, range(size)))
+
+    assert agree(shared=True) == [None] * size
+    made = agree()
+    assert len({each.generation for each in made}) == 1
+    for i, j in map(layout.place, range(size)):
+        assert made[layout.rank(i, j)].ids[0] == made[layout.rank(i, 0)].ids[0]
+        assert made[layout.rank(i, j)].ids[1] == made[layout.rank(0, j)].ids[1]
+    assert len({each for one in made for each in one.ids}) == sum(layout.grid)
+    assert agree() == made, "kept"
+    made[1].close()
+    again = agree()
+    assert not set(map(id, again)) & set(map(id, made)), "made again by all"
+    assert len({each.generation for each in again}) == 1
+
+
+# ---- Clusters
+
+
+def of_chunks(x: np.ndarray[Any, Any], chunks: Any) -> Any:
+    return da.from_array(x, chunks=chunks)
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[Any]:
+    """A cluster of four workers in this process, with a thread each: whatever waits in it keeps others from running."""
+    with distributed.LocalCluster(
+        n_workers=4, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(threads: Any) -> Iterator[Any]:
+    with distributed.Client(threads) as client:
+        yield client
+        before = time.monotonic()
+        while not is_empty(threads):
+            assert time.monotonic() - before < 10, "something is left"
+            time.sleep(0.02)
+
+
+def is_empty(cluster: Any) -> bool:
+    """Whether nothing is left on scheduler and workers, but for what a client still wants."""
+    plugin = cluster.scheduler.plugins.get("tiledmm-gang")
+    left = [name for thread in threading.enumerate() if (name := thread.name).startswith("tiledmm-ring")]
+    wanted = [task for task in cluster.scheduler.tasks.values() if task.who_wants]
+    data = [key for worker in cluster.workers.values() for key in worker.data]
+    return not left and not (plugin and (plugin.gangs or plugin.attempts)) and (bool(wanted) or not data)
+
+
+def is_collective(z: Any) -> bool:
+    return any(str(key[0]).startswith("tiledmm-summa") for key in z.__dask_graph__() if isinstance(key, tuple))
+
+
+CHUNKS = [((20, 20), (20, 20)), ((17, 41), (9, 30)), (((1, 60, 2), (3, 4, 44)), ((40, 11), (1, 69)))]
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "int32", "bool"])
+def test_products(client: Any, chunks: Any, dtype: str) -> None:
+    a, b = integers((63, 51), dtype), integers((51, 70), dtype)
+    z = ours.matmul(of_chunks(a, chunks[0]), of_chunks(b, chunks[1]))
+    assert is_collective(z) and z.shape == (63, 70) and z.dtype == a.dtype
+    found = client.compute(z).result(LIMIT)
+    assert found.dtype == a.dtype and np.array_equal(found, a @ b)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_strides(client: Any, order: Any) -> None:
+    a, b = np.asarray(integers((30, 40)), order=order), integers((50, 40)).T
+    z = ours.matmul(of_chunks(a, 20), of_chunks(b, 20))
+    assert np.array_equal(client.compute(z).result(LIMIT), a @ b)
+
+
+def test_parts_of_products_and_products_of_products(client: Any) -> None:
+    a = integers((64, 64), "int64")
+    x = of_chunks(a, 20)
+    z = ours.matmul(x, x)
+    assert np.array_equal(client.compute((z + 1)[:5, :5]).result(LIMIT), (a @ a + 1)[:5, :5])
+    assert np.array_equal(client.compute(z[-3:].sum()).result(LIMIT), (a @ a)[-3:].sum())
+    assert np.array_equal(client.compute(ours.matmul(z, z.T)).result(LIMIT), (a @ a) @ (a @ a).T)
+    kept = z.persist()
+    assert np.array_equal(client.compute(ours.matmul(kept, x)).result(LIMIT), a @ a @ a)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (1, 50, 60), (60, 50, 1), (40, 30, 2)])
+def test_small_and_empty(client: Any, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = integers((m, k)), integers((k, n))
+    found = client.compute(ours.matmul(of_chunks(a, 7), of_chunks(b, 7))).result(LIMIT)
+    assert found.shape == (m, n) and np.array_equal(found, a @ b)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5, 6])
+def test_other_numbers_of_workers(workers: int) -> None:
+    a, b = integers((63, 51)), integers((51, 70))
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        z = ours.matmul(of_chunks(a, 20), of_chunks(b, 30))
+        assert is_collective(z) == (workers > 1) and z.npartitions == (12 if workers == 1 else workers)
+        assert np.array_equal(client.compute(z).result(LIMIT), a @ b)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_without_a_cluster(chunks: Any) -> None:
+    a, b = integers((63, 51), "int32"), integers((51, 70), "int32")
+    z = ours.matmul(of_chunks(a, chunks[0]), of_chunks(b, chunks[1]))
+    assert not is_collective(z)
+    assert np.array_equal(z.compute(scheduler="threads"), a @ b)
+
+
+def test_ranks_are_where_their_blocks_are(client: Any, threads: Any) -> None:
+    workers = sorted(threads.scheduler.workers)
+    a = integers((80, 80))
+    layout = layout_of(80, 80, 80, 4)
+    # Each worker has one chunk of each operand, in the reverse order.
+    parts = {(i, j): client.scatter(a[40 * i : 40 * i + 40, 40 * j : 40 * j + 40], workers=[workers[3 - 2 * i - j]])
+             for i in range(2) for j in range(2)}  # fmt: skip
+    chunk = [[da.from_delayed(parts[i, j], (40, 40), a.dtype) for j in range(2)] for i in range(2)]
+    x = da.block(chunk)
+    z = ours.matmul(x, x).persist()
+    distributed.wait(z, LIMIT)
+    assert layout.rows == (40, 40)
+    held = client.who_has(z)
+    order = [next(iter(held[(z.name, *layout.place(rank))])) for rank in range(4)]
+    assert order == workers[::-1]
+    assert np.array_equal(client.gather(client.compute(z)), a @ a)
+
+
+# ---- Mistakes
+
+
+def test_mistakes() -> None:
+    x, y = of_chunks(integers((6, 6)), 3), of_chunks(integers((5, 6)), 3)
+    with pytest.raises(ShapeError, match="do not make a product"):
+        ours.matmul(x, y)
+    with pytest.raises(ShapeError, match=r"x\.compute_chunk_sizes\(\)"):
+        ours.matmul(x[x[:, 0] > 1], x)
+    with pytest.raises(ShapeError, match=r"x\[None, :\].*dask.array.matmul"):
+        ours.matmul(x[0], x)
+    with pytest.raises(UnsupportedTypeError, match="float64 and float32"):
+        ours.matmul(x, x.astype("float32"))
+    with pytest.raises(UnsupportedTypeError, match="object"):
+        ours.matmul(x.astype(object), x.astype(object))
+    with pytest.raises(OperandTypeError, match=r"Dask arrays; got numpy\.ndarray"):
+        ours.matmul(integers((6, 6)), x)
+    with pytest.raises(OperandTypeError, match="MaskedArray"):
+        ours.matmul(da.ma.masked_equal(x, 1), x)
+    with pytest.raises(ConfigError, match="precision"):
+        ours.matmul(x, x, precision="half")
+
+
+def wrong(block: Any) -> Any:
+    return block.astype("float32")
+
+
+def masked(block: Any) -> Any:
+    return np.ma.masked_equal(block, 1)
+
+
+@pytest.mark.parametrize(("change", "error"), [(wrong, UnsupportedTypeError), (masked, OperandTypeError)])
+def test_chunks_that_are_not_what_their_array_says(client: Any, change: Any, error: Any) -> None:
+    x = of_chunks(integers((40, 40)), 20)
+    z = ours.matmul(x.map_blocks(change, dtype=x.dtype, meta=x._meta), x)
+    assert is_collective(z)
+    with pytest.raises(error):
+        client.compute(z).result(LIMIT)
+
+
+# ---- Registration
+
+
+def test_registration_and_undoing_it() -> None:
+    own = da.matmul, da.dot, da.Array.dot
+    a = integers((12, 12))
+    x = of_chunks(a, 5)
+    with ours.register(numpy=True) as registration:
+        products = [x @ x, da.matmul(x, x), da.dot(x, x), x.dot(x), np.matmul(x, x), np.dot(x, x)]
+        assert all(each.name.startswith("tiledmm-") for each in products)
+        for each in (*products, x[0] @ x, x @ x[0], x.astype("float32") @ x, da.matmul(x[None], x)):
+            each.compute(scheduler="threads")
+        assert np.array_equal((x @ a).compute(scheduler="threads"), a @ a)
+        inner = ours.register()
+        assert not (x @ x).name.startswith("tiledmm-"), "NumPy's chunks are Dask's"
+        inner.undo()
+        inner.undo()
+        assert (x @ x).name.startswith("tiledmm-")
+    registration.undo()
+    assert (da.matmul, da.dot, da.Array.dot) == own and not (x @ x).name.startswith("tiledmm-")
+    with pytest.raises(ConfigError):
+        ours.register(precision="half")
+
+
+# ---- Several products
+
+
+def test_two_products_at_once(client: Any) -> None:
+    a, b = integers((63, 51)), integers((51, 70))
+    zs = [ours.matmul(of_chunks(a + i, 20), of_chunks(b, 20)) for i in range(6)]
+    for i, future in enumerate(client.compute(zs)):
+        assert np.array_equal(future.result(LIMIT), (a + i) @ b)
+
+
+def test_clients_and_sets_of_workers_that_overlap(client: Any, threads: Any) -> None:
+    a, b = integers((63, 51)), integers((51, 70))
+
+    def multiply(seed: int) -> None:
+        with distributed.Client(threads, set_as_default=False) as mine:
+            futures = []
+            for i in range(4):
+                layout = layout_of(63, 70, 51, 2 + (seed + i) % 3)
+                x, y = of_chunks(a + 10 * seed + i, 20), of_chunks(b, 25)
+                futures.append(mine.compute(graph.collective(x, y, layout, "full", 10.0)))
+            for i, future in enumerate(futures):
+                assert np.array_equal(future.result(LIMIT), (a + 10 * seed + i) @ b)
+
+    ours.matmul(of_chunks(a, 20), of_chunks(b, 20))  # registers the plugin
+    with ThreadPoolExecutor(3) as pool:
+        done, late = wait_for([pool.submit(multiply, seed) for seed in range(3)], LIMIT)
+        assert not late and all(each.exception() is None for each in done)
+
+
+def test_a_busy_worker_starts_late(client: Any) -> None:
+    a = integers((40, 40))
+    busy = client.submit(time.sleep, 0.7, workers=[sorted(client.nthreads())[1]])
+    found = client.compute(ours.matmul(of_chunks(a, 20), of_chunks(a, 20)))
+    assert np.array_equal(found.result(LIMIT), a @ a)
+    del busy
+
+
+# ---- Faults
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[int, int], None]], None]]:
+    """Puts a function of rank and step before each step of the workers in this process."""
+
+    def plant(function: Callable[[int, int], None]) -> None:
+        monkeypatch.setattr(ranks, "before_panel", lambda worker, rank, step: function(rank, step))
+
+    yield plant
+
+
+def test_a_rank_that_always_fails_is_an_error_that_says_why(client: Any, planted: Any) -> None:
+    def fail(rank: int, step: int) -> None:
+        if rank == 1:
+            raise MemoryError("planted")
+
+    planted(fail)
+    x = of_chunks(integers((60, 60)), 20)
+    with pytest.raises((MemoryError, CollectiveError), match="planted"):
+        client.compute(ours.matmul(x, x)).result(LIMIT)
+
+
+def test_every_block_ends_where_one_fails(client: Any, planted: Any) -> None:
+    def fail(rank: int, step: int) -> None:
+        if rank == 1:
+            raise MemoryError("planted")
+
+    planted(fail)
+    x = of_chunks(integers((60, 60)), 20)
+    z = ours.matmul(x, x).persist()
+    done = distributed.wait(z, LIMIT)
+    assert not done.not_done
+
+
+def test_a_rank_that_fails_once_is_tried_again(client: Any, planted: Any) -> None:
+    failed: list[int] = []
+
+    def fail(rank: int, step: int) -> None:
+        if rank == 2 and not failed:
+            failed.append(rank)
+            raise OSError("planted")
+
+    planted(fail)
+    a = integers((60, 60))
+    assert np.array_equal(client.compute(ours.matmul(of_chunks(a, 20), of_chunks(a, 20))).result(LIMIT), a @ a)
+    assert failed
+
+
+def test_a_rank_that_is_silent_once(client: Any, planted: Any) -> None:
+    silent: list[int] = []
+
+    def sleep(rank: int, step: int) -> None:
+        if rank == 3 and step == 1 and not silent:
+            silent.append(rank)
+            time.sleep(1.5)
+
+    planted(sleep)
+    a = integers((60, 1100))
+    with dask.config.set({"tiledmm.deadline": 0.5}):
+        z = ours.matmul(of_chunks(a, 200), of_chunks(a.T, 200))
+    assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T)
+    assert silent
+
+
+@pytest.mark.parametrize("step", [0, 2])
+def test_cancelled_products_leave_nothing(client: Any, threads: Any, planted: Any, step: int) -> None:
+    begun = threading.Event()
+
+    def slow(rank: int, at: int) -> None:
+        if at == step:
+            begun.set()
+            time.sleep(0.3)
+
+    planted(slow)
+    a = integers((60, 1100))
+    z = ours.matmul(of_chunks(a, 200), of_chunks(a.T, 200)).persist()
+    assert begun.wait(LIMIT)
+    client.cancel(z)
+    del z
+    until = time.monotonic() + 8
+    while not is_empty(threads) or any(worker.data for worker in threads.workers.values()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    b = integers((63, 51))
+    assert np.array_equal(client.compute(ours.matmul(of_chunks(b, 20), of_chunks(b.T, 20))).result(LIMIT), b @ b.T)
+
+
+def test_a_cluster_that_another_product_was_built_for(client: Any) -> None:
+    a = integers((60, 60))
+    x = of_chunks(a, 20)
+    z = ours.matmul(x, x)
+    with (
+        distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as other,
+        distributed.Client(other, set_as_default=False) as elsewhere,
+        pytest.raises(Exception, match="another cluster"),
+    ):
+        elsewhere.compute(z).result(LIMIT)
+
+
+@pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
+def test_a_product_of_a_cluster_without_one(client: Any) -> None:
+    x = of_chunks(integers((60, 60)), 20)
+    with pytest.raises(CollectiveError, match="the workers of a cluster"):
+        ours.matmul(x, x).compute(scheduler="threads")
+
+
+def exit_in_panel_1(worker: Any, rank: int, step: int) -> None:
+    if step == 1:
+        os._exit(1)
+
+
+def plant_exit() -> None:
+    ranks.before_panel = exit_in_panel_1
+
+
+def kill(client: Any, worker: str) -> None:
+    client.run(plant_exit_soon, workers=[worker])
+    until = time.monotonic() + LIMIT
+    while worker in client.nthreads():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def plant_exit_soon() -> None:
+    threading.Timer(0.05, os._exit, [1]).start()
+
+
+def data_of(dask_worker: Any) -> int:
+    return len(dask_worker.data) + hasattr(dask_worker, "_tiledmm_nccl")
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Any]:
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+def test_a_worker_that_dies(processes: Any) -> None:
+    a = integers((90, 1100))
+    with distributed.Client(processes) as client:
+        z = ours.matmul(of_chunks(a, 200), of_chunks(a.T, 200))
+        for victim in range(2):
+            worker = sorted(client.nthreads())[victim]
+            client.run(plant_exit, workers=[worker])
+            assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T), "tried again"
+            assert worker not in client.nthreads(), "it has died"
+            client.wait_for_workers(3, LIMIT)
+        assert np.array_equal(client.compute(ours.matmul(z, z)).result(LIMIT), a @ a.T @ (a @ a.T))
+        until = time.monotonic() + 10
+        while any(client.run(data_of).values()):
+            assert time.monotonic() < until, "something is left"
+            time.sleep(0.05)
+
+
+def test_a_worker_that_dies_with_its_block(processes: Any) -> None:
+    a = integers((90, 80))
+    with distributed.Client(processes) as client:
+        client.wait_for_workers(3, LIMIT)
+        z = ours.matmul(of_chunks(a, 30), of_chunks(a.T, 30)).persist()
+        distributed.wait(z, LIMIT)
+        kill(client, sorted(client.nthreads())[0])
+        client.wait_for_workers(3, LIMIT)
+        assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T)

@@ -1,0 +1,144 @@
+"""Products from host memory by the kernels themselves, which the simulator runs on a GPU that is the host.
+
+Here ``cuda_device`` is what is tested: addresses, pitches, and where workspace comes from. Streams do all at once.
+Needs CuPy, and no GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be imported")
+
+import cupy
+
+from tests.conftest import missing_simulator
+from tests.host_gpu import HostGpu, run_on_simulator
+from tests.strategies import small_integers
+from tiledmm import devices, launch, out_of_core
+from tiledmm.distributed import cuda_device
+
+pytestmark = [
+    pytest.mark.cupy,
+    pytest.mark.skipif(bool(reason := missing_simulator()), reason=str(reason)),
+]
+
+
+class Stream:
+    """A stream, or an event, on which nothing is left to do."""
+
+    ptr = 0
+
+    def __init__(self, **_: Any) -> None:
+        pass
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def record(self, stream: Stream) -> None:
+        pass
+
+    def wait_event(self, event: Stream) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class Gpu:
+    """A host GPU in the place of CuPy's.
+
+    Attributes:
+        allocated: Sizes of allocations of device memory.
+        workspaces: Sizes of what products asked for.
+    """
+
+    def __init__(self, host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host, self.allocated, self.workspaces = host, list[int](), list[int]()
+        runtime = SimpleNamespace(
+            memcpy2DAsync=self._copy, memcpyHostToDevice=1, memcpyDeviceToHost=2, memoryTypeHost=1,
+            memGetInfo=lambda: (1 << 28, 1 << 30), pointerGetAttributes=lambda address: SimpleNamespace(type=0),
+            CUDARuntimeError=cupy.cuda.runtime.CUDARuntimeError,
+        )  # fmt: skip
+        cuda = SimpleNamespace(
+            alloc=self._alloc, using_allocator=self._using_allocator, get_current_stream=Stream, Stream=Stream,
+            Event=Stream, Device=lambda device: SimpleNamespace(use=lambda: None), alloc_pinned_memory=bytearray,
+            memory=cupy.cuda.memory, runtime=runtime,
+        )  # fmt: skip
+        pool = SimpleNamespace(free_bytes=lambda: 0, get_limit=lambda: 1 << 26, used_bytes=lambda: 1 << 20)
+        stands = SimpleNamespace(ndarray=devices.cupy.ndarray, get_default_memory_pool=lambda: pool, cuda=cuda)
+        monkeypatch.setattr(cuda_device, "cupy", stands)
+
+    def _alloc(self, size: int) -> Any:
+        self.allocated.append(size)
+        return self.host._alloc(size)
+
+    @contextlib.contextmanager
+    def _using_allocator(self, allocate: Any) -> Iterator[None]:
+        def alloc(size: int) -> Any:
+            self.workspaces.append(size)
+            return allocate(size)
+
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(launch.cupy.cuda, "alloc", alloc)
+            yield
+
+    def _copy(self, to: int, to_pitch: int, begin: int, pitch: int, width: int, height: int, *_: Any) -> None:
+        assert min(to_pitch, pitch) >= width > 0
+        for row in range(height):
+            ctypes.memmove(to + row * to_pitch, begin + row * pitch, width)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpu:
+    host = HostGpu(run_on_simulator)
+    host.install(monkeypatch, tmp_path)
+    host.become("sm_80")  # whose kernels run on the simulator
+    return Gpu(host, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "limit", "layouts"),
+    [
+        ("float32", (70, 66, 50), 12_000, "NNN"),
+        ("float32", (61, 53, 47), 20_000, "TTN"),
+        ("float16", (70, 60, 50), 15_000, "NTN"),
+        ("float64", (41, 37, 33), 30_000, "TNT"),
+        ("complex64", (40, 30, 20), 20_000, "NNT"),
+        ("complex128", (40, 30, 20), 60_000, "NTT"),
+        ("float32", (20, 30, 3000), 300_000, "NNN"),
+    ],
+)
+def test_products(dtype: str, shape: tuple[int, int, int], limit: int, layouts: str, gpu: Gpu) -> None:
+    (m, n, k), rng = shape, np.random.default_rng(93)
+    laid = {"N": np.ascontiguousarray, "T": np.asfortranarray}
+    bound = 4 if k < 1000 else 2
+    sizes = ((m, k), (k, n), (m, n))
+    a, b, out = (laid[x](small_integers(rng, size, dtype, bound)) for x, size in zip(layouts, sizes, strict=True))
+    counts: list[int] = []
+    out_of_core.matmul(a, b, out, memory=limit, progress=lambda done, total: counts.append(total))
+    wide = np.complex128 if dtype.startswith("c") else np.float64
+    np.testing.assert_array_equal(out, (a.astype(wide) @ b.astype(wide)).astype(dtype))
+    assert any("addend" in str(each) for each in gpu.host.launched) and (counts[0] > 1 or k > 1000)
+    (allocated,) = gpu.allocated
+    assert allocated <= limit
+    if k > 1000:
+        assert gpu.workspaces, "split-K"
+    gpu.host.memory.check()
+
+
+def test_without_a_limit(gpu: Gpu) -> None:
+    a = small_integers(np.random.default_rng(94), (30, 30), "float32")
+    assert cuda_device.Device().free_bytes() == (1 << 26) - (1 << 20), "the pool's limit holds"
+    np.testing.assert_array_equal(out_of_core.matmul(a, a), a @ a)

@@ -1,0 +1,174 @@
+"""``matmul`` of Dask arrays: one collective task a worker, or one task for each chunk of the result.
+
+    import tiledmm.dask
+    z = tiledmm.dask.matmul(x, y)      # lazy, as every Dask array
+    with tiledmm.dask.register():      # x @ y in code that knows nothing of this package
+        z = x @ y
+
+Needs Dask, which nothing else here imports. Scheduling, workers, spilling and the dashboard are Dask's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+from dask.array import routines
+from dask.array.core import Array  # not those of array expressions, which have no such graphs
+
+from tiledmm.distributed.graph import product_of
+from tiledmm.distributed.local import kind
+from tiledmm.elements import ELEMENTS
+from tiledmm.errors import OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.selection.select import may_decompose
+
+__all__ = ["Registration", "matmul", "register"]
+
+
+def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
+    """The product of two Dask arrays of CuPy's or NumPy's chunks. It is computed when Dask computes it.
+
+    Where the current client has two workers or more, it is one task a worker: they exchange panels among themselves,
+    and each makes one chunk of the result. The number of workers is that of now; which rank each worker gets is decided
+    when the graph reaches the scheduler. Else each chunk of the result is a task, which adds the products along k in
+    place. NumPy's chunks are multiplied by NumPy, in the same graph.
+
+    Args:
+        x: Left operand, ``(m, k)``.
+        y: Right operand, ``(k, n)``, of the same type and with chunks of the same library. Chunks may have any sizes,
+            which must be known.
+        precision: As for ``tiledmm.matmul``. NumPy's products ignore it.
+
+    Returns:
+        A Dask array, ``(m, n)``, of the operands' type.
+
+    Raises:
+        ShapeError: Not two dimensions each, or sizes that do not fit or are unknown.
+        OperandTypeError: Not Dask arrays, or chunks of different libraries.
+        UnsupportedTypeError: Different element types, or one that has no product here.
+        ConfigError: No such precision.
+
+    Example:
+        >>> z = tiledmm.dask.matmul(x, y).persist()
+    """
+    may_decompose(precision)
+    if reason := _not_arrays(x, y):
+        raise OperandTypeError(reason)
+    if x.ndim != 2 or y.ndim != 2:
+        raise ShapeError(
+            f"this multiplies two matrices; got {x.ndim} and {y.ndim} dimensions. For a vector, x[None, :] or "
+            "y[:, None]; for a stack, dask.array.matmul"
+        )
+    for name, each in (("x", x), ("y", y)):
+        if any(math.isnan(size) for size in each.shape):
+            raise ShapeError(f"the sizes of {name}'s chunks are not known: call {name}.compute_chunk_sizes() first")
+    if x.shape[1] != y.shape[0]:
+        raise ShapeError(f"shapes {x.shape} and {y.shape} do not make a product: {x.shape[1]} is not {y.shape[0]}")
+    if x.dtype != y.dtype:
+        raise UnsupportedTypeError(f"operands are of one type; got {x.dtype} and {y.dtype}: use .astype()")
+    if x.dtype.name not in ELEMENTS and x.dtype.kind not in "fc":
+        raise UnsupportedTypeError(f"arrays of {x.dtype} have no product here")
+    return product_of(x, y, precision)
+
+
+def _not_arrays(x: Any, y: Any) -> str:
+    """The reason why two operands are not Dask arrays with chunks of one library; empty if they are."""
+    for each in (x, y):
+        if not isinstance(each, Array):
+            return f"operands are Dask arrays; got {type(each).__module__}.{type(each).__qualname__}"
+    try:
+        kinds = kind(x._meta), kind(y._meta)
+    except OperandTypeError as error:
+        return str(error)
+    return "" if kinds[0] == kinds[1] else f"chunks of a product are of one library; got {' and '.join(kinds)} arrays"
+
+
+class Registration:
+    """Dask's products by this package, until it is undone. It is what a ``with`` statement takes."""
+
+    def __init__(self, precision: str, kinds: tuple[str, ...]) -> None:
+        self.precision, self.kinds = precision, kinds
+
+    def undo(self) -> None:
+        """Takes it out of force. With the last one, Dask's own functions are back."""
+        global _in_force
+        with _lock:
+            _in_force = tuple(each for each in _in_force if each is not self)
+            if not _in_force:
+                while _restore:
+                    _restore.pop()()
+
+    def takes(self, x: Any, y: Any) -> bool:
+        """Whether a product is computed here: of two matrices of known sizes, of one type and one library."""
+        return (
+            not _not_arrays(x, y)
+            and kind(x._meta) in self.kinds
+            and x.ndim == y.ndim == 2
+            and not any(map(math.isnan, (*x.shape, *y.shape)))
+            and x.dtype == y.dtype
+            and x.dtype.name in ELEMENTS
+        )
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.undo()
+
+
+def register(*, precision: str = "full", numpy: bool = False) -> Registration:
+    """Computes Dask's products of CuPy's chunks by this package: ``x @ y``, ``dask.array.matmul`` and ``dot``.
+
+    It is in force in all threads, from now on or in a ``with`` block. Products of other dimensions, of mixed types and
+    of unknown sizes stay Dask's, and so do ``tensordot`` and ``einsum``. Registrations may be nested: the last counts.
+
+    Args:
+        precision: As for ``matmul``.
+        numpy: Whether NumPy's chunks are taken, too: NumPy multiplies them, in this package's graph.
+
+    Returns:
+        What ends it: ``.undo()``, or the end of a ``with`` block.
+
+    Raises:
+        ConfigError: No such precision.
+
+    Example:
+        >>> with tiledmm.dask.register():
+        ...     z = x @ y
+    """
+    global _in_force
+    may_decompose(precision)
+    registration = Registration(precision, ("cupy", "numpy") if numpy else ("cupy",))
+    with _lock:
+        if not _in_force:
+            for owner, name in _PLACES:
+                _replace(owner, name)
+        _in_force = (*_in_force, registration)
+    return registration
+
+
+# Array's ``@`` and NumPy's functions look these up at each call.
+_PLACES = ((routines, "matmul"), (da, "matmul"), (routines, "dot"), (da, "dot"), (Array, "dot"))
+
+# Those in force: the last one counts. One object, replaced whole: a thread that reads it needs no lock.
+_in_force: tuple[Registration, ...] = ()
+_restore: list[Callable[[], None]] = []
+_lock = threading.Lock()
+
+
+def _replace(owner: Any, name: str) -> None:
+    own = getattr(owner, name)
+
+    @functools.wraps(own)
+    def product(a: Any, b: Any) -> Any:
+        registered = _in_force
+        if registered and registered[-1].takes(a, b) and a.shape[1] == b.shape[0]:
+            return matmul(a, b, precision=registered[-1].precision)
+        return own(a, b)
+
+    setattr(owner, name, product)
+    _restore.append(lambda: setattr(owner, name, own))

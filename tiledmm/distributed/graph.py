@@ -1,0 +1,109 @@
+"""The Dask graphs of a product: a task for each chunk of C, or one collective task a worker."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import dask
+from dask.array.core import Array
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+from distributed import Client
+
+from tiledmm.distributed import ranks
+from tiledmm.distributed.gang import GATHER, READY, SUMMA, GangPlugin
+from tiledmm.distributed.grid import Layout, choose_layout
+from tiledmm.distributed.local import sum_of_products
+
+#: Seconds that a rank may be silent, unless Dask's configuration has ``tiledmm.deadline``.
+DEADLINE = 300.0
+
+_told: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def product_of(x: Array, y: Array, precision: str) -> Array:
+    """The product of two arrays whose shapes and types fit."""
+    client = _client()
+    if client is not None:
+        (m, k), n = x.shape, y.shape[1]
+        layout = choose_layout(m, n, k, len(client.nthreads()), x.chunks, y.chunks)
+        if layout is not None:
+            if client not in _told:
+                client.register_plugin(GangPlugin())
+                _told.add(client)
+            return collective(x, y, layout, precision, float(dask.config.get("tiledmm.deadline", DEADLINE)))
+    return plain(x, y, precision)
+
+
+def _client() -> Client | None:
+    """The client whose workers multiply; None if there is none, or calls of it must be awaited."""
+    try:
+        client: Client = Client.current()
+    except ValueError:
+        return None
+    return None if client.asynchronous else client
+
+
+def plain(x: Array, y: Array, precision: str) -> Array:
+    """A task for each chunk of C: it adds the products along k in place. No partial products are kept."""
+    if x.chunks[1] != y.chunks[0]:
+        # The smaller one is moved.
+        if x.nbytes < y.nbytes:
+            x = x.rechunk({1: y.chunks[0]})
+        else:
+            y = y.rechunk({0: x.chunks[1]})
+    name = f"tiledmm-matmul-{tokenize(x, y, precision)}"
+    steps = range(len(x.chunks[1]))
+    tasks = {
+        (name, i, j): (
+            sum_of_products,
+            [(x.name, i, step) for step in steps],
+            [(y.name, step, j) for step in steps],
+            precision,
+        )
+        for i in range(len(x.chunks[0]))
+        for j in range(len(y.chunks[1]))
+    }
+    return _array(name, tasks, x, y, (x.chunks[0], y.chunks[1]))
+
+
+def collective(x: Array, y: Array, layout: Layout, precision: str, deadline: float) -> Array:
+    """One task a rank, between barriers.
+
+    gather    a rank's blocks, on its worker
+    ready     that they are there, and what they are
+    barrier   that all are
+    summa     a rank's block of C; all ranks run at once
+    finished  that it is there
+    done      that all are
+    C         a rank's block; it needs ``done``, so that all ranks run even where only some of C is wanted
+
+    Dask makes one task of tasks in a line. None of these are: each depends on two or more, or is needed by two or more.
+    So the scheduler finds them by their names.
+    """
+    # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
+    x = x.rechunk((layout.rows, layout.a_depths), method="tasks")
+    y = y.rechunk((layout.b_depths, layout.columns), method="tasks")
+    token = tokenize(x, y, layout, precision, deadline)
+    product = ranks.Collective(token, layout, x.dtype, precision, deadline)
+    barrier, done, name = f"tiledmm-barrier-{token}", f"tiledmm-done-{token}", f"tiledmm-matmul-{token}"
+    of_rank = range(layout.size)
+    tasks: dict[Any, Any] = {
+        barrier: (ranks.barrier, [(READY + token, rank) for rank in of_rank]),
+        done: (ranks.all_finished, [(f"tiledmm-finished-{token}", rank) for rank in of_rank]),
+    }
+    for rank in of_rank:
+        i, j = layout.place(rank)
+        gather, summa = (GATHER + token, rank), (SUMMA + token, rank)
+        tasks[gather] = (ranks.gather, (x.name, i, j), (y.name, i, j))
+        tasks[READY + token, rank] = (ranks.ready, gather, product, rank)
+        tasks[summa] = (ranks.run_rank, gather, barrier, product, rank)
+        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, summa, barrier)
+        tasks[name, i, j] = (ranks.take, summa, done)
+    return _array(name, tasks, x, y, (layout.rows, layout.columns))
+
+
+def _array(name: str, tasks: dict[Any, Any], x: Array, y: Array, chunks: Any) -> Array:
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=[x, y])
+    return Array(graph, name, chunks, dtype=x.dtype, meta=x._meta)

@@ -1,0 +1,170 @@
+"""The tasks of a product of several ranks, as workers run them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from distributed import Worker, get_worker, secede
+from distributed.comm import get_address_host
+
+from tiledmm.distributed.communicators import Communicator, TcpCommunicator
+from tiledmm.distributed.grid import Layout
+from tiledmm.distributed.local import kind, synchronize
+from tiledmm.distributed.nccl import nccl_communicator
+from tiledmm.distributed.rings import CollectiveError, listen
+from tiledmm.distributed.summa import summa
+from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+
+# Seconds between two looks at whether a worker that waits for the scheduler still runs.
+_TICK = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A product of several ranks, as each of them knows it.
+
+    Attributes:
+        product: Its name, the same in all of its tasks.
+        layout: The grid.
+        dtype: The type of all elements.
+        precision: As for ``tiledmm.matmul``.
+        deadline: Seconds that another rank may be silent.
+    """
+
+    product: str
+    layout: Layout
+    dtype: np.dtype[Any]
+    precision: str
+    deadline: float
+
+
+def gather(a: Any, b: Any) -> tuple[Any, Any]:
+    """A rank's blocks, on its worker."""
+    return a, b
+
+
+def ready(blocks: tuple[Any, Any], collective: Collective, rank: int) -> tuple[str, str]:
+    """The libraries of a rank's blocks: something small that says that they are in place.
+
+    Raises:
+        UnsupportedTypeError: The chunks have another type or shape than the Dask array said.
+    """
+    for name, block, shape in zip("AB", blocks, collective.layout.shapes(rank)[:2], strict=True):
+        if (block.dtype, block.shape) != (collective.dtype, shape):
+            found, wanted = f"{block.dtype} {block.shape}", f"{collective.dtype} {shape}"
+            raise UnsupportedTypeError(f"a block of {name} is {found}, but its Dask array says {wanted}")
+    return kind(blocks[0]), kind(blocks[1])
+
+
+def barrier(kinds: Sequence[tuple[str, str]]) -> None:
+    """Every rank's blocks are in place.
+
+    Raises:
+        OperandTypeError: They are not all of one library.
+    """
+    if len(found := {each for pair in kinds for each in pair}) > 1:
+        raise OperandTypeError(f"chunks of a product are of one library; got {' and '.join(sorted(found))} arrays")
+
+
+def run_rank(blocks: tuple[Any, Any], inputs_are_in_place: None, collective: Collective, rank: int) -> Any:
+    """A rank's block of C. It leaves its worker's thread pool, so that it keeps no other task from running.
+
+    Raises:
+        CollectiveError: Another rank failed, or was silent past the deadline.
+    """
+    try:
+        worker = get_worker()
+    except ValueError as error:
+        raise CollectiveError("this product was built for the workers of a cluster: compute it there") from error
+    key = worker.get_current_task()
+    secede()
+
+    def check() -> None:
+        task = worker.state.tasks.get(key)
+        if task is None or task.state in ("cancelled", "resumed"):
+            raise CollectiveError("the product is not wanted any more")
+
+    host = "127.0.0.1" if worker.address.startswith("inproc") else get_address_host(worker.address)
+    layout = collective.layout
+    with listen(host) as listener:
+        address = listener.getsockname()[:2]
+        seat = {"product": collective.product, "rank": rank, "size": layout.size, "worker": worker.address}
+        begun = _ask(worker, "tiledmm_join", address=address, **seat)
+        if isinstance(begun, str):
+            raise CollectiveError(f"this rank was not started: {begun}")
+        attempt, addresses = begun
+        tcp: Communicator | None = None
+        try:
+            peers = [(host, port) for host, port in addresses]
+            tcp = TcpCommunicator(layout, rank, listener, peers, attempt, collective.deadline, check)
+            return _run(worker, tcp, blocks, collective, rank)
+        except Exception as error:
+            # While its peers do not see it yet: so the first reason is the cause of the others.
+            reason = f"rank {rank} on {worker.address}: {type(error).__name__}: {error}"
+            first = _ask(worker, "tiledmm_failed", attempt=attempt, reason=reason)
+            if first != reason and isinstance(error, CollectiveError):
+                raise CollectiveError(f"{error}; before that, {first}") from error
+            raise
+        finally:
+            if tcp is not None:
+                tcp.close()
+
+
+def _run(
+    worker: Worker,
+    tcp: TcpCommunicator,
+    blocks: tuple[Any, Any],
+    collective: Collective,
+    rank: int,
+) -> Any:
+    communicator = nccl_communicator(worker, tcp, blocks[0], collective.layout, rank, collective.deadline) or tcp
+    try:
+        c = summa(
+            *blocks,
+            collective.layout,
+            rank,
+            communicator,
+            precision=collective.precision,
+            on_panel=lambda step: before_panel(worker, rank, step),
+        )
+        synchronize(c)
+        tcp.exchange()  # all ranks have their block, or none says that it has
+        return c
+    except BaseException:
+        if communicator is not tcp:
+            communicator.close()
+        raise
+
+
+def before_panel(worker: Worker, rank: int, step: int) -> None:
+    """Called before a rank's step. Tests put another function in its place."""
+
+
+def finished(block: Any, inputs_are_in_place: None) -> None:
+    """A rank has its block of C."""
+
+
+def all_finished(ranks: Sequence[None]) -> None:
+    """All ranks have."""
+
+
+def take(block: Any, all_ranks_have_finished: None) -> Any:
+    """A chunk of C. It needs all ranks, whether or not the other chunks are wanted."""
+    return block
+
+
+def _ask(at: Worker, operation: str, /, **arguments: Any) -> Any:
+    """Calls the plugin of the scheduler, and waits."""
+    loop: asyncio.AbstractEventLoop = at.loop.asyncio_loop
+    asked = asyncio.run_coroutine_threadsafe(getattr(at.scheduler, operation)(**arguments), loop)
+    while not wait([asked], _TICK).done:
+        if loop.is_closed() or not loop.is_running():
+            raise CollectiveError("the worker has been closed")
+    if (found := asked.result()) is None:  # as Dask replies to what it has no handler for
+        raise CollectiveError("the scheduler has no plugin of tiledmm: this product was built for another cluster")
+    return found

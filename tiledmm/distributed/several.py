@@ -1,0 +1,211 @@
+"""One product on several GPUs of one process: each computes rows of C, while what it multiplies next is copied to it.
+
+The operands are on one device, or in host memory. A device other than theirs gets its rows of A and, one panel of
+columns after the other, all of B; a panel is copied while the one before it is multiplied, and C goes back likewise.
+All copies are on streams of their own: one on the legacy default stream would keep both devices from anything else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from tiledmm import api, devices
+from tiledmm.distributed import streaming
+from tiledmm.distributed.shares import panels, shares
+from tiledmm.errors import KeywordError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.problem.casting import loop_type
+
+_kept = threading.local()
+
+
+def matmul(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
+    """The product of two matrices on several devices.
+
+    Args:
+        a, b: ``(m, k)`` and ``(k, n)``, CuPy arrays on one device, or NumPy arrays.
+        out: ``(m, n)``, where they are; None for a new array.
+        numbers: The devices. One that is named twice computes two shares.
+        precision: As for ``tiledmm.matmul``.
+
+    Raises:
+        KeywordError: If there are no such devices.
+        TiledmmError: As ``tiledmm.matmul``.
+    """
+    _check_devices(numbers)
+    arrays = {"x1": a, "x2": b} | ({} if out is None else {"out": out})
+    on_host = all(isinstance(x, np.ndarray) for x in arrays.values())
+    if not on_host and not all(isinstance(x, cupy.ndarray) for x in arrays.values()):
+        raise OperandTypeError("devices= is for CuPy arrays, or for NumPy arrays alone")
+    for name in ("x1", "x2"):
+        if arrays[name].ndim != 2:
+            raise ShapeError(f"devices= is for matrices; {name} has {arrays[name].ndim} dimensions")
+    if a.shape[1] != b.shape[0]:
+        raise ShapeError(f"x1 has {a.shape[1]} columns and x2 {b.shape[0]} rows: they must be as many")
+    kind, shape = loop_type(a.dtype, b.dtype, None), (a.shape[0], b.shape[1])
+    if out is not None and (out.shape, out.dtype) != (shape, kind):
+        raise ShapeError(f"out has shape {out.shape} and type {out.dtype}; the product has {shape} and {kind}")
+    if on_host:
+        return _of_host_arrays(a, b, np.empty(shape, kind) if out is None else out, numbers, precision)
+    home = a.data.device_id
+    for name, x in arrays.items():
+        if x.data.device_id != home:
+            raise OperandTypeError(f"x1 is on device {home} and {name} on device {x.data.device_id}; copy one of them")
+    with cupy.cuda.Device(home):
+        return _of_device_arrays(a, b, cupy.empty(shape, kind) if out is None else out, numbers, precision)
+
+
+def _check_devices(numbers: Sequence[int]) -> None:
+    count = cupy.cuda.runtime.getDeviceCount()
+    if not numbers or not all(isinstance(each, int) and 0 <= each < count for each in numbers):
+        raise KeywordError(f"devices has numbers of devices, from 0 to {count - 1}; got {list(numbers)!r}")
+
+
+def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
+    """Each device streams its rows of A, and all of B."""
+    if a.dtype != b.dtype or a.dtype.kind not in "fc":
+        raise UnsupportedTypeError(
+            f"host arrays are floats or complex numbers of one type; got {a.dtype} and {b.dtype}"
+        )
+
+    def share(number: int, rows: slice) -> None:
+        with cupy.cuda.Device(number):
+            memory = int(streaming.SHARE * cupy.cuda.runtime.memGetInfo()[0]) // numbers.count(number)
+            streaming.multiply(a[rows], b, out[rows], memory, precision, lambda done, tiles: None, None)
+
+    if not out.size or not a.shape[1]:
+        out.fill(0)
+        return out
+    parts = [(number, rows) for number, rows in zip(numbers, shares(out.shape[0], len(numbers)), strict=True)]
+    with ThreadPoolExecutor(len(parts), "tiledmm") as threads:
+        for done in [threads.submit(share, number, rows) for number, rows in parts if rows.stop > rows.start]:
+            done.result()
+    return out
+
+
+def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
+    """Launches all shares, the one of the operands' own device last: nothing is copied for that."""
+    home, current = devices.current_device(), cupy.cuda.get_current_stream()
+    first, second, result = _rows(a), _rows(b), out
+    if (first.x.data.ptr, second.x.data.ptr) != (a.data.ptr, b.data.ptr) or _overlap(out, a) or _overlap(out, b):
+        result = cupy.empty(out.shape, out.dtype)
+    ready = current.record()
+    done, own = list[Any](), list[slice]()
+    for turn, (number, rows) in enumerate(zip(numbers, shares(out.shape[0], len(numbers)), strict=True)):
+        if rows.stop == rows.start:
+            continue
+        if number == home and not own:
+            own.append(rows)
+        else:
+            done.append(_share(turn, number, (first, second, result), rows, ready, precision))
+    for rows in own:
+        api.matmul(a[rows], b, out=result[rows], precision=precision)
+    for event in done:
+        current.wait_event(event)
+    if result is not out:
+        out[...] = result
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A matrix as rows that are contiguous in memory: of it, or of its transpose."""
+
+    x: Any
+    transposed: bool
+
+    def part(self, rows: slice, cols: slice) -> Any:
+        """The contiguous rows of a part of the matrix."""
+        return self.x[cols, rows] if self.transposed else self.x[rows, cols]
+
+    def like(self, height: int, width: int) -> _Rows:
+        """Memory on the current device for so many rows and columns of the matrix, laid out alike."""
+        shape = (width, height) if self.transposed else (height, width)
+        return _Rows(cupy.empty(shape, self.x.dtype), self.transposed)
+
+    @property
+    def matrix(self) -> Any:
+        """The matrix."""
+        return self.x.T if self.transposed else self.x
+
+
+def _rows(x: Any) -> _Rows:
+    """A matrix by its contiguous rows, of a copy if it has none."""
+    for rows, transposed in ((x, False), (x.T, True)):
+        if rows.strides[1] == x.itemsize and rows.strides[0] >= rows.shape[1] * x.itemsize:
+            return _Rows(rows, transposed)
+    return _Rows(cupy.ascontiguousarray(x), False)
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    return bool(cupy.may_share_memory(x, y))
+
+
+def _share(turn: int, number: int, matrices: tuple[_Rows, _Rows, Any], rows: slice, ready: Any, precision: Any) -> Any:
+    """Launches all that a device does for its rows of C; returns the event after it."""
+    a, b, out = matrices
+    _let_copy(number, out.data.device_id)
+    with cupy.cuda.Device(number):
+        copies_in, products, copies_out = _streams(turn, number)
+        with products:  # the memory's, for which later calls wait where they get it again
+            own_a, own_b = a.like(rows.stop - rows.start, a.matrix.shape[1]), b.like(*b.matrix.shape)
+            own_c = cupy.empty((rows.stop - rows.start, out.shape[1]), out.dtype)
+        copies_in.wait_event(ready)
+        copies_in.wait_event(products.record())
+        every = slice(None)
+        _copy(own_a.x, a.part(rows, every), copies_in)
+        for cols in panels(out.shape[1]):
+            _copy(own_b.part(every, cols), b.part(every, cols), copies_in)
+            products.wait_event(copies_in.record())
+            with products:
+                api.matmul(own_a.matrix, own_b.matrix[:, cols], out=own_c[:, cols], precision=precision)
+            copies_out.wait_event(products.record())
+            copies_out.wait_event(ready)
+            _copy(out[rows, cols], own_c[:, cols], copies_out)
+        done = copies_out.record()
+        products.wait_event(done)
+        return done
+
+
+def _streams(turn: int, number: int) -> tuple[Any, Any, Any]:
+    """A share's streams on the current device, for copies in, products and copies out: CuPy keeps memory by stream."""
+    known: dict[tuple[int, int], tuple[Any, Any, Any]] = vars(_kept).setdefault("streams", {})
+    if (turn, number) not in known:
+        first, second, third = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
+        known[turn, number] = first, second, third
+    return known[turn, number]
+
+
+def _let_copy(number: int, home: int) -> None:
+    """Lets two devices copy to each other without the host's memory between them, if they can."""
+    runtime = cupy.cuda.runtime
+    for one, other in ((number, home), (home, number)):
+        if one != other and (one, other) not in _linked and runtime.deviceCanAccessPeer(one, other):
+            with cupy.cuda.Device(one):
+                try:
+                    runtime.deviceEnablePeerAccess(other)
+                except runtime.CUDARuntimeError as error:
+                    if error.status != _ALREADY_ENABLED:
+                        raise
+        _linked.add((one, other))
+
+
+_linked: set[tuple[int, int]] = set()
+
+# The status of a second request for what the first has enabled.
+_ALREADY_ENABLED = 704
+
+
+def _copy(to: Any, rows: Any, stream: Any) -> None:
+    """Copies rows, between any devices."""
+    height, width = rows.shape
+    if height and width:
+        sides = [(x.data.ptr, max(x.strides[0], width * x.itemsize)) for x in (to, rows)]
+        kind = cupy.cuda.runtime.memcpyDefault
+        cupy.cuda.runtime.memcpy2DAsync(*sides[0], *sides[1], width * rows.itemsize, height, kind, stream.ptr)

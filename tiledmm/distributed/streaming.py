@@ -1,0 +1,297 @@
+"""A product of matrices in host memory, tile by tile, on three streams: copies in, products, copies out.
+
+The host issues steps in order and waits for two things only: a staging buffer that it is about to fill, and a tile of C
+whose memory the next tile but one needs. Events order the rest. A thread copies tiles to where C is, so that a slow
+disk delays no step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tiledmm._version import __version__
+from tiledmm.distributed.journal import Journal, fingerprint
+from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes, most_workspace, tiling_within
+from tiledmm.errors import ConfigError
+from tiledmm.lazy import device_module
+from tiledmm.problem.keywords import Precision
+from tiledmm.problem.operands import Array
+
+#: Bytes of a staging buffer; there are two for copies in, and two for copies out.
+STAGING_BYTES = 64 << 20
+
+#: Share of free device memory that is taken where there is no limit.
+SHARE = 0.8
+
+# Most bytes from a row to the next that 2-D copies take.
+_MOST_PITCH = (1 << 31) - 1
+
+_HostArray: TypeAlias = np.ndarray[Any, Any]
+
+#: Called with the number of tiles that are finished, and that of all.
+Told: TypeAlias = Callable[[int, int], Any]
+
+
+def multiply(
+    a: _HostArray,
+    b: _HostArray,
+    out: _HostArray,
+    memory: int | None,
+    precision: Precision,
+    told: Told,
+    journal: str | PathLike[str] | None,
+) -> None:
+    """``a @ b`` into ``out``.
+
+    Args:
+        a, b, out: ``(m, k)``, ``(k, n)`` and ``(m, n)``, of one type, checked; no size is 0.
+        memory: Most bytes of device memory, or None.
+        precision, journal: As for ``tiledmm.out_of_core.matmul``.
+        told: Called at the start, and after each tile.
+
+    Raises:
+        TiledmmError: As ``tiledmm.out_of_core.matmul``.
+    """
+    device = device_module("distributed.cuda_device").Device()
+    # Sums of float16 are kept in float32 between steps along K, and rounded once.
+    types = a.dtype, np.dtype(np.float32) if a.dtype == np.float16 else a.dtype
+    layouts = "".join(map(_layout, (a, b, out)))
+    matrices = Matrices(a.shape[0], b.shape[1], a.shape[1], a.itemsize, types[1].itemsize, layouts)
+
+    def workspace(tiling: Tiling, shape: tuple[int, int, int], first: bool, last: bool) -> int:
+        (m, n, k), result = shape, types[0] if last else types[1]
+        described = (
+            _described(tiling, which, size, dtype)
+            for which, (size, dtype) in enumerate((((m, k), types[0]), ((k, n), types[0]), ((m, n), result)))
+        )
+        return int(device.workspace(*described, not first, precision))
+
+    limit = int(device.free_bytes() * SHARE) if memory is None else memory
+    book = None
+    if journal is not None:
+        about = {"tiledmm": __version__, "device": device.name, "precision": precision, "dtype": a.dtype.name}
+        sizes = {"shape of a": list(a.shape), "shape of b": list(b.shape)}
+        prints = {"fingerprint of a": fingerprint(a), "fingerprint of b": fingerprint(b)}
+        book = Journal(journal, out, {**about, **sizes, **prints})
+    if book is not None and book.tiling is not None:
+        tiling = Tiling(matrices, **book.tiling)
+        if (needed := device_bytes(tiling, workspace)) > limit:
+            raise ConfigError(
+                f"memory={limit:,} bytes have no room for the tiles that journal {book.path} began with, which need "
+                f"{needed:,}; give as much, or delete the journal to begin again"
+            )
+        for number in book.finished:
+            book.check(number, out[tiling.part_of_c(number)])
+    else:
+        tiling = tiling_within(matrices, limit, workspace)
+    device.allocate(most_workspace(tiling, workspace), tiling.buffer_bytes)
+    if book is not None:
+        book.begin({name: value for name, value in asdict(tiling).items() if name != "matrices"})
+    try:
+        _Streaming(device, tiling, (a, b, out), types[1], precision, book).run(told)
+    finally:
+        device.close()
+        if book is not None:
+            book.close()
+
+
+def _layout(x: _HostArray) -> str:
+    """N if the rows of a matrix are contiguous, or nearer to that than its columns; else T."""
+    across, along = (abs(stride) if size > 1 else 1 << 63 for size, stride in zip(x.shape, x.strides, strict=True))
+    return "T" if across < along else "N"
+
+
+def _described(tiling: Tiling, which: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """A part of a panel or a tile, as it is on the device."""
+    pitch, layout = tiling.pitch(which, dtype.itemsize), tiling.matrices.layouts[which]
+    return Array(shape, (pitch, dtype.itemsize) if layout == "N" else (dtype.itemsize, pitch), dtype)
+
+
+@dataclass
+class _Slot:
+    """Memory for a panel on the device; the events after which it is there, and is read no longer."""
+
+    rows: Any
+    loaded: Any = None
+    used: Any = None
+
+
+class _Staging:
+    """Two page-locked staging buffers, used by turns."""
+
+    def __init__(self, device: Any, size: int) -> None:
+        self._device, self._turn = device, 0
+        self._buffers: list[_HostArray] = [device.page_locked(size) for _ in range(2)]
+        self._copied: list[Any] = [None, None]
+
+    def blocks(self, host: _HostArray) -> Iterator[tuple[slice, _HostArray]]:
+        """Rows that fit into a buffer, and where they are there, once the buffer's last copy is done."""
+        rows, width = host.shape
+        most = self._buffers[0].size // (width * host.itemsize)
+        for begin in range(0, rows, most):
+            size, self._turn = min(most, rows - begin), 1 - self._turn
+            if (copied := self._copied[self._turn]) is not None:
+                self._device.synchronize(copied)
+            buffer = self._buffers[self._turn][: size * width * host.itemsize]
+            yield slice(begin, begin + size), buffer.view(host.dtype).reshape(size, width)
+
+    def copied(self, event: Any) -> None:
+        """Tells the event after the copy from or to the buffer that came last."""
+        self._copied[self._turn] = event
+
+
+class _Streaming:
+    """A product whose memory is allocated. ``which`` is 0 for A, 1 for B and 2 for C."""
+
+    def __init__(
+        self,
+        device: Any,
+        tiling: Tiling,
+        arrays: tuple[_HostArray, _HostArray, _HostArray],
+        sums: np.dtype[Any],
+        precision: Precision,
+        book: Journal | None,
+    ) -> None:
+        self._device, self._tiling, self._precision, self._book = device, tiling, precision, book
+        self._layouts, dtype = tiling.matrices.layouts, arrays[0].dtype
+        self._arrays = [x.view(np.ndarray) for x in arrays]  # a memmap takes longer to slice
+        self._copies_in, self._products, self._copies_out = (device.stream() for _ in range(3))
+        self._begin = 0
+        self._free = [
+            [_Slot(self._rows(which, dtype)) for _ in range(count)]
+            for which, count in enumerate((tiling.a_slots, tiling.b_slots))
+        ]
+        self._held: list[dict[tuple[int, int], _Slot]] = [{}, {}]  # by panel, the least recently used first
+        self._results = [self._rows(2, dtype) for _ in range(tiling.results)]
+        self._sums = self._rows(2, sums) if tiling.wide_sums else None
+        self._is_direct = [self._copies_directly(which) for which in range(3)]
+        self._staging_in, self._staging_out = self._staging(0, 1), self._staging(2)
+
+    def _rows(self, which: int, dtype: np.dtype[Any]) -> Any:
+        """The next panel or tile of the device's memory."""
+        rows, cols = self._tiling.shapes[which]
+        shape = (rows, cols) if self._layouts[which] == "N" else (cols, rows)
+        begin, self._begin = self._begin, self._begin + self._tiling.bytes(which, dtype.itemsize)
+        return self._device.rows(begin, shape, self._tiling.pitch(which, dtype.itemsize), dtype)
+
+    def _transposed(self, which: int, x: Any) -> Any:
+        """The contiguous rows of a matrix, which is transposed if it is of layout T; or such rows as the matrix."""
+        return x if self._layouts[which] == "N" else x.T
+
+    def _copies_directly(self, which: int) -> bool:
+        """Whether a matrix is page-locked, and 2-D copies take it as it is."""
+        rows = self._transposed(which, self._arrays[which])
+        width = rows.shape[1] * rows.itemsize
+        pitch = rows.strides[0] if rows.shape[0] > 1 else width
+        fits = (rows.strides[1] == rows.itemsize or rows.shape[1] == 1) and width <= pitch <= _MOST_PITCH
+        return fits and bool(self._device.is_page_locked(rows))
+
+    def _staging(self, *which: int) -> _Staging | None:
+        """Staging buffers for what is not copied directly: as large as a panel at most, and a row fits."""
+        sizes = [
+            max(min(STAGING_BYTES, self._tiling.bytes(each)), self._tiling.pitch(each))
+            for each in which
+            if not self._is_direct[each]
+        ]
+        return _Staging(self._device, max(sizes)) if sizes else None
+
+    def run(self, told: Told) -> None:
+        """Computes all tiles that are not finished."""
+        tiling, device = self._tiling, self._device
+        finished = self._book.finished if self._book is not None else {}
+        todo = [number for number in range(tiling.tiles) if number not in finished]
+        done = tiling.tiles - len(todo)
+        pending: deque[Future[None]] = deque()
+        told(done, tiling.tiles)
+
+        def collect(most: int) -> None:
+            """Waits until so many tiles at most are not copied back."""
+            nonlocal done
+            while pending and (len(pending) > most or pending[0].done()):
+                pending.popleft().result()
+                done += 1
+                told(done, tiling.tiles)
+
+        # Where this is left, also by an error, the tiles that were handed over are finished first.
+        with ThreadPoolExecutor(1, "tiledmm", device.activate) as thread:
+            for turn, number in enumerate(todo):
+                result, (i, j) = self._results[turn % len(self._results)], tiling.tile(number)
+                for step, depth in enumerate(tiling.depths(number)):
+                    panels = self._panel(0, i, depth), self._panel(1, depth, j)
+                    collect(len(pending) if step else len(self._results) - 1)  # the tile's memory is free
+                    self._multiply(panels, result, step)
+                pending.append(thread.submit(self._copy_back, number, result, device.record(self._products)))
+            collect(0)
+
+    def _panel(self, which: int, i: int, j: int) -> tuple[_Slot, Any]:
+        """A panel of A or B on the device, copied there if it is not: its slot, and the matrix."""
+        (height, width), held = self._tiling.shapes[which], self._held[which]
+        part = self._arrays[which][i * height : (i + 1) * height, j * width : (j + 1) * width]
+        host, slot = self._transposed(which, part), held.pop((i, j), None)
+        if slot is None:
+            slot = self._free[which].pop() if self._free[which] else held.pop(next(iter(held)))
+            self._copy_in(slot, host, self._is_direct[which])
+        held[i, j] = slot
+        return slot, self._transposed(which, slot.rows[: host.shape[0], : host.shape[1]])
+
+    def _copy_in(self, slot: _Slot, host: _HostArray, is_direct: bool) -> None:
+        """Copies a panel to the device."""
+        device, rows = self._device, slot.rows[: host.shape[0], : host.shape[1]]
+        if slot.used is not None:
+            device.wait(self._copies_in, slot.used)
+        if is_direct or self._staging_in is None:
+            device.copy_in(rows, host, self._copies_in)
+        else:
+            for part, staged in self._staging_in.blocks(host):
+                np.copyto(staged, host[part])
+                device.copy_in(rows[part], staged, self._copies_in)
+                self._staging_in.copied(device.record(self._copies_in))
+        slot.loaded = device.record(self._copies_in)
+
+    def _multiply(self, panels: tuple[tuple[_Slot, Any], tuple[_Slot, Any]], result: Any, step: int) -> None:
+        """Adds the product of two panels to a tile of C; the first one begins it."""
+        (a_slot, a), (b_slot, b) = panels
+        for slot in (a_slot, b_slot):
+            self._device.wait(self._products, slot.loaded)
+        sums = result if self._sums is None else self._sums
+        out = result if step == self._tiling.steps - 1 else sums
+        addend = None if step == 0 else self._tile(sums, a.shape[0], b.shape[1])
+        self._device.product(a, b, self._tile(out, a.shape[0], b.shape[1]), addend, self._precision, self._products)
+        a_slot.used = b_slot.used = self._device.record(self._products)
+
+    def _tile(self, rows: Any, height: int, width: int) -> Any:
+        """The part of a tile's memory that a tile takes, which is smaller at the edges of C."""
+        return rows[:height, :width] if self._layouts[2] == "N" else rows[:width, :height].T
+
+    def _copy_back(self, number: int, result: Any, computed: Any) -> None:
+        """Copies a tile to C, and writes it down; in the other thread."""
+        device, part = self._device, self._arrays[2][self._tiling.part_of_c(number)]
+        host = self._transposed(2, part)
+        rows = result[: host.shape[0], : host.shape[1]]
+        device.wait(self._copies_out, computed)
+        if self._staging_out is None:
+            device.copy_out(host, rows, self._copies_out)
+            device.synchronize(device.record(self._copies_out))
+        else:
+            before: tuple[Any, _HostArray, _HostArray] | None = None
+            for block, staged in self._staging_out.blocks(host):
+                device.copy_out(staged, rows[block], self._copies_out)
+                event = device.record(self._copies_out)
+                if before is not None:
+                    self._deliver(*before)  # while the next block is copied
+                before = event, host[block], staged
+            if before is not None:
+                self._deliver(*before)
+        if self._book is not None:
+            self._book.finish(number, part)
+
+    def _deliver(self, copied: Any, host: _HostArray, staged: _HostArray) -> None:
+        self._device.synchronize(copied)
+        np.copyto(host, staged)

@@ -1,0 +1,251 @@
+"""From a limit on device memory to tiles of C and panels of A and B, and the order in which they are computed.
+
+For tiles of t x t, a step over d of K copies ``2 * t * d`` elements to the device for ``2 * t * t * d`` FLOP: the
+larger the tile, the more arithmetic covers the copies. So tiles take the memory first, panels up to ``DEPTH`` with
+them, and what is left keeps panels for the next tiles. Arithmetic only: nothing here knows of a device.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tiledmm.errors import ConfigError
+
+#: Tile edges are multiples of this where they are as large: kernels then have no partial blocks inside of matrices.
+UNIT = 256
+
+# Those of smaller tiles; the first is the smallest tile there is.
+_SMALL = (16, 32, 64, 128)
+
+#: Edge of the largest square tiles. They cover copies from any memory, and the last one's copy back is not covered.
+LARGEST = 32768
+
+#: Longest panels along K of large tiles. Adding to C takes a pass over it, a few percent of a step this long.
+DEPTH = 4096
+
+#: Bytes of a panel up to which it may be longer: the first panels are copied while nothing is computed.
+PANEL_BYTES = 256 << 20
+
+#: Longest edge of a tile: one of its rows fits into a staging buffer, and its pitch is one that 2-D copies take.
+LONGEST = 1 << 22
+
+# Bytes that rows of device matrices are padded to a multiple of, for TMA; and matrices, as CuPy's pool allocates.
+_PITCH, _ALIGNMENT = 16, 512
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """What a tiling depends on of a product ``(m, k) @ (k, n)``.
+
+    Attributes:
+        m, n, k: Its sizes, none of them 0.
+        itemsize: Bytes of an element.
+        sum_itemsize: Bytes of an element of C between two steps along K: more than ``itemsize`` for float16, which is
+            rounded once.
+        layouts: Those of A, B and C: N if rows are contiguous, T if columns are.
+    """
+
+    m: int
+    n: int
+    k: int
+    itemsize: int
+    sum_itemsize: int
+    layouts: str = "NNN"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Tiles of C of ``rows`` x ``cols``, computed in steps of ``depth`` along K.
+
+    Attributes:
+        matrices: The product.
+        rows, cols, depth: Sizes of a tile and of a step. Those at the edges may be smaller.
+        a_slots, b_slots: How many panels of A and of B there is room for on the device.
+    """
+
+    matrices: Matrices
+    rows: int
+    cols: int
+    depth: int
+    a_slots: int = 1
+    b_slots: int = 1
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of tiles."""
+        return _parts(self.matrices.m, self.rows), _parts(self.matrices.n, self.cols)
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def steps(self) -> int:
+        """Steps along K of a tile."""
+        return _parts(self.matrices.k, self.depth)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether a row of tiles comes after the other, which keeps panels of A; else columns, which keeps those of B.
+
+        The operand that is kept is copied once, the other one for each row or column of tiles.
+        """
+        (down, across), each = self.grid, self.matrices
+        return each.m + down * each.n <= each.n + across * each.m
+
+    def tile(self, number: int) -> tuple[int, int]:
+        """Row and column of the tile that comes at a place of the order: serpentine, so that a panel is shared."""
+        down, across = self.grid
+        outer, inner = divmod(number, across if self.by_rows else down)
+        if outer % 2:
+            inner = (across if self.by_rows else down) - 1 - inner
+        return (outer, inner) if self.by_rows else (inner, outer)
+
+    def depths(self, number: int) -> Sequence[int]:
+        """The steps along K of a tile, in order: to and fro, so that a tile begins where the one before it ended.
+
+        They depend on the tile's place in the order alone, and so do the bits of the result.
+        """
+        return range(self.steps)[:: -1 if number % 2 else 1]
+
+    def part_of_c(self, number: int) -> tuple[slice, slice]:
+        """The rows and columns of C that a tile has."""
+        i, j = self.tile(number)
+        return slice(i * self.rows, (i + 1) * self.rows), slice(j * self.cols, (j + 1) * self.cols)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """Rows and columns of a panel of A, a panel of B and a tile of C."""
+        return (self.rows, self.depth), (self.depth, self.cols), (self.rows, self.cols)
+
+    def pitch(self, which: int, itemsize: int | None = None) -> int:
+        """Bytes from a contiguous row (or column, of layout T) to the next, of A (0), B (1) or C (2) on the device."""
+        contiguous = self.shapes[which][1 if self.matrices.layouts[which] == "N" else 0]
+        return _round_up(contiguous * (itemsize or self.matrices.itemsize), _PITCH)
+
+    def bytes(self, which: int, itemsize: int | None = None) -> int:
+        """Bytes of a panel of A (0), a panel of B (1) or a tile of C (2) on the device."""
+        others = self.shapes[which][0 if self.matrices.layouts[which] == "N" else 1]
+        return _round_up(others * self.pitch(which, itemsize), _ALIGNMENT)
+
+    @property
+    def results(self) -> int:
+        """Tiles of C that are on the device: one is copied back while the next is computed."""
+        return min(2, self.tiles)
+
+    @property
+    def wide_sums(self) -> bool:
+        """Whether sums have memory of their own, because they are wider than the result."""
+        return self.steps > 1 and self.matrices.sum_itemsize != self.matrices.itemsize
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of all panels and tiles on the device."""
+        sums = self.bytes(2, self.matrices.sum_itemsize) if self.wide_sums else 0
+        return self.a_slots * self.bytes(0) + self.b_slots * self.bytes(1) + self.results * self.bytes(2) + sums
+
+    def products(self) -> Iterator[tuple[tuple[int, int, int], bool, bool]]:
+        """Every kind of product that is computed: m, n and k, and whether it is a tile's first and last step.
+
+        Whole tiles and whole panels are first.
+        """
+        m, n, k = self.matrices.m, self.matrices.n, self.matrices.k
+        kinds = [(True, False), (False, True), *([(False, False)] if self.steps > 2 else [])]
+        rows, cols, depths = (
+            (whole, size % whole or whole) for size, whole in ((m, self.rows), (n, self.cols), (k, self.depth))
+        )
+        for shape in dict.fromkeys(itertools.product(rows, cols, depths)):
+            for first, last in kinds if self.steps > 1 else [(True, True)]:
+                yield shape, first, last
+
+
+#: Bytes of workspace of a product of a tiling: its m, n and k, and whether it is a tile's first and last step.
+Workspace = Callable[[Tiling, tuple[int, int, int], bool, bool], int]
+
+
+def most_workspace(tiling: Tiling, workspace: Workspace) -> int:
+    """Bytes of workspace that there must be for every product of a tiling."""
+    return _round_up(max(workspace(tiling, *kind) for kind in tiling.products()), _ALIGNMENT)
+
+
+def device_bytes(tiling: Tiling, workspace: Workspace) -> int:
+    """Bytes of device memory that a tiling takes."""
+    return tiling.buffer_bytes + most_workspace(tiling, workspace)
+
+
+def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tiling:
+    """The largest tiles that a limit has room for, as large as each other, and square where C is.
+
+    Args:
+        matrices: The product.
+        limit: Most bytes of device memory: panels, tiles and workspace.
+        workspace: The workspace of a product.
+
+    Raises:
+        ConfigError: If no tile fits; it says what would.
+    """
+    edges = _edges(max(matrices.m, matrices.n, matrices.k))
+
+    def exceeds(edge: int) -> bool:
+        tiling = _of_edge(matrices, edge)
+        return tiling.buffer_bytes + workspace(tiling, *next(tiling.products())) > limit
+
+    # What whole tiles need does not quite grow with the edge, and other products may need more: all are checked.
+    for edge in reversed(edges[: bisect.bisect_left(edges, True, key=exceeds)]):
+        tiling = _of_edge(matrices, edge)
+        if tiling.buffer_bytes <= limit and (need := device_bytes(tiling, workspace)) <= limit:
+            return _with_spare(tiling, limit - need)
+    least = device_bytes(_of_edge(matrices, edges[0]), workspace)
+    raise ConfigError(f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least")
+
+
+def _edges(longest: int) -> list[int]:
+    """Edges of tiles that are tried, ascending; the last is a whole matrix's, if it is not too long."""
+    longest = min(longest, LONGEST)
+    return [*(edge for edge in (*_SMALL, *range(UNIT, longest, UNIT)) if edge < longest), longest]
+
+
+def _of_edge(matrices: Matrices, edge: int) -> Tiling:
+    """The tiling with edges up to so long, all tiles about as large."""
+    # One edge may be longer where the matrix is narrow.
+    longest = (LARGEST * LARGEST // min(other, LARGEST) // UNIT * UNIT for other in (matrices.n, matrices.m))
+    rows, cols = (_even(m, min(edge, most)) for m, most in zip((matrices.m, matrices.n), longest, strict=True))
+    most = PANEL_BYTES // (max(rows, cols) * matrices.itemsize) // UNIT * UNIT
+    depth = _even(matrices.k, min(edge, max(DEPTH, most)))
+    tiling = Tiling(matrices, rows, cols, depth)
+    down, across = tiling.grid
+    # Two of each: one is copied while the other is multiplied.
+    return replace(tiling, a_slots=min(2, down * tiling.steps), b_slots=min(2, across * tiling.steps))
+
+
+def _with_spare(tiling: Tiling, spare: int) -> Tiling:
+    """The tiling with more panels in memory that is left, as far as later tiles need them again."""
+    (down, across), steps = tiling.grid, tiling.steps
+    slots = [tiling.a_slots, tiling.b_slots]
+    kept, other = (0, 1) if tiling.by_rows else (1, 0)
+    lines = (down, across)
+    if lines[other] > 1:  # the panels of a row of tiles, and one that is copied for the next row
+        most = min(steps + 1, lines[kept] * steps)
+        spare -= (more := min(most - slots[kept], spare // tiling.bytes(kept))) * tiling.bytes(kept)
+        slots[kept] += more
+    if lines[kept] > 1:
+        slots[other] += min(lines[other] * steps - slots[other], spare // tiling.bytes(other))
+    return replace(tiling, a_slots=slots[0], b_slots=slots[1])
+
+
+def _even(size: int, most: int) -> int:
+    """A size of parts up to ``most``, with as many parts as those would be, and about equal."""
+    per = -(-size // _parts(size, most))
+    return min(_round_up(per, UNIT if most >= UNIT else _SMALL[0]), most, size)
+
+
+def _parts(size: int, each: int) -> int:
+    return -(-size // each)
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
