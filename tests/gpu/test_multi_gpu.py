@@ -45,6 +45,11 @@ def test_views_and_out(devices: list[int]) -> None:
     out = cupy.full((900, 700), cupy.nan, "f4").T
     assert multi_gpu.matmul(a, cupy.asarray(right), out, devices=devices) is out
     np.testing.assert_array_equal(out.get(), left @ right)
+    for shape in ((700, 900), (900, 700)):  # rows are contiguous, columns are; operands are read in place
+        out = cupy.full(shape, cupy.nan, "f4")
+        out = out if shape[0] == 700 else out.T
+        multi_gpu.matmul(cupy.asarray(left), cupy.asarray(right), out, devices=devices)
+        np.testing.assert_array_equal(out.get(), left @ right)
     square = cupy.asarray(left[:500])
     assert multi_gpu.matmul(square, square, square, devices=devices) is square
     np.testing.assert_array_equal(square.get(), left[:500] @ left[:500])

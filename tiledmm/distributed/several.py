@@ -92,9 +92,9 @@ def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision:
 def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
     """Launches all shares, the one of the operands' own device last: nothing is copied for that."""
     home, current = devices.current_device(), cupy.cuda.get_current_stream()
-    first, second, result = _rows(a), _rows(b), out
-    if (first.x.data.ptr, second.x.data.ptr) != (a.data.ptr, b.data.ptr) or _overlap(out, a) or _overlap(out, b):
-        result = cupy.empty(out.shape, out.dtype)
+    first, second = (_rows(x) or _Rows(cupy.ascontiguousarray(x), False) for x in (a, b))
+    third = None if cupy.may_share_memory(out, a) or cupy.may_share_memory(out, b) else _rows(out)
+    third = third or _Rows(cupy.empty(out.shape, out.dtype), False)
     ready = current.record()
     done, own = list[Any](), list[slice]()
     for turn, (number, rows) in enumerate(zip(numbers, shares(out.shape[0], len(numbers)), strict=True)):
@@ -103,13 +103,13 @@ def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precisio
         if number == home and not own:
             own.append(rows)
         else:
-            done.append(_share(turn, number, (first, second, result), rows, ready, precision))
+            done.append(_share(turn, number, (first, second, third), rows, ready, precision))
     for rows in own:
-        api.matmul(a[rows], b, out=result[rows], precision=precision)
+        api.matmul(a[rows], b, out=third.matrix[rows], precision=precision)
     for event in done:
         current.wait_event(event)
-    if result is not out:
-        out[...] = result
+    if third.x.data.ptr != out.data.ptr:
+        out[...] = third.x
     return out
 
 
@@ -135,39 +135,37 @@ class _Rows:
         return self.x.T if self.transposed else self.x
 
 
-def _rows(x: Any) -> _Rows:
-    """A matrix by its contiguous rows, of a copy if it has none."""
+def _rows(x: Any) -> _Rows | None:
+    """A matrix by its contiguous rows, or those of its transpose; None if neither are."""
     for rows, transposed in ((x, False), (x.T, True)):
         if rows.strides[1] == x.itemsize and rows.strides[0] >= rows.shape[1] * x.itemsize:
             return _Rows(rows, transposed)
-    return _Rows(cupy.ascontiguousarray(x), False)
+    return None
 
 
-def _overlap(x: Any, y: Any) -> bool:
-    return bool(cupy.may_share_memory(x, y))
-
-
-def _share(turn: int, number: int, matrices: tuple[_Rows, _Rows, Any], rows: slice, ready: Any, precision: Any) -> Any:
+def _share(
+    turn: int, number: int, matrices: tuple[_Rows, _Rows, _Rows], rows: slice, ready: Any, precision: Any
+) -> Any:
     """Launches all that a device does for its rows of C; returns the event after it."""
-    a, b, out = matrices
-    _let_copy(number, out.data.device_id)
+    a, b, c = matrices
+    _let_copy(number, c.x.data.device_id)
     with cupy.cuda.Device(number):
         copies_in, products, copies_out = _streams(turn, number)
         with products:  # the memory's, for which later calls wait where they get it again
-            own_a, own_b = a.like(rows.stop - rows.start, a.matrix.shape[1]), b.like(*b.matrix.shape)
-            own_c = cupy.empty((rows.stop - rows.start, out.shape[1]), out.dtype)
+            height, (depth, width) = rows.stop - rows.start, b.matrix.shape
+            own_a, own_b, own_c = a.like(height, depth), b.like(depth, width), c.like(height, width)
         copies_in.wait_event(ready)
         copies_in.wait_event(products.record())
         every = slice(None)
         _copy(own_a.x, a.part(rows, every), copies_in)
-        for cols in panels(out.shape[1]):
+        for cols in panels(width):
             _copy(own_b.part(every, cols), b.part(every, cols), copies_in)
             products.wait_event(copies_in.record())
             with products:
-                api.matmul(own_a.matrix, own_b.matrix[:, cols], out=own_c[:, cols], precision=precision)
+                api.matmul(own_a.matrix, own_b.matrix[:, cols], out=own_c.matrix[:, cols], precision=precision)
             copies_out.wait_event(products.record())
             copies_out.wait_event(ready)
-            _copy(out[rows, cols], own_c[:, cols], copies_out)
+            _copy(c.part(rows, cols), own_c.part(every, cols), copies_out)
         done = copies_out.record()
         products.wait_event(done)
         return done
