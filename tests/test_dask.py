@@ -204,6 +204,7 @@ def test_panels_larger_than_a_part() -> None:
     assert np.array_equal(put_together(layout, run_ranks(layout, a, b, width=None)), a @ b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 6])
 def test_a_silent_rank_is_an_error_within_the_deadline(size: int) -> None:
     def silent(rank: int, step: int) -> None:
@@ -218,6 +219,7 @@ def test_a_silent_rank_is_an_error_within_the_deadline(size: int) -> None:
     assert all(at - begin < 1.7 for rank, at in ended.items() if rank != 1)
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_comes() -> None:
     begin = time.monotonic()
     found = run_ranks(layout_of(40, 50, 60, 4), integers((40, 60)), integers((60, 50)), deadline=1, absent=2)
@@ -484,6 +486,7 @@ def test_two_products_at_once(client: Any) -> None:
         assert np.array_equal(future.result(LIMIT), (a + i) @ b)
 
 
+@pytest.mark.slow
 def test_clients_and_sets_of_workers_that_overlap(client: Any, threads: Any) -> None:
     a, b = integers((63, 51)), integers((51, 70))
 
@@ -503,6 +506,7 @@ def test_clients_and_sets_of_workers_that_overlap(client: Any, threads: Any) -> 
         assert not late and all(each.exception() is None for each in done)
 
 
+@pytest.mark.slow
 def test_a_busy_worker_starts_late(client: Any) -> None:
     a = integers((40, 40))
     busy = client.submit(time.sleep, 0.7, workers=[sorted(client.nthreads())[1]])
@@ -561,6 +565,7 @@ def test_a_rank_that_fails_once_is_tried_again(client: Any, planted: Any) -> Non
     assert failed
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_silent_once(client: Any, planted: Any) -> None:
     silent: list[int] = []
 
@@ -650,6 +655,7 @@ def processes() -> Iterator[Any]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies(processes: Any) -> None:
     a = integers((90, 1100))
     with distributed.Client(processes) as client:
@@ -667,6 +673,7 @@ def test_a_worker_that_dies(processes: Any) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_with_its_block(processes: Any) -> None:
     a = integers((90, 80))
     with distributed.Client(processes) as client:
