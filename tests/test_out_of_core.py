@@ -227,7 +227,7 @@ class Job:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, dtype: str = "float32") -> None:
         small_units(monkeypatch)
-        monkeypatch.setattr(os, "fsync", lambda file: None)  # of thousands of lines, it takes a busy disk a minute
+        monkeypatch.setattr(os, "fsync", lambda file: None)  # thousands of them take a busy disk a minute
         self.folder, self.monkeypatch, self.seed = folder, monkeypatch, 0
         self.limit = 2250 * max(np.dtype(dtype).itemsize, 4)
         m, n, k = self.shape

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiledmm.distributed.shares import UNIT, panels, shares
+from tiledmm.distributed.shares import panels, shares
+from tiledmm.distributed.tiling import UNIT
 
 
 @given(st.integers(0, 100_000), st.integers(1, 9))

@@ -123,8 +123,9 @@ class Registration:
 def register(*, precision: str = "full", numpy: bool = False) -> Registration:
     """Computes Dask's products of CuPy's chunks by this package: ``x @ y``, ``dask.array.matmul`` and ``dot``.
 
-    It is in force in all threads, from now on or in a ``with`` block. Products of other dimensions, of mixed types and
-    of unknown sizes stay Dask's, and so do ``tensordot`` and ``einsum``. Registrations may be nested: the last counts.
+    It is in force in all threads, from now on or in a ``with`` block. Other products stay Dask's: those with other
+    dimensions, mixed types or unknown sizes, ``tensordot`` and ``einsum``. Registrations may be nested: the last one
+    counts.
 
     Args:
         precision: As for ``matmul``.

@@ -73,10 +73,6 @@ class ForeignArray:
         return math.prod(self.shape)
 
 
-#: Classes of arrays that plans take.
-ARRAYS = (ndarray, ForeignArray)
-
-
 def as_cupys(x: Any) -> Any:
     """A CuPy array of the same memory."""
     if not isinstance(x, ForeignArray):

@@ -20,7 +20,7 @@ from tiledmm.dependent_launch import LEAST_CAPABILITY, DependentLaunch, launch_f
 from tiledmm.devices import as_cupys, current_device, device_model
 from tiledmm.errors import AlignmentError
 from tiledmm.problem.epilogue import EpilogueCall
-from tiledmm.problem.operands import is_same
+from tiledmm.problem.operands import Allocate, is_same
 from tiledmm.schedule.launches import Launch, with_epilogue
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap
@@ -222,7 +222,7 @@ class Plan:
         x2: Any,
         out: Any,
         epilogue: EpilogueCall | None = None,
-        allocate: Callable[[tuple[int, ...], Any, str], Any] | None = None,
+        allocate: Allocate | None = None,
     ) -> Any:
         """Computes the product.
 
@@ -230,7 +230,7 @@ class Plan:
             x1, x2: The operands, CuPy arrays or a ``ForeignArray``.
             out: Where the result goes, or None for a new array.
             epilogue: What the plan's epilogue reads.
-            allocate: Makes a new array, of a shape, a type and an order in memory; None for CuPy's.
+            allocate: Makes a new array; None for CuPy's.
 
         Returns:
             ``out``, or the new array.

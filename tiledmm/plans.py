@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import begin_together, describe, is_array
+from tiledmm.problem.operands import Allocate, begin_together, describe, is_array
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Call, choose, choose_within, resolve_call
 from tiledmm.selection.select import may_decompose
-
-#: Makes a new array, of a shape, NumPy's type and an order in memory, ``"C"`` or ``"F"``.
-Allocate: TypeAlias = Callable[[tuple[int, ...], Any, str], Any]
 
 #: Most plans that are kept; the oldest goes first.
 MAX_PLANS = 4096

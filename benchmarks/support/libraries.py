@@ -15,16 +15,13 @@ import ml_dtypes
 import numpy as np
 
 import tiledmm
+from tiledmm.bench.timing import DeviceClock
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
 from tiledmm.interchange.calls import stream_at
 
-# Holds a stream back for so many cycles: a product that does not wait reads what was there before.
-_SPIN = cupy.RawKernel(
-    r'extern "C" __global__ void spin(long long cycles) { for (long long t = clock64(); clock64() - t < cycles;); }',
-    "spin",
-)
-_CYCLES = np.int64(20_000_000)
+# Seconds that a stream is held back: a product that does not wait reads what was there before.
+_HELD = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +100,13 @@ def _is_ordered(library: Library) -> bool:
     """Whether a product on a busy stream reads what was written there before it, and is not overtaken."""
     assert library.stream is not None
     source, memory = _integers(1, 200, 200, "float32"), cupy.zeros((200, 200), "float32")
-    wanted = source.get() @ source.get()
+    wanted, clock = source.get() @ source.get(), DeviceClock()
     tiledmm.matmul(library.of(memory), library.of(source))  # compiled: nothing below waits for that
     cupy.cuda.runtime.deviceSynchronize()
     with library.stream() as (handle, of):
         x, y = of(memory), of(source)
         with stream_at(handle):
-            _SPIN((1,), (1,), (_CYCLES,))
+            clock.hold(_HELD)
             cupy.copyto(memory, source)
         found = tiledmm.matmul(x, y)
         with stream_at(handle):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-#: Shares begin at multiples of this: kernels then have no partial blocks but at the edges of C.
-UNIT = 256
+from tiledmm.distributed.tiling import UNIT
 
 #: Panels that columns are cut into. The first one's copy is not covered; each decomposes the rows of A again.
 PANELS = 4

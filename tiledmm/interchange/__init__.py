@@ -1,5 +1,6 @@
-"""Arrays of other libraries on a GPU: read in place, as CuPy arrays of the same memory; results are of their own kind.
+"""Arrays of other libraries on a GPU, read in place; results are of their own kind.
 
 ``calls`` runs a product of such arrays; a module here for each library that is more than the protocols ask for, of its
-name and an underscore, and ``protocols`` for all others. Everything behind sees CuPy arrays.
+name and an underscore, and ``protocols`` for all others. Everything behind sees arrays of the same memory: CuPy's, or a
+``ForeignArray``, which has as much as a plan needs.
 """

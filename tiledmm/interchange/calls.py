@@ -13,8 +13,8 @@ import cupy
 
 from tiledmm import devices
 from tiledmm.errors import OperandTypeError
-from tiledmm.plans import Allocate, plan_of
-from tiledmm.problem.operands import is_array
+from tiledmm.plans import plan_of
+from tiledmm.problem.operands import Allocate, is_array
 from tiledmm.selection.select import may_decompose
 
 #: Modules of this folder by the package that a class comes from; all other arrays speak the protocols.
@@ -53,7 +53,7 @@ def matmul(x1: Any, x2: Any, out: Any, ufunc: tuple[Any, ...], kernel: tuple[Any
     def product(x1: Any, x2: Any, out: Any, allocate: Allocate | None) -> Any:
         return plan_of(x1, x2, out, ufunc, kernel).run(x1, x2, out, None, allocate)
 
-    return interchanged(product, {"x1": x1, "x2": x2}, {}, out)
+    return _between_streams(product, {"x1": x1, "x2": x2}, {}, out)
 
 
 def _on_one_stream(
@@ -113,6 +113,13 @@ def interchanged(
     """
     if (found := _on_one_stream(function, operands, others, out)) is not None:
         return found
+    return _between_streams(function, operands, others, out)
+
+
+def _between_streams(
+    function: Callable[..., Any], operands: Mapping[str, Any], others: Mapping[str, Any], out: Any
+) -> Any:
+    """As ``interchanged``, of CuPy arrays that are made of the arguments, on any device."""
     call = _Call(function, operands, others, out)
     if (device := call.device()) == devices.current_device():
         return call.on_device(device)

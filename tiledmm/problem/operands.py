@@ -10,9 +10,9 @@ The rules are NumPy's for the generalized ufunc ``matmul``, ``(n?,k),(k,m?)->(n?
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class Array:
             strides.append(step)
             step *= max(size, 1)
         return cls(shape, tuple(strides if order == "F" else strides[::-1]), dtype)
+
+
+#: Makes a new array, of a shape, NumPy's type and an order in memory, ``"C"`` or ``"F"``.
+Allocate: TypeAlias = Callable[[tuple[int, ...], Any, str], Any]
 
 
 def describe(array: Any) -> Array:
