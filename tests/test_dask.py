@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -292,6 +293,33 @@ def test_nccl_communicators_are_kept_and_made_together(size: int, monkeypatch: p
     again = agree()
     assert not set(map(id, again)) & set(map(id, made)), "made again by all"
     assert len({each.generation for each in again}) == 1
+    nccl._thread_of(workers[1]).is_stuck = True
+    assert agree() == [None] * size, "no rank waits for a thread that is stuck"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_thread_of_nccl_that_is_stuck(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    connected = threading.Event()
+
+    def connect(*args: Any) -> None:
+        connected.wait(LIMIT if late else 0)
+
+    fake = types.ModuleType("cupy.cuda")
+    fake.Stream = lambda **options: None  # type: ignore[attr-defined]
+    fake.nccl = types.SimpleNamespace(NCCL_UINT8=1, NcclCommunicator=connect)  # type: ignore[attr-defined]
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)
+    thread = nccl.NcclThread()
+    arguments = (thread, layout_of(4, 5, 6, 2), 0, (0, 0), "", nullcontext(), 0.2)
+    if late:
+        with pytest.raises(CollectiveError, match=r"NCCL did not connect within 0\.2 s"):
+            nccl.NcclCommunicator(*arguments)
+    else:
+        nccl.NcclCommunicator(*arguments)
+    assert thread.is_stuck == late
+    connected.set()
 
 
 # ---- Clusters
@@ -645,6 +673,18 @@ def plant_exit_soon() -> None:
     threading.Timer(0.05, os._exit, [1]).start()
 
 
+def get_stuck(worker: Any, *others: Any) -> None:
+    """In the place of ``nccl_communicator``, once."""
+    ranks.nccl_communicator = nccl_communicator
+    nccl._thread_of(worker).is_stuck = True
+    raise CollectiveError("NCCL did not connect")
+
+
+def plant_stuck() -> int:
+    ranks.nccl_communicator = get_stuck  # type: ignore[assignment]
+    return os.getpid()
+
+
 def data_of(dask_worker: Any) -> int:
     return len(dask_worker.data) + hasattr(dask_worker, "_tiledmm_nccl")
 
@@ -683,3 +723,19 @@ def test_a_worker_that_dies_with_its_block(processes: Any) -> None:
         kill(client, sorted(client.nthreads())[0])
         client.wait_for_workers(3, LIMIT)
         assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T)
+
+
+@pytest.mark.slow
+def test_workers_whose_nccl_is_stuck_are_restarted(processes: Any) -> None:
+    a = integers((90, 1100))
+    with distributed.Client(processes) as client:
+        client.wait_for_workers(3, LIMIT)
+        before = client.run(plant_stuck)
+        kept = client.scatter(a)  # nothing could compute it again
+        z = ours.matmul(of_chunks(a, 200), of_chunks(a.T, 200))
+        assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T), "tried again, by TCP"
+        until = time.monotonic() + LIMIT
+        while len(after := client.run(os.getpid)) < 3 or set(after.values()) & set(before.values()):
+            assert time.monotonic() < until, "not all are restarted"
+            time.sleep(0.2)
+        assert np.array_equal(kept.result(LIMIT), a)

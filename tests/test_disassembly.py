@@ -140,7 +140,7 @@ def test_without_a_disassembler_the_error_says_how_to_get_one(monkeypatch, tmp_p
     disassembly.nvdisasm.cache_clear()
 
 
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("layout", ["NN", *(pytest.param(each, marks=pytest.mark.slow) for each in ("NT", "TN", "TT"))])
 def test_no_multiply_add_of_warp_tiled_meets_a_bank_conflict(tools, layout):
     """What wide stores of the sums' own registers would bring: see ``store`` in ptx.cuh."""
     spec = specialize("warp_tiled", layout=layout)

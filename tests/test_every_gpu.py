@@ -48,6 +48,7 @@ def test_tensor_cores_are_those_of_the_data_sheet(
             assert gpu.tensor_flops(itemsize) == pytest.approx(tflops * 1e12, rel=0.09)
 
 
+@pytest.mark.slow
 @GPUS
 @pytest.mark.parametrize("dtype", TYPES)
 def test_nothing_is_expected_to_beat_the_roofline(gpu: Gpu, dtype: str) -> None:

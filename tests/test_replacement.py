@@ -28,6 +28,7 @@ from tiledmm.replacement.products import Products
 pytestmark = pytest.mark.cupy
 
 NAMES = [(cupy, "matmul"), (cupy, "inner"), (cupy, "tensordot"), (cupy, "vdot"), (cupy.linalg, "matmul")]
+NAMES += [(cupy.linalg._product, "matmul")]
 METHODS = ["__matmul__", "dot"]
 
 
@@ -72,6 +73,7 @@ def restored() -> Iterator[None]:
 WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "cupy.matmul": lambda a, b: cupy.matmul(a, b),
     "cupy.linalg.matmul": lambda a, b: cupy.linalg.matmul(a, b),
+    "cupyx.distributed": lambda a, b: cupy.linalg._product.matmul(a, b),  # as its chunks are multiplied
     "@": lambda a, b: a @ b,
     "operator.matmul": operator.matmul,
     "operator.imatmul": operator.imatmul,

@@ -209,6 +209,23 @@ def test_an_array_of_a_class_of_its_own() -> None:
     assert (found.total, found.taken) == (3, 0)
 
 
+def test_products_of_distributed_arrays() -> None:
+    nccl = pytest.importorskip("cupy.cuda.nccl", reason="arrays of cupyx.distributed need NCCL")
+    if not nccl.available:
+        pytest.skip("arrays of cupyx.distributed need NCCL")
+    from cupyx.distributed.array import distributed_array, make_2d_index_map
+
+    left, right = integers(66, 40), integers(40, 50)
+    devices = range(cupy.cuda.runtime.getDeviceCount())
+    halves = make_2d_index_map([0, 33, 66], [0, 40], [[{0}], [{devices[-1]}]])
+    whole = make_2d_index_map([0, 40], [0, 50], [[set(devices)]])
+    a, b = distributed_array(left, halves), distributed_array(right, whole)
+    with tiledmm.replacing() as found:
+        c = a @ b
+    np.testing.assert_array_equal(c.get(), left @ right)
+    assert (found.total, found.taken) == (2, 2)
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_raises_what_cupy_raises(mistake: str) -> None:
     left, right, keywords = MISTAKES[mistake]

@@ -167,6 +167,7 @@ def named(cases):
     return [pytest.param(case, kernel, id=f"{case.symbol}-{case.sizes[0]}") for case, kernel in cases]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "kernel"), named(COUNTED[::7]))
 def test_counts_are_those_of_nsight_compute(case, kernel):
     machine_code()

@@ -70,11 +70,13 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
     def __init__(self) -> None:
         self.gangs: dict[str, _Gang] = {}
         self.attempts: dict[bytes, _Attempt] = {}
+        self._restarting = asyncio.Lock()
 
     async def start(self, scheduler: Scheduler) -> None:
         """What Dask calls when it is registered."""
         self.scheduler = scheduler
-        scheduler.handlers.update(tiledmm_join=self.join, tiledmm_failed=self.failed)
+        calls = {"tiledmm_join": self.join, "tiledmm_failed": self.failed, "tiledmm_restart": self.restart_worker}
+        scheduler.handlers.update(calls)
 
     # ---- Placing
 
@@ -138,6 +140,23 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
             return reason
         self.attempts[attempt].reason = self.attempts[attempt].reason or reason
         return self.attempts[attempt].reason
+
+    async def restart_worker(self, worker: str) -> str:
+        """Restarts a worker of which a part is stuck, after its data have been copied to others. One after the other.
+
+        Returns:
+            Why it is not restarted; empty if it is.
+        """
+        scheduler = self.scheduler
+        async with self._restarting:
+            if worker not in scheduler.workers:
+                return "it has left"
+            if scheduler.workers[worker].nanny is None:
+                return "it has no nanny that would start it again"
+            if not await scheduler.retire_workers([worker], remove=False):
+                return "there is no room for its data on other workers"
+            await scheduler.restart_workers([worker], on_error="return", stimulus_id=f"tiledmm-restart-{worker}")
+            return ""
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **others: Any) -> None:
         """What Dask calls when a task changes its state: a rank that is not processed any more has ended."""

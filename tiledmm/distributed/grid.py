@@ -14,11 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-# Largest panel in bytes, and the narrowest one that a GPU multiplies at full rate.
-_PANEL_BYTES, _NARROWEST = 64 << 20, 256
-
-# Panels in a product, if they are not too narrow: the first one is not overlapped with anything.
-_MIN_PANELS = 4
+# Each panel's product reads and writes all of C, which takes as long as multiplying some hundred columns does: so
+# panels are wide. But the first one is not overlapped with anything, and several are in memory.
+_NARROWEST, _PANEL_BYTES, _MIN_PANELS = 1024, 256 << 20, 8
 
 # How far a block may be from the even size so that a chunk boundary is kept: this fraction of it.
 _SLACK = 8

@@ -33,10 +33,16 @@ _TICK, _LOOK = 2e-5, 0.1
 
 
 class NcclThread:
-    """The thread that makes a worker's calls of NCCL, and the communicators that it has made."""
+    """The thread that makes a worker's calls of NCCL, and the communicators that it has made.
+
+    Attributes:
+        communicators: Those that are kept, by their devices.
+        is_stuck: Whether a call has not returned within its deadline: no other one will be made.
+    """
 
     def __init__(self) -> None:
         self.communicators: dict[tuple[str, ...], NcclCommunicator] = {}
+        self.is_stuck = False
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         # A daemon: a call that never returns must not keep the worker from exiting.
         threading.Thread(target=self._work, name="tiledmm-nccl", daemon=True).start()
@@ -70,7 +76,7 @@ class NcclCommunicator(Communicator):
         deadline: Seconds that an operation may take.
 
     Raises:
-        CollectiveError: It was not made within the deadline. The worker's NCCL is of no use then: restart the worker.
+        CollectiveError: It was not made within the deadline. The thread is stuck then.
     """
 
     def __init__(
@@ -97,7 +103,8 @@ class NcclCommunicator(Communicator):
 
         def make() -> None:
             with device:
-                self._stream = cupy.cuda.Stream(non_blocking=True)
+                # Before the products that wait for the same multiprocessors.
+                self._stream = cupy.cuda.Stream(non_blocking=True, priority=-1)
                 self._of_axis = {
                     ROW: nccl.NcclCommunicator(p_c, ids[ROW], column) if p_c > 1 else None,
                     COLUMN: nccl.NcclCommunicator(p_r, ids[COLUMN], row) if p_r > 1 else None,
@@ -106,7 +113,8 @@ class NcclCommunicator(Communicator):
         try:
             thread.submit(make).result(deadline)
         except NotYet as error:
-            raise CollectiveError(f"NCCL did not connect within {deadline:g} s: restart the workers") from error
+            thread.is_stuck = True
+            raise CollectiveError(f"NCCL did not connect within {deadline:g} s") from error
 
     def broadcast(self, axis: int, root: int, panel: Any, shape: tuple[int, int], like: Any) -> Callable[[], Any]:
         """As ``Communicator.broadcast``. What waits is the current stream, not the host."""
@@ -168,10 +176,11 @@ def nccl_communicator(
 
     All ranks call it, and all get one or none does.
     """
-    devices = tuple(each.decode() for each in tcp.exchange(_device_of(like).encode()))
+    thread = _thread_of(worker)
+    device = "" if thread.is_stuck else _device_of(like)
+    devices = tuple(each.decode() for each in tcp.exchange(device.encode()))
     if not all(devices) or len(set(devices)) < len(devices):
         return None
-    thread = _thread_of(worker)
     kept = thread.communicators.get(devices)
     generations = {each.decode() for each in tcp.exchange((kept.generation if kept else "").encode())}
     if kept is None or len(generations) > 1:
@@ -203,6 +212,11 @@ def _device_of(like: Any) -> str:
 
     properties = cupy.cuda.runtime.getDeviceProperties(like.device.id)
     return bytes(properties["uuid"]).hex() if nccl.available else ""
+
+
+def is_stuck(worker: Any) -> bool:
+    """Whether a worker needs to be restarted before it can use NCCL again."""
+    return _thread_of(worker).is_stuck
 
 
 _lock = threading.Lock()

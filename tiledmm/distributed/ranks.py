@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from distributed.comm import get_address_host
 from tiledmm.distributed.communicators import Communicator, TcpCommunicator
 from tiledmm.distributed.grid import Layout
 from tiledmm.distributed.local import kind, synchronize
-from tiledmm.distributed.nccl import nccl_communicator
+from tiledmm.distributed.nccl import is_stuck, nccl_communicator
 from tiledmm.distributed.rings import CollectiveError, listen
 from tiledmm.distributed.summa import summa
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+
+logger = logging.getLogger(__name__)
 
 # Seconds between two looks at whether a worker that waits for the scheduler still runs.
 _TICK = 1.0
@@ -113,6 +116,19 @@ def run_rank(blocks: tuple[Any, Any], inputs_are_in_place: None, collective: Col
         finally:
             if tcp is not None:
                 tcp.close()
+            if is_stuck(worker):
+                _restart(worker)
+
+
+def _restart(worker: Worker) -> None:
+    """Has the scheduler restart this worker, and does not wait. Until then its products go by TCP."""
+
+    async def restart() -> None:
+        if reason := await worker.scheduler.tiledmm_restart(worker=worker.address):
+            logger.warning("NCCL is stuck on %s, which is not restarted: %s", worker.address, reason)
+
+    logger.warning("NCCL is stuck on %s: it is to be restarted", worker.address)
+    asyncio.run_coroutine_threadsafe(restart(), worker.loop.asyncio_loop)
 
 
 def _run(

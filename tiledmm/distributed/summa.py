@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from tiledmm.distributed.communicators import COLUMN, ROW, Communicator
 from tiledmm.distributed.grid import Layout, Panel
 from tiledmm.distributed.local import allocate_sums, multiply_add, rounded
+
+# Panels that are on their way. One would leave a GPU without work: the host launches a product when its panels are
+# there, and a broadcast by NCCL may have to wait for the product that runs, whose blocks fill the GPU.
+_AHEAD = 2
 
 
 def summa(
@@ -23,8 +28,8 @@ def summa(
 ) -> Any:
     """A rank's block of C = A @ B. Every rank calls it at the same time.
 
-    While a panel is multiplied, the next one is on its way: beside its blocks a rank needs room for two panels of each
-    operand.
+    While a panel is multiplied, the next two are on their way: beside its blocks a rank needs room for three panels of
+    each operand.
 
     Args:
         a, b: The rank's blocks, of the shapes that ``layout.shapes(rank)`` says, of one type and on one device.
@@ -56,11 +61,10 @@ def summa(
         )
 
     c = allocate_sums(c_shape, a)
-    coming = begin(panels[0])
-    for step, following in enumerate((*panels[1:], None)):
+    coming = deque(map(begin, panels[:_AHEAD]))
+    for step in range(len(panels)):
         on_panel(step)
-        left, right = (received() for received in coming)
-        if following is not None:
-            coming = begin(following)
+        left, right = (received() for received in coming.popleft())
+        coming.extend(map(begin, panels[step + _AHEAD : step + _AHEAD + 1]))
         multiply_add(left, right, c, precision, first=not step)
     return rounded(c, a)

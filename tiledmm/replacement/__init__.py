@@ -33,8 +33,9 @@ def replacing(
     """Computes CuPy's matrix products by a kernel of your choice, in a ``with`` block.
 
     It replaces ``cupy.matmul``, ``@``, ``cupy.dot`` and ``ndarray.dot`` in all threads, and so all that calls them by
-    these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``. CuPy computes a product that the
-    kernel cannot, and raises the errors that it raises without the block; these products are counted with the reason.
+    these names: ``numpy.matmul``, ``cupy.einsum``, ``cupy.linalg.matrix_power``; and the products of chunks of
+    ``cupyx.distributed.array.matmul``. CuPy computes a product that the kernel cannot, and raises the errors that it
+    raises without the block; these products are counted with the reason.
     ``cupy.inner``, ``cupy.tensordot`` and ``cupy.vdot`` stay CuPy's, and are counted too. Products in CuPy's compiled
     code, such as those of ``cupy.linalg.solve``, and functions imported by name before the block
     (``from cupy import matmul``) are neither replaced nor counted.

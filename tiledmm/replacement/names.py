@@ -2,8 +2,9 @@
 
 ``cupy.ndarray`` is an ordinary class: ``@`` calls the function that is assigned to its ``__matmul__``. CuPy has no
 ``__imatmul__``, so ``a @= b`` is ``a = a @ b``. ``cupy.dot`` calls ``ndarray.dot``. ``numpy.matmul``, ``cupy.einsum``,
-``cupy.linalg.matrix_power`` and ``pinv`` look up ``cupy.matmul`` by name at each call. CuPy's compiled code calls
-cuBLAS itself, and is not reached.
+``cupy.linalg.matrix_power`` and ``pinv`` look up ``cupy.matmul`` by name at each call, and products of arrays of
+``cupyx.distributed`` the ``matmul`` of the module that defines it. CuPy's compiled code calls cuBLAS itself, and is not
+reached.
 """
 
 from __future__ import annotations
@@ -173,7 +174,8 @@ def _stand_ins() -> list[tuple[Any, str, Callable[..., Any]]]:
     places: list[tuple[Any, str, Callable[..., Any]]]
     places = [(cupy, "matmul", matmul), (ndarray, "__matmul__", operator), (ndarray, "dot", dot)]
     places += [(cupy, name, counted(name)) for name in _COUNTED]
-    return places + [(cupy.linalg, name, made) for _, name, made in places if hasattr(cupy.linalg, name)]
+    places += [(cupy.linalg, name, made) for _, name, made in places if hasattr(cupy.linalg, name)]
+    return [*places, (cupy.linalg._product, "matmul", matmul)]
 
 
 def _are_arrays(ndarray: Any, *operands: Any) -> bool:
