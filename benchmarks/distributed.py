@@ -1,16 +1,18 @@
-"""Products on several GPUs of one machine, through Dask: ``python -m benchmarks.distributed --sizes 16384 32768``.
+"""Products on several GPUs through Dask: ``python -m benchmarks.distributed --sizes 16384 32768``.
 
-A Dask worker for each GPU, in a process of its own. float32 squares, in seconds: one GPU alone, the collective alone
-(the ranks have their blocks and begin together), ``tiledmm.dask.matmul`` from persisted chunks to a persisted result,
-and Dask's own ``x @ y`` of the same chunks. Exit status 1 if a result is wrong. ``--numpy 4`` tries it out with four
-workers and NumPy's chunks, and saves nothing.
+A Dask worker for each GPU, in a process of its own. Squares, in seconds: one GPU alone, the collective alone (the ranks
+have their blocks and begin together), ``tiledmm.dask.matmul`` from persisted to persisted chunks, which are the grid's
+blocks or smaller ones that Dask has put anywhere, and Dask's own ``x @ y`` of the smaller ones. Of the collective also
+what its parts take: the products and broadcasts of panels of two widths, from which ``benchmarks.studies.scaling``
+predicts other grids. Exit status 1 if a result is wrong, or panels did not go by NCCL. ``--numpy 4`` tries it out with
+four workers and NumPy's chunks, and saves nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -19,30 +21,53 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.large import median_seconds
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.cli import missing_gpu
+from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator, TcpCommunicator
+from tiledmm.distributed.grid import Layout, choose_layout
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 
 RESULTS = FOLDER / "distributed.json"
 
-_ROUNDS, _DEADLINE, _TOLERANCE = 3, 120.0, 1e-4
+#: What is compared, in the order of columns.
+ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK = "one GPU", "collective", "blocks", "chunks", "plain Dask"
 
-# Chunks along each axis, as Dask's users have them: more than workers.
+_ROUNDS, _DEADLINE = 3, 120.0
+
+# Largest error of an element of a sum of n products, as a fraction of the largest element, by type.
+_TOLERANCES = {"float32": 1e-4, "float16": 1e-2}
+
+# Smaller chunks along each axis, as Dask's users have them: more than workers.
 _CHUNKS = 4
+
+# Numbers of workers, of one process, by which the time that Dask needs for each is measured.
+_FEW, _MANY = 2, 16
+
+# Columns of A and rows of B whose product is an operand in the grid's blocks.
+_RANK = 64
 
 
 def cluster_of(workers: int, *, on_gpus: bool) -> Any:
-    """A local cluster with a process for each GPU, which sees that GPU only."""
-    import logging
-
+    """A local cluster with a process for each GPU: dask-cuda's where there is one."""
     from distributed import Nanny, Scheduler, SpecCluster
 
+    quiet = {"silence_logs": logging.WARNING}
+    if on_gpus:
+        try:
+            from dask_cuda import LocalCUDACluster
+        except ImportError:
+            pass
+        else:  # without limits: chunks on a GPU are not to be copied to the host's memory, or a disk
+            return LocalCUDACluster(memory_limit=0, device_memory_limit=0, dashboard_address=":0", **quiet)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = visible.split(",") if visible else [str(i) for i in range(workers)]
-    quiet = {"silence_logs": logging.WARNING}
-    environments = [{"CUDA_VISIBLE_DEVICES": devices[i]} if on_gpus else {} for i in range(workers)]
-    options = [{"nthreads": 1, "env": environment, **quiet} for environment in environments]
+    # Its own GPU first: so each uses that, and NCCL sees all.
+    environments = [{"CUDA_VISIBLE_DEVICES": ",".join(devices[i:] + devices[:i])} for i in range(workers)]
+    options = [
+        {"nthreads": 1, "memory_limit": 0, "env": environments[i] if on_gpus else {}, **quiet} for i in range(workers)
+    ]
     return SpecCluster(
         workers={i: {"cls": Nanny, "options": each} for i, each in enumerate(options)},
         scheduler={"cls": Scheduler, "options": {"dashboard_address": ":0"}},
@@ -50,49 +75,48 @@ def cluster_of(workers: int, *, on_gpus: bool) -> Any:
     )
 
 
-def random_matrix(shape: tuple[int, int], *, on_gpu: bool) -> Any:
-    """Standard normal float32."""
+def check_transfer() -> str:
+    """Runs on a worker: copies a small array as Dask sends it; returns the reason why that or NCCL does not work."""
+    import cupy
+    from distributed.protocol import deserialize, serialize
+
+    array = cupy.ones((2, 2))
+    if not bool((deserialize(*serialize(array, serializers=["dask"])) == array).all()):
+        return "Dask changes arrays"
+    return "" if cupy.cuda.nccl.available else "CuPy has no NCCL"
+
+
+# ---- On a worker
+
+
+def random_matrix(shape: tuple[int, int], dtype: str, *, on_gpu: bool) -> Any:
+    """Standard normal numbers."""
     if not on_gpu:
-        return np.random.default_rng().standard_normal(shape, dtype=np.float32)
+        return np.random.default_rng().standard_normal(shape, dtype=np.float32).astype(dtype, copy=False)
     import cupy
 
-    return cupy.random.default_rng().standard_normal(shape, dtype=cupy.float32)
+    return cupy.random.default_rng().standard_normal(shape, dtype=cupy.float32).astype(dtype, copy=False)
 
 
-def median_seconds(call: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> float:
-    """Time for the caller, after a first call that does not count; nor does what is done after each."""
-    seconds = []
-    for _ in range(_ROUNDS + 1):
-        begin = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - begin)
-        after()
-    return statistics.median(seconds[1:])
-
-
-def _synchronize(on_gpu: bool) -> None:
+def synchronize(on_gpu: bool) -> None:
+    """Waits for the worker's GPU."""
     if on_gpu:
         import cupy
 
         cupy.cuda.Device().synchronize()
 
 
-def one_worker(size: int, on_gpu: bool) -> float:
-    """Runs on a worker: the seconds of the whole product there."""
-    from tiledmm.distributed.local import allocate_sums, multiply_add
+def one_worker(size: int, dtype: str, on_gpu: bool) -> float:
+    """The seconds of the whole product."""
+    from tiledmm.distributed.local import multiply_add
 
-    a, b = (random_matrix((size, size), on_gpu=on_gpu) for _ in range(2))
-    c = allocate_sums((size, size), a)
-
-    def call() -> None:
-        multiply_add(a, b, c, "full", first=True)
-        _synchronize(on_gpu)
-
-    return median_seconds(call)
+    a, b = (random_matrix((size, size), dtype, on_gpu=on_gpu) for _ in range(2))
+    c = a.copy()
+    return median_seconds(lambda: multiply_add(a, b, c, "full", first=True), _ROUNDS, wait=lambda: synchronize(on_gpu))
 
 
 def open_listener(dask_worker: Any) -> tuple[str, int]:
-    """Runs on a worker: the address that other ranks connect to."""
+    """The address that other ranks connect to."""
     from tiledmm.distributed.rings import listen
 
     dask_worker.benchmark_listener = listen("127.0.0.1")
@@ -100,45 +124,89 @@ def open_listener(dask_worker: Any) -> tuple[str, int]:
     return host, port
 
 
-def collective_alone(layout: Any, rank: int, addresses: list[tuple[str, int]], on_gpu: bool) -> tuple[float, str]:
-    """Runs on each worker at once: the seconds of a rank's part, from a barrier to a barrier, and its communicator."""
+class Present(Communicator):
+    """In the place of a communicator: every panel is there, so that what remains is a rank's products."""
+
+    def broadcast(self, wanted: Any, like: Any) -> Callable[[], list[Any]]:
+        """As ``Communicator.broadcast``: parts of one array, whatever they should be."""
+        widest = max(each.shape[0] * each.shape[1] for each in wanted)
+        if not hasattr(self, "memory") or self.memory.size < widest:
+            self.memory = like.ravel()[:widest] if like.size >= widest else like.repeat(widest // like.size + 1)
+        return lambda: [self.memory[: each.shape[0] * each.shape[1]].reshape(each.shape) for each in wanted]
+
+    def close(self) -> None:
+        """As ``Communicator.close``."""
+
+
+def broadcasts(a: Any, b: Any, layout: Layout, rank: int, communicator: Communicator, width: int) -> None:
+    """A rank's broadcasts of a product, one step after the other."""
+    row, column = layout.place(rank)
+    a_shape, b_shape, _ = layout.shapes(rank)
+    for step in layout.steps(width):
+        wanted = []
+        for panel in step:
+            depth = panel.end - panel.begin
+            own_a = a[:, :depth] if panel.a_owner == column else None
+            own_b = b[:depth] if panel.b_owner == row else None
+            wanted.append(Broadcast(ROW, panel.a_owner, own_a, (a_shape[0], depth)))
+            wanted.append(Broadcast(COLUMN, panel.b_owner, own_b, (depth, b_shape[1])))
+        communicator.broadcast(wanted, a)()
+
+
+def collective_alone(
+    layout: Layout, rank: int, addresses: list[tuple[str, int]], dtype: str, on_gpu: bool
+) -> dict[str, Any]:
+    """The seconds of a rank's part, from a barrier to a barrier, and of its products and broadcasts alone."""
     from distributed import get_worker
 
-    from tiledmm.distributed.communicators import TcpCommunicator
     from tiledmm.distributed.nccl import nccl_communicator
     from tiledmm.distributed.summa import summa
 
     worker = get_worker()
-    a, b = (random_matrix(shape, on_gpu=on_gpu) for shape in layout.shapes(rank)[:2])
+    a, b = (random_matrix(shape, dtype, on_gpu=on_gpu) for shape in layout.shapes(rank)[:2])
     with worker.benchmark_listener as listener:
         tcp = TcpCommunicator(layout, rank, listener, addresses, bytes(16), _DEADLINE)
     try:
         communicator = nccl_communicator(worker, tcp, a, layout, rank, _DEADLINE) or tcp
 
-        def call() -> None:
-            tcp.exchange()
-            summa(a, b, layout, rank, communicator)
-            _synchronize(on_gpu)
-            tcp.exchange()
+        def seconds_of(call: Callable[[], Any]) -> float:
+            def wait() -> None:
+                synchronize(on_gpu)
+                tcp.exchange()
 
-        return median_seconds(call), type(communicator).__name__
+            return median_seconds(call, _ROUNDS, wait=wait)
+
+        usual = layout.panel_width(a.itemsize)
+        parts = [
+            {
+                "width": width,
+                "steps": len(layout.steps(width)),
+                "products": seconds_of(lambda width=width: summa(a, b, layout, rank, Present(), width=width)),
+                "broadcasts": seconds_of(lambda width=width: broadcasts(a, b, layout, rank, communicator, width)),
+            }
+            for width in (usual, usual // 4)
+        ]
+        whole = seconds_of(lambda: summa(a, b, layout, rank, communicator))
+        return {"seconds": whole, "parts": parts, "communicator": type(communicator).__name__}
     finally:
         tcp.close()
 
 
-def through_dask(client: Any, size: int, *, on_gpu: bool) -> tuple[bool, dict[str, float]]:
-    """Whether the result is Dask's own, and the seconds from persisted chunks to persisted chunks."""
+# ---- The client
+
+
+def through_dask(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) -> tuple[bool, dict[str, float]]:
+    """Whether results are Dask's own, and the seconds from persisted chunks to persisted chunks."""
     import dask.array as da
     from distributed import wait
 
     import tiledmm.dask
 
-    def matrix() -> Any:
-        chunk = -(-size // _CHUNKS)
-        tasks = da.empty((size, size), chunks=chunk, dtype="float32")
-        meta = random_matrix((0, 0), on_gpu=on_gpu)
-        made = tasks.map_blocks(lambda block: random_matrix(block.shape, on_gpu=on_gpu), dtype="float32", meta=meta)
-        return made.persist()
+    def matrix(shape: tuple[int, int], chunks: Any) -> Any:
+        meta = random_matrix((0, 0), dtype, on_gpu=on_gpu)
+        return da.empty(shape, chunks=chunks, dtype=dtype).map_blocks(
+            lambda block: random_matrix(block.shape, dtype, on_gpu=on_gpu), dtype=dtype, meta=meta
+        )
 
     def seconds_of(product: Callable[[], Any]) -> float:
         made: list[Any] = []
@@ -146,43 +214,85 @@ def through_dask(client: Any, size: int, *, on_gpu: bool) -> tuple[bool, dict[st
         def call() -> None:
             made.append(product().persist())
             wait(made)
-            client.run(_synchronize, on_gpu)  # tasks on a GPU end when their kernels are launched
+            client.run(synchronize, on_gpu)  # tasks on a GPU end when their kernels are launched
 
         def forget() -> None:
             client.cancel(made.pop())
             time.sleep(1)  # or the next call finds its result
 
-        return median_seconds(call, forget)
+        return median_seconds(call, _ROUNDS, after=forget)
 
-    x, y = matrix(), matrix()
+    def is_right(x: Any, y: Any) -> bool:
+        found, wanted = (
+            np.asarray(client.compute(_to_host(z)).result()).astype("f8")
+            for z in (tiledmm.dask.matmul(x, y)[:1], x[:1] @ y)
+        )
+        return bool(abs(found - wanted).max() <= _TOLERANCES[dtype] * abs(wanted).max())
+
+    # Operands that are products have the grid's blocks, each where its rank is.
+    long, wide = matrix((size, _RANK), (size // _CHUNKS, _RANK)), matrix((_RANK, size), (_RANK, size // _CHUNKS))
+    x, y = ((tiledmm.dask.matmul(long, wide) / _RANK).persist() for _ in range(2))
     wait([x, y])
-    ours, dasks = tiledmm.dask.matmul(x, y), x @ y
-    found, wanted = (np.asarray(client.compute(_to_host(z[:1])).result()) for z in (ours, dasks))
-    ok = bool(abs(found - wanted).max() <= _TOLERANCE * abs(wanted).max())
-    ways = {"end to end": lambda: tiledmm.dask.matmul(x, y), "plain Dask": lambda: x @ y}
-    return ok, {way: seconds_of(product) for way, product in ways.items()}
+    ok, seconds = is_right(x, y), {BLOCKS: seconds_of(lambda: tiledmm.dask.matmul(x, y))}
+    del x, y
+    x, y = (matrix((size, size), -(-size // _CHUNKS)).persist() for _ in range(2))
+    wait([x, y])
+    ok = is_right(x, y) and ok
+    seconds[CHUNKS] = seconds_of(lambda: tiledmm.dask.matmul(x, y))
+    if plain:
+        seconds[DASK] = seconds_of(lambda: x @ y)
+    return ok, seconds
 
 
-def measure(client: Any, size: int, *, on_gpu: bool) -> dict[str, Any]:
-    """One row: seconds, and whether the result is right."""
-    from tiledmm.distributed.grid import choose_layout
-
-    ok, seconds = through_dask(client, size, on_gpu=on_gpu)
+def measure(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) -> dict[str, Any]:
+    """One row: seconds, and whether the results are right."""
+    ok, seconds = through_dask(client, size, dtype, on_gpu=on_gpu, plain=plain)
     workers = sorted(client.nthreads())
-    seconds["one GPU"] = client.submit(one_worker, size, on_gpu, workers=workers[:1], pure=False).result()
-    row: dict[str, Any] = {"size": size, "workers": len(workers), "ok": ok, "seconds": seconds}
+    seconds[ONE] = client.submit(one_worker, size, dtype, on_gpu, workers=workers[:1], pure=False).result()
+    row: dict[str, Any] = {"size": size, "dtype": dtype, "workers": len(workers), "ok": ok, "seconds": seconds}
     layout = choose_layout(size, size, size, len(workers), ((size,), (size,)), ((size,), (size,)))
     if layout is not None:
         by_worker = client.run(open_listener)
         addresses = [by_worker[worker] for worker in workers]
         futures = [
-            client.submit(collective_alone, layout, rank, addresses, on_gpu, workers=[worker], pure=False)
+            client.submit(collective_alone, layout, rank, addresses, dtype, on_gpu, workers=[worker], pure=False)
             for rank, worker in enumerate(workers)
         ]
         ranks = client.gather(futures)
-        seconds["collective"] = max(each for each, _ in ranks)
-        row |= {"grid": list(layout.grid), "communicator": ranks[0][1], "bytes": layout.traffic(4)}
+        seconds[COLLECTIVE] = max(each["seconds"] for each in ranks)
+        row |= {"grid": list(layout.grid), "communicator": ranks[0]["communicator"], "parts": ranks[0]["parts"]}
     return row
+
+
+def dask_seconds_per_rank() -> float:
+    """What a product takes longer for each further rank, if its ranks have next to nothing to multiply.
+
+    An upper bound, as all workers share a process.
+    """
+    import dask.array as da
+    from distributed import Client, LocalCluster, wait
+
+    import tiledmm.dask
+
+    def seconds(workers: int) -> float:
+        cluster = LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=logging.ERROR
+        )
+        with cluster, Client(cluster):
+            whole = ((workers,), (workers,))
+            layout = choose_layout(workers, workers, workers, workers, whole, whole)
+            x = da.ones((workers, workers), chunks=(layout.rows, layout.a_depths)).persist()
+            y = da.ones((workers, workers), chunks=(layout.b_depths, layout.columns)).persist()
+            wait([x, y])
+            made: list[Any] = []
+
+            def call() -> None:
+                made.append(tiledmm.dask.matmul(x, y).persist())
+                wait(made)
+
+            return median_seconds(call, _ROUNDS, after=made.clear)
+
+    return max(0.0, (seconds(_MANY) - seconds(_FEW)) / (_MANY - _FEW))
 
 
 def _to_host(z: Any) -> Any:
@@ -192,22 +302,31 @@ def _to_host(z: Any) -> Any:
 
 
 def distributed_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a size: TFLOP/s of each way."""
-    ways = ("one GPU", "collective", "end to end", "plain Dask")
+    """A row a type and size: TFLOP/s of each way, and how much faster than one GPU they are."""
+    ways = (ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK)
     cells = []
     for row in rows:
-        flops = 2 * row["size"] ** 3
-        rates = [significant(flops / row["seconds"][way] / 1e12) if way in row["seconds"] else "-" for way in ways]
-        cells.append((f"{row['size']}", f"{row['workers']}", "x".join(map(str, row.get("grid", [1, 1]))), *rates))
-    columns = ("m = n = k", "workers", "grid", *(f"{way} (TFLOP/s)" for way in ways))
-    return Table("float32 products on several GPUs", columns, tuple(cells))
+        seconds = row["seconds"]
+
+        def cell(way: str, row: dict[str, Any] = row, seconds: dict[str, float] = seconds) -> str:
+            if way not in seconds:
+                return "-"
+            rate = significant(2 * row["size"] ** 3 / seconds[way] / 1e12)
+            return rate if way == ONE else f"{rate} ({seconds[ONE] / seconds[way]:.2f})"
+
+        grid = "x".join(map(str, row.get("grid", [1, 1])))
+        cells.append((row["dtype"], f"{row['size']}", grid, *map(cell, ways)))
+    columns = ("type", "m = n = k", "grid", *(f"{way} (TFLOP/s)" for way in ways))
+    return Table("Products on several GPUs through Dask", columns, tuple(cells))
 
 
 def main() -> int:
     """Measures, prints the table, writes the results; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[16384, 32768], help="m = n = k")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[16384, 32768, 65536], help="m = n = k")
+    parser.add_argument("--dtypes", nargs="+", choices=list(_TOLERANCES), default=["float32"])
+    parser.add_argument("--plain", type=int, metavar="SIZE", default=32768, help="largest size of Dask's own products")
     parser.add_argument("--numpy", type=int, metavar="WORKERS", help="NumPy's chunks on so many workers")
     options = parser.parse_args()
     on_gpu = options.numpy is None
@@ -215,26 +334,36 @@ def main() -> int:
         print(f"this needs a GPU: {reason}", file=sys.stderr)
         return 1
     from distributed import Client
-    from rich.console import Console
 
     workers = options.numpy
     if on_gpu:
         import cupy
 
+        from tiledmm.bench.environment import this_machine
+
         workers = cupy.cuda.runtime.getDeviceCount()
     rows: list[dict[str, Any]] = []
+    dask_rank = dask_seconds_per_rank()
+    print(f"Dask: {1e3 * dask_rank:.1f} ms a rank", flush=True)
     with cluster_of(workers, on_gpus=on_gpu) as cluster, Client(cluster) as client:
         client.wait_for_workers(workers, _DEADLINE)
-        for size in options.sizes:
-            rows.append(measure(client, size, on_gpu=on_gpu))
-            if on_gpu:
-                from tiledmm.bench.environment import this_machine
-
-                save(options.out, measured(this_machine(), {"rows": rows}))
-    Console(width=None if sys.stdout.isatty() else 200).print(distributed_table(rows).rich())
+        print(f"{type(cluster).__name__} with {workers} workers", flush=True)
+        if on_gpu and (reason := "; ".join(filter(None, set(client.run(check_transfer).values())))):
+            print(reason, file=sys.stderr)
+            return 1
+        for dtype in options.dtypes:
+            for size in options.sizes:
+                rows.append(measure(client, size, dtype, on_gpu=on_gpu, plain=size <= options.plain))
+                print(rows[-1], flush=True)
+                if on_gpu:
+                    save(options.out, measured(this_machine(), {"rows": rows, "dask_rank": dask_rank}))
+    print(distributed_table(rows).markdown())
     wrong = [row for row in rows if not row["ok"]]
     print(f"{len(wrong)} of {len(rows)} results are wrong")
-    return 1 if wrong else 0
+    by_tcp = [row for row in rows if on_gpu and row.get("communicator") == TcpCommunicator.__name__]
+    if by_tcp:
+        print("panels went by TCP, not by NCCL", file=sys.stderr)
+    return 1 if wrong or by_tcp else 0
 
 
 if __name__ == "__main__":

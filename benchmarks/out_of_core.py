@@ -7,15 +7,14 @@ it. Needs a GPU and host memory for three matrices; exit status 1 if the result 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.support.large import is_right, median_seconds, synchronize_devices
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.cli import missing_gpu
 from tiledmm.report.cells import significant
@@ -26,36 +25,11 @@ RESULTS = FOLDER / "out_of_core.json"
 #: Largest square that is multiplied on the device, for comparison.
 IN_MEMORY = 32768
 
-# Rows of random numbers, which are repeated; and rows and columns of C that are checked.
-_ROWS, _CHECKED = 1024, 64
+# Rows of random numbers, which are repeated.
+_ROWS = 1024
 
 # Bytes of a copy that is timed.
 _COPIED = 1 << 30
-
-# Largest error of an element, as a fraction of |A| |B|.
-_TOLERANCE = 1e-5
-
-
-def seconds_of(call: Callable[[], Any], times: int) -> float:
-    """Seconds of a call and what it has the device do: the median, after one that does not count."""
-    import cupy
-
-    found = []
-    for _ in range(times + 1):
-        cupy.cuda.runtime.deviceSynchronize()
-        begin = time.perf_counter()
-        call()
-        cupy.cuda.runtime.deviceSynchronize()
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found[1:])
-
-
-def is_right(a: Any, b: Any, c: Any) -> bool:
-    """Whether elements of C, evenly spread, are those of a product in float64."""
-    chosen = np.linspace(0, len(a) - 1, _CHECKED).astype(int)
-    left, right = a[chosen].astype("f8"), b[:, chosen].astype("f8")
-    error = abs(c[np.ix_(chosen, chosen)] - left @ right)
-    return bool((error <= _TOLERANCE * (abs(left) @ abs(right))).all())
 
 
 def measure(size: int, memory: float, times: int) -> dict[str, Any]:
@@ -66,23 +40,26 @@ def measure(size: int, memory: float, times: int) -> dict[str, Any]:
     import tiledmm
     from tiledmm import out_of_core
 
+    def seconds_of(call: Callable[[], Any]) -> float:
+        return median_seconds(call, times, wait=synchronize_devices)
+
     rng = np.random.default_rng(size)
     a, b, c = (cupyx.empty_pinned((size, size), np.float32) for _ in range(3))
     for x in (a, b):
         block = rng.standard_normal((min(_ROWS, size), size), dtype=np.float32)
         for begin in range(0, size, _ROWS):
             x[begin : begin + _ROWS] = block[: size - begin]
-    seconds = seconds_of(lambda: out_of_core.matmul(a, b, c, memory=memory), times)
+    seconds = seconds_of(lambda: out_of_core.matmul(a, b, c, memory=memory))
     ok = is_right(a, b, c)
     cupy.get_default_memory_pool().free_all_blocks()
     inner = min(size, IN_MEMORY)
     x, y, out = (cupy.zeros((inner, inner), np.float32) for _ in range(3))
     for each, host in ((x, a), (y, b)):
         each.set(np.ascontiguousarray(host[:inner, :inner]))
-    in_memory = seconds_of(lambda: tiledmm.matmul(x, y, out=out), times)
+    in_memory = seconds_of(lambda: tiledmm.matmul(x, y, out=out))
     flat = a.reshape(-1)[: _COPIED // 4]
     target = out.reshape(-1)[: flat.size]
-    copy = seconds_of(lambda: target.set(flat), times)
+    copy = seconds_of(lambda: target.set(flat))
     return {
         "type": "float32", "size": size, "memory": memory, "seconds": seconds, "tflops": 2 * size**3 / seconds / 1e12,
         "in_memory_size": inner, "in_memory_tflops": 2 * inner**3 / in_memory / 1e12,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import sys
 import threading
 import time
-import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -28,7 +24,7 @@ import dask  # noqa: E402
 import tiledmm.dask as ours  # noqa: E402
 from tiledmm.distributed import graph, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
-from tiledmm.distributed.grid import Layout, blocks, choose_grid, choose_layout  # noqa: E402
+from tiledmm.distributed.grid import Layout, blocks, choose_layout  # noqa: E402
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
 from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
 from tiledmm.distributed.rings import CollectiveError, listen  # noqa: E402
@@ -53,7 +49,8 @@ def integers(shape: tuple[int, ...], dtype: Any = "float64", seed: int = 0) -> n
 
 @given(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200), st.integers(1, 12))
 def test_the_grid_with_the_least_traffic(m: int, n: int, k: int, size: int) -> None:
-    p_r, p_c = choose_grid(m, n, k, size)
+    layout = choose_layout(m, n, k, size, ((m,), (k,)), ((k,), (n,)))
+    p_r, p_c = layout.grid if layout else (1, 1)
     assert p_r * p_c <= size and p_r <= min(m, k) and p_c <= min(n, k)
 
     def traffic(p_r: int, p_c: int) -> int:
@@ -64,6 +61,17 @@ def test_the_grid_with_the_least_traffic(m: int, n: int, k: int, size: int) -> N
             if p <= min(m, k) and q <= min(n, k) and p * q <= size:
                 assert p * q <= p_r * p_c
                 assert p * q < p_r * p_c or traffic(p_r, p_c) <= traffic(p, q)
+
+
+def test_the_grid_that_keeps_what_is_in_place() -> None:
+    rows, columns, whole = (8, 8), (8, 8), (16,)
+    for a_chunks, b_chunks, grid in (
+        ((rows, whole), (rows, whole), (2, 1)),
+        ((whole, columns), (whole, columns), (1, 2)),
+        ((rows, columns), (rows, columns), (1, 2)),
+    ):
+        layout = choose_layout(16, 16, 16, 2, a_chunks, b_chunks)
+        assert layout is not None and layout.grid == grid
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 6))
@@ -87,10 +95,13 @@ def test_panels_cover_k_and_belong_to_their_owners(m: int, n: int, k: int, size:
     layout = choose_layout(m, n, k, size, ((m,), (k,)), ((k,), (n,)))
     if layout is None:
         return
-    at, received = 0, 0
-    for panel in layout.panels(width):
+    found, received = [panel for step in layout.steps(width) for panel in step], 0
+    at = 0
+    for panel in sorted(found, key=lambda panel: panel.begin):
         assert panel.begin == at < panel.end <= at + width
         at = panel.end
+    assert at == k
+    for panel in found:
         for depths, owner in ((layout.a_depths, panel.a_owner), (layout.b_depths, panel.b_owner)):
             assert sum(depths[:owner]) <= panel.begin and panel.end <= sum(depths[: owner + 1])
         for row, column in map(layout.place, range(layout.size)):
@@ -108,7 +119,7 @@ def run_ranks(
     b: Any,
     deadline: float = 5,
     width: int | None = 7,
-    on_panel: Callable[[int, int], None] = lambda rank, step: None,
+    on_step: Callable[[int, int], None] = lambda rank, step: None,
     absent: int | None = None,
     ended: dict[int, float] | None = None,
 ) -> list[Any]:
@@ -128,7 +139,7 @@ def run_ranks(
             try:
                 assert tcp.exchange(bytes(rank)) == [bytes(each) for each in range(layout.size)]
                 blocks = part(a, i, layout.rows, j, layout.a_depths), part(b, i, layout.b_depths, j, layout.columns)
-                c = summa(*blocks, layout, rank, tcp, width=width, on_panel=lambda step: on_panel(rank, step))
+                c = summa(*blocks, layout, rank, tcp, width=width, on_step=lambda step: on_step(rank, step))
                 tcp.exchange()
                 return c
             finally:
@@ -195,7 +206,7 @@ def test_delays_change_nothing() -> None:
     layout = layout_of(40, 50, 60, 6)
     rng = np.random.default_rng(1)
     delays = rng.choice([0, 0, 0.03], (6, 60))
-    found = run_ranks(layout, a, b, on_panel=lambda rank, step: time.sleep(delays[rank, step]))
+    found = run_ranks(layout, a, b, on_step=lambda rank, step: time.sleep(delays[rank, step]))
     assert np.array_equal(put_together(layout, found), a @ b)
 
 
@@ -214,7 +225,7 @@ def test_a_silent_rank_is_an_error_within_the_deadline(size: int) -> None:
 
     begin, ended = time.monotonic(), dict[int, float]()
     layout = layout_of(40, 50, 60, size)
-    found = run_ranks(layout, integers((40, 60)), integers((60, 50)), deadline=0.5, on_panel=silent, ended=ended)
+    found = run_ranks(layout, integers((40, 60)), integers((60, 50)), deadline=0.5, on_step=silent, ended=ended)
     assert all(isinstance(each, CollectiveError) for each in found)
     assert any("deadline has passed" in str(each) for each in found)
     assert all(at - begin < 1.7 for rank, at in ended.items() if rank != 1)
@@ -234,92 +245,10 @@ def test_a_rank_that_fails_ends_the_others_at_once() -> None:
             raise MemoryError("planted")
 
     begin = time.monotonic()
-    found = run_ranks(layout_of(40, 50, 60, 6), integers((40, 60)), integers((60, 50)), deadline=20, on_panel=fail)
+    found = run_ranks(layout_of(40, 50, 60, 6), integers((40, 60)), integers((60, 50)), deadline=20, on_step=fail)
     assert isinstance(found[3], MemoryError)
     assert all(isinstance(each, CollectiveError) for i, each in enumerate(found) if i != 3)
     assert time.monotonic() - begin < 5
-
-
-# ---- NCCL: what the ranks agree on
-
-
-class FakeNccl:
-    """In the place of ``NcclCommunicator``, which needs a GPU."""
-
-    def __init__(self, thread: Any, layout: Any, rank: int, ids: Any, generation: str, *others: Any) -> None:
-        self.thread, self.ids, self.generation = thread, ids, generation
-
-    def close(self) -> None:
-        self.thread.communicators.clear()
-
-
-@pytest.mark.parametrize("size", [2, 3, 4, 6])
-def test_nccl_communicators_are_kept_and_made_together(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    unique = itertools.count()
-    fake = types.ModuleType("cupy.cuda")
-    fake.nccl = types.SimpleNamespace(get_unique_id=lambda: (next(unique), 7))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
-    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)
-    monkeypatch.setattr(nccl, "NcclCommunicator", FakeNccl)
-    monkeypatch.setattr(nccl, "_device_of", lambda like: like.name)
-    layout = layout_of(40, 50, 60, size)
-    workers = [types.SimpleNamespace() for _ in range(size)]
-
-    def agree(shared: bool = False) -> list[Any]:
-        listeners = [listen("127.0.0.1") for _ in range(size)]
-        addresses = [each.getsockname() for each in listeners]
-
-        def run(rank: int) -> Any:
-            with listeners[rank] as listener:
-                tcp = TcpCommunicator(layout, rank, listener, addresses, bytes(16), 5)
-                try:
-                    like = types.SimpleNamespace(name=f"GPU {0 if shared else rank}", device=None)
-                    return nccl_communicator(workers[rank], tcp, like, layout, rank, 5)
-                finally:
-                    tcp.close()
-
-        with ThreadPoolExecutor(size) as threads:
-            return list(threads.map(run, range(size)))
-
-    assert agree(shared=True) == [None] * size
-    made = agree()
-    assert len({each.generation for each in made}) == 1
-    for i, j in map(layout.place, range(size)):
-        assert made[layout.rank(i, j)].ids[0] == made[layout.rank(i, 0)].ids[0]
-        assert made[layout.rank(i, j)].ids[1] == made[layout.rank(0, j)].ids[1]
-    assert len({each for one in made for each in one.ids}) == sum(layout.grid)
-    assert agree() == made, "kept"
-    made[1].close()
-    again = agree()
-    assert not set(map(id, again)) & set(map(id, made)), "made again by all"
-    assert len({each.generation for each in again}) == 1
-    nccl._thread_of(workers[1]).is_stuck = True
-    assert agree() == [None] * size, "no rank waits for a thread that is stuck"
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_a_thread_of_nccl_that_is_stuck(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    connected = threading.Event()
-
-    def connect(*args: Any) -> None:
-        connected.wait(LIMIT if late else 0)
-
-    fake = types.ModuleType("cupy.cuda")
-    fake.Stream = lambda **options: None  # type: ignore[attr-defined]
-    fake.nccl = types.SimpleNamespace(NCCL_UINT8=1, NcclCommunicator=connect)  # type: ignore[attr-defined]
-    cupy = types.ModuleType("cupy")
-    cupy.cuda = fake  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)
-    thread = nccl.NcclThread()
-    arguments = (thread, layout_of(4, 5, 6, 2), 0, (0, 0), "", nullcontext(), 0.2)
-    if late:
-        with pytest.raises(CollectiveError, match=r"NCCL did not connect within 0\.2 s"):
-            nccl.NcclCommunicator(*arguments)
-    else:
-        nccl.NcclCommunicator(*arguments)
-    assert thread.is_stuck == late
-    connected.set()
 
 
 # ---- Clusters
@@ -551,7 +480,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[int
     """Puts a function of rank and step before each step of the workers in this process."""
 
     def plant(function: Callable[[int, int], None]) -> None:
-        monkeypatch.setattr(ranks, "before_panel", lambda worker, rank, step: function(rank, step))
+        monkeypatch.setattr(ranks, "before_step", lambda worker, rank, step: function(rank, step))
 
     yield plant
 
@@ -603,9 +532,9 @@ def test_a_rank_that_is_silent_once(client: Any, planted: Any) -> None:
             time.sleep(1.5)
 
     planted(sleep)
-    a = integers((60, 1100))
+    a = integers((60, 5000))
     with dask.config.set({"tiledmm.deadline": 0.5}):
-        z = ours.matmul(of_chunks(a, 200), of_chunks(a.T, 200))
+        z = ours.matmul(of_chunks(a, 1000), of_chunks(a.T, 1000))
     assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T)
     assert silent
 
@@ -620,8 +549,8 @@ def test_cancelled_products_leave_nothing(client: Any, threads: Any, planted: An
             time.sleep(0.3)
 
     planted(slow)
-    a = integers((60, 1100))
-    z = ours.matmul(of_chunks(a, 200), of_chunks(a.T, 200)).persist()
+    a = integers((60, 5000))
+    z = ours.matmul(of_chunks(a, 1000), of_chunks(a.T, 1000)).persist()
     assert begun.wait(LIMIT)
     client.cancel(z)
     del z
@@ -652,13 +581,13 @@ def test_a_product_of_a_cluster_without_one(client: Any) -> None:
         ours.matmul(x, x).compute(scheduler="threads")
 
 
-def exit_in_panel_1(worker: Any, rank: int, step: int) -> None:
+def exit_in_step_1(worker: Any, rank: int, step: int) -> None:
     if step == 1:
         os._exit(1)
 
 
 def plant_exit() -> None:
-    ranks.before_panel = exit_in_panel_1
+    ranks.before_step = exit_in_step_1
 
 
 def kill(client: Any, worker: str) -> None:

@@ -68,6 +68,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several, "np", SimpleNamespace(ndarray=type(None)))  # none of these are host arrays
     monkeypatch.setattr(several.devices, "current_device", lambda: 0)
     monkeypatch.setattr(several, "api", SimpleNamespace(matmul=lambda a, b, out, precision: np.matmul(a, b, out=out)))
+    monkeypatch.setattr(several, "_expected_seconds", lambda *product: 0.0)
     several._kept.__dict__.clear()
 
 
@@ -92,6 +93,26 @@ def test_layouts(layouts: str) -> None:
             out = laid_out(np.full((m, n), np.nan), layouts[2])
             assert multi_gpu.matmul(a, b, out, devices=numbers) is out
             np.testing.assert_array_equal(out, left @ right)
+
+
+@pytest.mark.parametrize("numbers", [[0, 1], [2, 0, 1], [1, 2], [0]])
+def test_who_must_copy_gets_less(numbers: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = SimpleNamespace(gpu=SimpleNamespace(nvlink=450e9))
+    monkeypatch.setattr(several.devices, "device_model", lambda: model)
+    x = laid_out(np.ones((1200, 1200)), "N")
+    found = {}
+    for linked, microseconds in ((0, 1000), (1, 1000), (1, 100)):
+        monkeypatch.setattr(several, "_expected_seconds", lambda *product, us=microseconds: 1e-6 * us)
+        monkeypatch.setattr(several.cupy.cuda.runtime, "deviceCanAccessPeer", lambda one, other, yes=linked: yes)
+        each = several.fractions(numbers, x, x, x, "full")
+        found[linked, microseconds] = each[numbers.index(0)] if 0 in numbers else None
+        assert sum(each) == pytest.approx(1)
+        np.testing.assert_array_equal(multi_gpu.matmul(x, x, devices=numbers), x @ x)
+    equal = 1 / len(numbers)
+    if len(numbers) > 1 and 0 in numbers:
+        assert equal < found[1, 1000] < min(found[0, 1000], found[1, 100])
+    else:
+        assert set(found.values()) <= {None, equal}
 
 
 def test_out_may_be_an_operand() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiledmm.distributed.shares import panels, shares
+from tiledmm.distributed.shares import PANELS, Times, ranges, share_of_others
 from tiledmm.distributed.tiling import UNIT
 
 
 @given(st.integers(0, 100_000), st.integers(1, 9))
-def test_shares_are_all_rows_and_as_equal_as_units_allow(rows: int, count: int) -> None:
-    parts = shares(rows, count)
-    assert len(parts) == count
-    assert [i for part in parts for i in (part.start, part.stop)][1:-1] == sorted(
-        bound for part in parts[:-1] for bound in (part.stop, part.stop)
-    )
-    assert (parts[0].start, parts[-1].stop) == (0, rows)
+def test_equal_shares_are_all_rows(rows: int, count: int) -> None:
+    parts = ranges(rows, [1 / count] * count)
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(rows)) and len(parts) == count
     sizes = [part.stop - part.start for part in parts]
     assert max(sizes) - min(sizes) <= 2 * UNIT
     if rows >= count * UNIT:
@@ -25,6 +22,27 @@ def test_shares_are_all_rows_and_as_equal_as_units_allow(rows: int, count: int) 
 
 @given(st.integers(0, 100_000))
 def test_panels_are_all_columns(cols: int) -> None:
-    found = list(panels(cols))
-    assert [i for part in found for i in range(part.start, part.stop)] == list(range(cols)) and len(found) <= 4
-    assert all(part.stop > part.start and part.start % UNIT == 0 for part in found)
+    found = ranges(cols, PANELS)
+    assert [i for part in found for i in range(part.start, part.stop)] == list(range(cols))
+
+
+@given(st.floats(1e-3, 1e2), st.floats(0, 1e2), st.floats(0, 1e2), st.floats(0, 1e2), st.integers(2, 16))
+def test_all_devices_end_together(product: float, a: float, b: float, c: float, count: int) -> None:
+    times = Times(product, a, b, c)
+    share = share_of_others(times, count)
+    home = (1 - (count - 1) * share) * product
+    assert 0 <= share <= 1 / count
+    assert home <= product + 1e-9
+    if share:
+        assert times.elsewhere(share) == pytest.approx(home, rel=1e-3)
+    else:
+        assert times.elsewhere(1e-9) >= product * (1 - 1e-6), "there is no time for any rows"
+
+
+def test_copies_that_cost_nothing_leave_equal_shares() -> None:
+    assert share_of_others(Times(1, 0, 0, 0), 4) == pytest.approx(1 / 4)
+
+
+def test_a_slow_link_leaves_little_to_others() -> None:
+    fast, slow = (share_of_others(Times(44, *(1074 / rate,) * 3), 2) for rate in (450, 32))  # 16384^3 by 200 TFLOP/s
+    assert 0.4 < fast < 0.5 and slow < 0.15

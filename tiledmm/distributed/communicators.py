@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,22 +33,36 @@ ROW, COLUMN = 0, 1
 _TICK = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """A broadcast along a grid row or column, as one of its ranks sees it.
+
+    Attributes:
+        axis: ``ROW`` or ``COLUMN``.
+        root: The place in the row or column of the rank that has the panel.
+        panel: The array, of any strides; None on ranks other than the root. Nobody writes into it meanwhile.
+        shape: Its shape.
+    """
+
+    axis: int
+    root: int
+    panel: Any
+    shape: tuple[int, int]
+
+
 class Communicator(abc.ABC):
     """One rank's way to the others of its grid. All ranks call the same operations in the same order."""
 
     @abc.abstractmethod
-    def broadcast(self, axis: int, root: int, panel: Any, shape: tuple[int, int], like: Any) -> Callable[[], Any]:
-        """Begins a broadcast along a grid row or column, and returns at once.
+    def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
+        """Begins broadcasts, all at once, and returns.
 
         Args:
-            axis: ``ROW`` or ``COLUMN``.
-            root: The place in the row or column of the rank that has the panel.
-            panel: The array, of any strides; None on ranks other than the root. Nobody writes into it meanwhile.
-            shape: Its shape.
-            like: An array of its type, and of the place where the others want it.
+            wanted: What to broadcast.
+            like: An array of the panels' type, and of the place where they are wanted.
 
         Returns:
-            A function that waits for the panel and returns it. It raises ``CollectiveError``.
+            A function that waits for the panels and returns them. It raises ``CollectiveError``.
         """
 
     @abc.abstractmethod
@@ -127,22 +142,26 @@ class TcpCommunicator(Communicator):
                 else:
                     peer.close()
 
-    def broadcast(self, axis: int, root: int, panel: Any, shape: tuple[int, int], like: Any) -> Callable[[], Any]:
+    def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
         """As ``Communicator.broadcast``."""
-        ring = self.rings[axis]
+        begun = [self._begin(each, like) for each in wanted]
+        return lambda: [self._result(each) if isinstance(each, Future) else each for each in begun]
+
+    def _begin(self, wanted: Broadcast, like: Any) -> Any:
+        """The panel, if it is there, or else the future of it."""
+        ring = self.rings[wanted.axis]
         if ring.size == 1:
-            return lambda: panel
+            return wanted.panel
 
         def work() -> Any:
-            if panel is not None:
-                ring.broadcast(root, as_bytes(to_host(panel)))
-                return panel
-            received = np.empty(shape, like.dtype)
-            ring.broadcast(root, as_bytes(received))
+            if wanted.panel is not None:
+                ring.broadcast(wanted.root, as_bytes(to_host(wanted.panel)))
+                return wanted.panel
+            received = np.empty(wanted.shape, like.dtype)
+            ring.broadcast(wanted.root, as_bytes(received))
             return from_host(received, like)
 
-        begun = self._threads[axis].submit(work)
-        return lambda: self._result(begun)
+        return self._threads[wanted.axis].submit(work)
 
     def exchange(self, message: bytes = b"") -> list[bytes]:
         """Everybody's messages, by rank: along the rows, then along the columns. It is a barrier, too."""

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from distributed import Scheduler
     from distributed.scheduler import TaskState, WorkerState
 
-#: What the names of a rank's tasks begin with. The product's token and the rank follow: ``(PREFIX + token, rank)``.
-GATHER, READY, SUMMA = "tiledmm-gather-", "tiledmm-ready-", "tiledmm-summa-"
+#: What the name of a rank's task begins with. The product's token and the rank follow: ``(SUMMA + token, rank)``.
+SUMMA = "tiledmm-summa-"
+
+# The name of the error of a rank that is not started.
+_NOT_STARTED = "CollectiveError"
 
 # How often a product is tried again after a rank has failed, unless the client asked for other retries.
 _RETRIES = 2
@@ -36,11 +39,20 @@ _MOST_SEEN = 1000
 
 @dataclass(slots=True)
 class _Seat:
-    """A rank that waits."""
+    """A rank that waits.
+
+    Attributes:
+        worker, address: Where it is.
+        kinds: The libraries of its blocks.
+        problem: What is wrong with them: an error's name and text. None if nothing is.
+        started: What it waits for: the attempt's secret and all addresses, or an error's name and text.
+    """
 
     worker: str
     address: Address
-    started: asyncio.Future[tuple[bytes, list[Address]] | str]
+    kinds: Sequence[str]
+    problem: Sequence[str] | None
+    started: asyncio.Future[Sequence[Any]]
 
 
 @dataclass(slots=True)
@@ -87,16 +99,13 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         """
         products: dict[str, list[int]] = {}
         for key in tasks:
-            if (found := _rank_of(key, GATHER)) and scheduler.tasks[key].state == "released":
+            if (found := _rank_of(key)) and scheduler.tasks[key].state == "released":
                 products.setdefault(found[0], []).append(found[1])
         for product, ranks in products.items():
             for rank, worker in self._workers_of(product, sorted(ranks)).items():
-                for prefix in (GATHER, READY, SUMMA):
-                    if (task := scheduler.tasks.get((prefix + product, rank))) is None:
-                        continue  # an optimization has renamed it; join says so
-                    task.worker_restrictions, task.loose_restrictions = {worker}, True
-                    if prefix == SUMMA:
-                        task.retries = task.retries or _RETRIES
+                task = scheduler.tasks[SUMMA + product, rank]
+                task.worker_restrictions, task.loose_restrictions = {worker}, True
+                task.retries = task.retries or _RETRIES
 
     def _workers_of(self, product: str, ranks: list[int]) -> dict[int, str]:
         """A worker for each rank: those that have most of its elements first, the rest in order."""
@@ -104,7 +113,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         held = [
             (-size, rank, worker.address)
             for rank in ranks
-            for worker, size in _holders(self.scheduler.tasks[GATHER + product, rank]).items()
+            for worker, size in _holders(self.scheduler.tasks[SUMMA + product, rank]).items()
         ]
         chosen: dict[int, str] = {}
         for _, rank, worker in sorted(held):
@@ -116,21 +125,31 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
 
     # ---- Starting
 
-    async def join(self, product: str, rank: int, size: int, worker: str, address: Sequence[Any]) -> Any:
+    async def join(
+        self,
+        product: str,
+        rank: int,
+        size: int,
+        worker: str,
+        address: Sequence[Any],
+        kinds: Sequence[str],
+        problem: Sequence[str] | None,
+    ) -> Sequence[Any]:
         """Waits until all ranks of a product have joined, and it is its turn.
 
         Returns:
-            The attempt's secret, and the addresses of all ranks; or, as text, why the rank is not started. (Dask would
-            log an exception whose worker has died.)
+            The attempt's secret, and the addresses of all ranks; or the name and the text of an error: the rank is not
+            started. (Dask would log an exception whose worker has died.)
         """
         task = self.scheduler.tasks.get((SUMMA + product, rank))
         runs_at = task and task.processing_on
         if runs_at is None or runs_at.address != worker:
-            return f"the scheduler knows no task of rank {rank} on {worker}"
+            return _NOT_STARTED, f"the scheduler knows no task of rank {rank} on {worker}"
         gang = self.gangs.setdefault(product, _Gang(size))
         if before := gang.seats.get(rank):
             _refuse(before, "it has joined again")
-        gang.seats[rank] = seat = _Seat(worker, (address[0], address[1]), asyncio.get_running_loop().create_future())
+        started = asyncio.get_running_loop().create_future()
+        gang.seats[rank] = seat = _Seat(worker, (address[0], address[1]), kinds, problem, started)
         self._advance()
         return await seat.started
 
@@ -160,7 +179,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **others: Any) -> None:
         """What Dask calls when a task changes its state: a rank that is not processed any more has ended."""
-        if not (found := _rank_of(key, SUMMA)):
+        if not (found := _rank_of(key)):
             return
         product, rank = found
         if start == "processing" and finish != "processing":
@@ -195,6 +214,8 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
                 del self.gangs[product]
             elif len(gang.seats) < gang.size:
                 self._summon(product, gang)
+            elif problem := _problem_of(gang):
+                self._disband(product, gang, problem[1], problem[0])
             else:
                 workers = {seat.worker for seat in gang.seats.values()}
                 if not busy & workers:
@@ -223,21 +244,30 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         if again:
             self.scheduler.transitions(again, f"tiledmm-again-{product}")
 
-    def _disband(self, product: str, gang: _Gang, reason: str) -> None:
+    def _disband(self, product: str, gang: _Gang, reason: str, error: str = _NOT_STARTED) -> None:
         del self.gangs[product]
         for seat in gang.seats.values():
-            _refuse(seat, reason)
+            _refuse(seat, reason, error)
 
 
-def _refuse(seat: _Seat, reason: str) -> None:
+def _problem_of(gang: _Gang) -> Sequence[str] | None:
+    """What is wrong with the ranks' blocks: an error's name and text; None if nothing is."""
+    if found := next((seat.problem for seat in gang.seats.values() if seat.problem), None):
+        return found
+    if len(kinds := {each for seat in gang.seats.values() for each in seat.kinds}) > 1:
+        return "OperandTypeError", f"chunks of a product are of one library; got {' and '.join(sorted(kinds))} arrays"
+    return None
+
+
+def _refuse(seat: _Seat, reason: str, error: str = _NOT_STARTED) -> None:
     if not seat.started.done():
-        seat.started.set_result(reason)
+        seat.started.set_result((error, reason))
 
 
-def _rank_of(key: Any, prefix: str) -> tuple[str, int] | None:
+def _rank_of(key: Any) -> tuple[str, int] | None:
     """Product and rank of a rank's task; None if it is another task."""
-    if type(key) is tuple and len(key) == 2 and type(key[0]) is str and key[0].startswith(prefix):
-        return key[0].removeprefix(prefix), key[1]
+    if type(key) is tuple and len(key) == 2 and type(key[0]) is str and key[0].startswith(SUMMA):
+        return key[0].removeprefix(SUMMA), key[1]
     return None
 
 

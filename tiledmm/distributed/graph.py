@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 from distributed import Client
 
 from tiledmm.distributed import ranks
-from tiledmm.distributed.gang import GATHER, READY, SUMMA, GangPlugin
+from tiledmm.distributed.gang import SUMMA, GangPlugin
 from tiledmm.distributed.grid import Layout, choose_layout
 from tiledmm.distributed.local import sum_of_products
 
@@ -69,12 +69,9 @@ def plain(x: Array, y: Array, precision: str) -> Array:
 
 
 def collective(x: Array, y: Array, layout: Layout, precision: str, deadline: float) -> Array:
-    """One task a rank, between barriers.
+    """One task a rank.
 
-    gather    a rank's blocks, on its worker
-    ready     that they are there, and what they are
-    barrier   that all are
-    summa     a rank's block of C; all ranks run at once
+    summa     a rank's block of C; all ranks run at once, when all have their blocks of A and B
     finished  that it is there
     done      that all are
     C         a rank's block; it needs ``done``, so that all ranks run even where only some of C is wanted
@@ -87,20 +84,16 @@ def collective(x: Array, y: Array, layout: Layout, precision: str, deadline: flo
     y = y.rechunk((layout.b_depths, layout.columns), method="tasks")
     token = tokenize(x, y, layout, precision, deadline)
     product = ranks.Collective(token, layout, x.dtype, precision, deadline)
-    barrier, done, name = f"tiledmm-barrier-{token}", f"tiledmm-done-{token}", f"tiledmm-matmul-{token}"
-    of_rank = range(layout.size)
+    done, name = f"tiledmm-done-{token}", f"tiledmm-matmul-{token}"
     tasks: dict[Any, Any] = {
-        barrier: (ranks.barrier, [(READY + token, rank) for rank in of_rank]),
-        done: (ranks.all_finished, [(f"tiledmm-finished-{token}", rank) for rank in of_rank]),
+        done: (ranks.all_finished, [(f"tiledmm-finished-{token}", rank) for rank in range(layout.size)])
     }
-    for rank in of_rank:
+    for rank in range(layout.size):
         i, j = layout.place(rank)
-        gather, summa = (GATHER + token, rank), (SUMMA + token, rank)
-        tasks[gather] = (ranks.gather, (x.name, i, j), (y.name, i, j))
-        tasks[READY + token, rank] = (ranks.ready, gather, product, rank)
-        tasks[summa] = (ranks.run_rank, gather, barrier, product, rank)
-        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, summa, barrier)
-        tasks[name, i, j] = (ranks.take, summa, done)
+        a, b, c = (x.name, i, j), (y.name, i, j), (SUMMA + token, rank)
+        tasks[c] = (ranks.run_rank, a, b, product, rank)
+        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, c, a)
+        tasks[name, i, j] = (ranks.take, c, done)
     return _array(name, tasks, x, y, (layout.rows, layout.columns))
 
 

@@ -4,6 +4,8 @@ Rank ``row * P_c + column`` of a P_r x P_c grid owns one block of A, of B and of
 and k into P_c ranges, B's split k into P_r and n into P_c, C's split m and n. A panel is a range of k that is in one
 column of A's blocks and in one row of B's: the owners broadcast it along grid rows and columns.
 
+Panels are broadcast two at a time, of different owners where there are any: so links carry data both ways.
+
 R. van de Geijn, J. Watts, "SUMMA: Scalable Universal Matrix Multiplication Algorithm", 1997.
 """
 
@@ -12,11 +14,14 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, zip_longest
 
-# Each panel's product reads and writes all of C, which takes as long as multiplying some hundred columns does: so
-# panels are wide. But the first one is not overlapped with anything, and several are in memory.
-_NARROWEST, _PANEL_BYTES, _MIN_PANELS = 1024, 256 << 20, 8
+# Each panel's product reads and writes all of C, which takes as long as multiplying some hundred columns does: so they
+# are wide. But nothing is overlapped with the first ones, and several are in memory.
+_NARROWEST, _PANEL_BYTES, _MIN_STEPS = 1024, 512 << 20, 4
+
+# Panels that are broadcast together.
+_TOGETHER = 2
 
 # How far a block may be from the even size so that a chunk boundary is kept: this fraction of it.
 _SLACK = 8
@@ -24,7 +29,7 @@ _SLACK = 8
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A range of k that the ranks multiply in one step.
+    """A range of k.
 
     Attributes:
         begin, end: The range.
@@ -78,71 +83,87 @@ class Layout:
         m, n = self.rows[i], self.columns[j]
         return (m, self.a_depths[j]), (self.b_depths[i], n), (m, n)
 
-    def panels(self, width: int) -> tuple[Panel, ...]:
-        """Panels of at most that width, in order of k; none that is empty."""
+    def steps(self, width: int) -> tuple[tuple[Panel, ...], ...]:
+        """Panels of at most that width, which cover k, in the order in which they are broadcast; none is empty."""
         a_ends, b_ends = list(accumulate(self.a_depths)), list(accumulate(self.b_depths))
-        cuts = sorted({0, *a_ends, *b_ends})
-        ranges = ((b, min(b + width, end)) for begin, end in pairwise(cuts) for b in range(begin, end, width))
-        # bisect_right passes blocks that are empty.
-        return tuple(Panel(b, e, bisect.bisect_right(a_ends, b), bisect.bisect_right(b_ends, b)) for b, e in ranges)
+        ranges = [
+            # bisect_right passes blocks that are empty.
+            [
+                Panel(at, min(at + width, end), bisect.bisect_right(a_ends, at), bisect.bisect_right(b_ends, at))
+                for at in range(begin, end, width)
+            ]
+            for begin, end in pairwise(sorted({0, *a_ends, *b_ends}))
+        ]
+        panels = [panel for group in zip_longest(*ranges) for panel in group if panel]
+        return tuple(tuple(panels[i : i + _TOGETHER]) for i in range(0, len(panels), _TOGETHER))
+
+    def own(self, rank: int) -> tuple[int, int]:
+        """The range of k that is in a rank's blocks of A and of B, which it multiplies without a broadcast."""
+        row, column = self.place(rank)
+        begin = max(sum(self.a_depths[:column]), sum(self.b_depths[:row]))
+        end = min(sum(self.a_depths[: column + 1]), sum(self.b_depths[: row + 1]))
+        return begin, max(begin, end)
 
     def panel_width(self, itemsize: int) -> int:
         """The width of panels, of elements of ``itemsize`` bytes: some in a product, none too large or too narrow."""
         k, longest = sum(self.a_depths), max(1, *self.rows, *self.columns)
-        return max(_NARROWEST, min(_PANEL_BYTES // (longest * itemsize), -(-k // _MIN_PANELS)))
+        return max(_NARROWEST, min(_PANEL_BYTES // (longest * itemsize), -(-k // (_MIN_STEPS * _TOGETHER))))
 
     def traffic(self, itemsize: int) -> int:
-        """Bytes that all ranks receive in a product."""
-        return itemsize * _moved(sum(self.rows), sum(self.columns), sum(self.a_depths), self.grid)
+        """Bytes that all ranks receive: each of A by the rest of its grid row, each of B by the rest of its column."""
+        (p_r, p_c), k = self.grid, sum(self.a_depths)
+        return itemsize * (sum(self.rows) * k * (p_c - 1) + k * sum(self.columns) * (p_r - 1))
 
 
 def choose_layout(
     m: int, n: int, k: int, size: int, a_chunks: Sequence[Sequence[int]], b_chunks: Sequence[Sequence[int]]
 ) -> Layout | None:
-    """The layout of a product on at most ``size`` ranks.
-
-    Args:
-        m, n, k: The product's sizes.
-        size: Ranks that there are.
-        a_chunks, b_chunks: Sizes of the operands' chunks along each axis. Their boundaries are kept where blocks
-            stay near the even size.
-
-    Returns:
-        The layout, or None if fewer than two ranks would have anything to multiply.
-    """
-    if (grid := choose_grid(m, n, k, size)) == (1, 1):
-        return None
-    p_r, p_c = grid
-    return Layout(
-        blocks(m, p_r, a_chunks[0]),
-        blocks(n, p_c, b_chunks[1]),
-        blocks(k, p_c, a_chunks[1]),
-        blocks(k, p_r, b_chunks[0]),
-    )
-
-
-def choose_grid(m: int, n: int, k: int, size: int) -> tuple[int, int]:
-    """P_r and P_c of the grid with the least traffic, of as many ranks as have blocks with elements.
+    """The layout of a product on at most ``size`` ranks: of the grid that moves least.
 
     Args:
         m, n, k: The product's sizes.
         size: Ranks that there are. All are used, unless the sizes are too small for them.
+        a_chunks, b_chunks: Sizes of the operands' chunks along each axis. Their boundaries are kept where blocks
+            stay near the even size. An operand some of whose blocks are cut elsewhere is counted as moved once.
+
+    Returns:
+        The layout, or None if fewer than two ranks would have anything to multiply.
     """
+    layouts = [
+        Layout(
+            blocks(m, p_r, a_chunks[0]),
+            blocks(n, p_c, b_chunks[1]),
+            blocks(k, p_c, a_chunks[1]),
+            blocks(k, p_r, b_chunks[0]),
+        )
+        for p_r, p_c in _grids(m, n, k, size)
+    ]
+
+    def cost(layout: Layout) -> tuple[int, int]:
+        a_is_kept = _is_kept(layout.rows, a_chunks[0]) and _is_kept(layout.a_depths, a_chunks[1])
+        b_is_kept = _is_kept(layout.b_depths, b_chunks[0]) and _is_kept(layout.columns, b_chunks[1])
+        moved = m * k * (not a_is_kept) + k * n * (not b_is_kept)
+        return layout.traffic(1) + moved, abs(len(layout.rows) - len(layout.columns))
+
+    return min(layouts, key=cost, default=None)
+
+
+def _grids(m: int, n: int, k: int, size: int) -> list[tuple[int, int]]:
+    """The grids of as many ranks as have blocks with elements; none if that is one."""
     for ranks in range(size, 1, -1):
         # A's blocks split k, too, into as many ranges as the grid has columns; B's into as many as it has rows.
-        grids = [(p_r, p_c) for p_r, p_c in _factors(ranks) if p_r <= min(m, k) and p_c <= min(n, k)]
-        if grids:
-            return min(grids, key=lambda grid: (_moved(m, n, k, grid), abs(grid[0] - grid[1])))
-    return 1, 1
+        if grids := [(p_r, p_c) for p_r, p_c in _factors(ranks) if p_r <= min(m, k) and p_c <= min(n, k)]:
+            return grids
+    return []
+
+
+def _is_kept(sizes: Sequence[int], chunks: Sequence[int]) -> bool:
+    """Whether all boundaries of blocks are boundaries of chunks."""
+    return set(accumulate(sizes)) <= set(accumulate(chunks))
 
 
 def _factors(number: int) -> Iterator[tuple[int, int]]:
     return ((p, number // p) for p in range(1, number + 1) if number % p == 0)
-
-
-def _moved(m: int, n: int, k: int, grid: tuple[int, int]) -> int:
-    """Elements received: each of A by the rest of its grid row, each of B by the rest of its grid column."""
-    return m * k * (grid[1] - 1) + k * n * (grid[0] - 1)
 
 
 def blocks(extent: int, parts: int, chunks: Sequence[int] = ()) -> tuple[int, ...]:

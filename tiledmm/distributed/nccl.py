@@ -1,9 +1,9 @@
 """The communicator over NCCL: panels go from device to device.
 
-A communicator is kept for each ordered set of devices, on the worker. One thread a worker makes all calls of NCCL,
-which are not safe beside each other. The ranks are connected over TCP first, with a deadline: NCCL itself would wait
-for ever for a rank that does not come. There they agree on what to use, and see when a rank has failed. Environment
-variables such as ``NCCL_NVLS_ENABLE`` are the user's.
+A communicator is kept for each grid of devices, on the worker. One thread a worker makes all calls of NCCL that may
+wait; others only make identifiers, and abort. The ranks are connected over TCP first, with a deadline: NCCL itself
+would wait for ever for a rank that does not come. There they agree on what to use, and see when a rank has failed.
+Environment variables such as ``NCCL_NVLS_ENABLE`` are the user's.
 
 NVIDIA, "NCCL User Guide", Communicator Creation and Fault Tolerance.
 """
@@ -12,18 +12,22 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
-from tiledmm.distributed.communicators import COLUMN, ROW, Communicator, TcpCommunicator
+from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator, TcpCommunicator
 from tiledmm.distributed.grid import Layout
 from tiledmm.distributed.local import kind
 from tiledmm.distributed.rings import CollectiveError
+
+# Statuses of an event that has happened, and of one that has not yet: cudaSuccess and cudaErrorNotReady.
+_DONE, _NOT_YET = 0, 600
 
 # Counts are C ints. Elements go as bytes: NCCL has no complex types, and not each CuPy has bfloat16.
 _MOST_BYTES = 1 << 30
@@ -36,12 +40,12 @@ class NcclThread:
     """The thread that makes a worker's calls of NCCL, and the communicators that it has made.
 
     Attributes:
-        communicators: Those that are kept, by their devices.
+        communicators: Those that are kept, by their grid and its devices.
         is_stuck: Whether a call has not returned within its deadline: no other one will be made.
     """
 
     def __init__(self) -> None:
-        self.communicators: dict[tuple[str, ...], NcclCommunicator] = {}
+        self.communicators: dict[tuple[Any, ...], NcclCommunicator] = {}
         self.is_stuck = False
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         # A daemon: a call that never returns must not keep the worker from exiting.
@@ -75,6 +79,9 @@ class NcclCommunicator(Communicator):
         device: The ``cupy.cuda.Device``.
         deadline: Seconds that an operation may take.
 
+    Attributes:
+        check: Called now and then while it waits; raises if it waits in vain.
+
     Raises:
         CollectiveError: It was not made within the deadline. The thread is stuck then.
     """
@@ -92,9 +99,9 @@ class NcclCommunicator(Communicator):
         import cupy
         from cupy.cuda import nccl
 
-        self.generation = generation
+        self.generation, self.deadline = generation, deadline
         self.check: Callable[[], None] = lambda: None
-        self._thread, self._device, self._deadline = thread, device, deadline
+        self._thread, self._device = thread, device
         self._type = nccl.NCCL_UINT8
         self._of_axis: dict[int, Any] = {}
         row, column = layout.place(rank)
@@ -116,48 +123,68 @@ class NcclCommunicator(Communicator):
             thread.is_stuck = True
             raise CollectiveError(f"NCCL did not connect within {deadline:g} s") from error
 
-    def broadcast(self, axis: int, root: int, panel: Any, shape: tuple[int, int], like: Any) -> Callable[[], Any]:
-        """As ``Communicator.broadcast``. What waits is the current stream, not the host."""
+    def broadcast(self, wanted: Sequence[Broadcast], like: Any) -> Callable[[], list[Any]]:
+        """As ``Communicator.broadcast``. What waits for the panels is the current stream, and the host."""
         import cupy
+        from cupy.cuda import nccl
 
-        if self._sizes[axis] == 1:
-            return lambda: panel
+        found, sent = [each.panel for each in wanted], list[tuple[Broadcast, Any]]()
         with self._device:
-            # In the current stream's pool: freed memory is written again only after what that stream still reads of it.
-            buffer = cupy.empty(shape, like.dtype) if panel is None else cupy.ascontiguousarray(panel)
+            for i, each in enumerate(wanted):
+                if self._sizes[each.axis] > 1:
+                    # In the current stream's pool: freed memory is written again only after what it still reads.
+                    buffer = cupy.empty(each.shape, like.dtype) if each.panel is None else each.panel
+                    sent.append((each, cupy.ascontiguousarray(buffer)))
+                    found[i] = buffer
+            if not sent:
+                return lambda: found
             before = cupy.cuda.get_current_stream().record()
 
         def call() -> Any:
             with self._device:
                 self._stream.wait_event(before)
-                for begin in range(0, buffer.nbytes, _MOST_BYTES):
-                    count = min(_MOST_BYTES, buffer.nbytes - begin)
-                    self._of_axis[axis].bcast(buffer.data.ptr + begin, count, self._type, root, self._stream.ptr)
+                nccl.groupStart()  # all at once: those of different roots use both directions of a link
+                try:
+                    for each, buffer in sent:
+                        for begin in range(0, buffer.nbytes, _MOST_BYTES):
+                            count = min(_MOST_BYTES, buffer.nbytes - begin)
+                            address, stream = buffer.data.ptr + begin, self._stream.ptr
+                            self._of_axis[each.axis].bcast(address, count, self._type, each.root, stream)
+                finally:
+                    nccl.groupEnd()
                 return self._stream.record()
 
         begun = self._thread.submit(call)
 
-        def received() -> Any:
-            look = time.monotonic()
-            until = look + self._deadline
-            while not (begun.done() and begun.result().done):
-                if (now := time.monotonic()) > until:
-                    raise CollectiveError(f"no panel came by NCCL for {self._deadline:g} s: the deadline has passed")
-                if now > look:
-                    self.check()
-                    look = now + _LOOK
-                time.sleep(_TICK)
+        def received() -> list[Any]:
+            self._wait(begun)
             with self._device:
                 cupy.cuda.get_current_stream().wait_event(begun.result())
-            return buffer if panel is None else panel
+            sent.clear()  # the copies that were sent
+            return found
 
         return received
+
+    def _wait(self, begun: Future[Any]) -> None:
+        """Waits on the host until broadcasts are over: so that a rank that fails is seen by the others."""
+        look = time.monotonic()
+        until = look + self.deadline
+        while not (begun.done() and _has_happened(begun.result())):
+            if (now := time.monotonic()) > until:
+                raise CollectiveError(f"no panel came by NCCL for {self.deadline:g} s: the deadline has passed")
+            if now > look:
+                self.check()
+                for each in self._of_axis.values():
+                    if each is not None:
+                        each.check_async_error()
+                look = now + _LOOK
+            time.sleep(_TICK)
 
     def close(self) -> None:
         """Aborts it. It is not kept any longer."""
         kept = self._thread.communicators
-        for devices in [devices for devices, each in kept.items() if each is self]:
-            del kept[devices]
+        for key in [key for key, each in kept.items() if each is self]:
+            del kept[key]
         # Not in the worker's thread for NCCL, which may wait in a call that only this ends.
         for each in self._of_axis.values():
             if each is not None:
@@ -176,12 +203,12 @@ def nccl_communicator(
 
     All ranks call it, and all get one or none does.
     """
-    thread = _thread_of(worker)
-    device = "" if thread.is_stuck else _device_of(like)
+    device = "" if is_stuck(worker) else _device_of(like)
     devices = tuple(each.decode() for each in tcp.exchange(device.encode()))
     if not all(devices) or len(set(devices)) < len(devices):
         return None
-    kept = thread.communicators.get(devices)
+    thread, key = _thread_of(worker), (layout.grid, *devices)
+    kept = thread.communicators.get(key)
     generations = {each.decode() for each in tcp.exchange((kept.generation if kept else "").encode())}
     if kept is None or len(generations) > 1:
         if kept is not None:
@@ -192,31 +219,51 @@ def nccl_communicator(
         row, column = layout.place(rank)
         made = [
             uuid.uuid4().hex if rank == 0 else "",
-            nccl.get_unique_id() if column == 0 else None,
-            nccl.get_unique_id() if row == 0 else None,
+            _text(nccl.get_unique_id()) if column == 0 else None,
+            _text(nccl.get_unique_id()) if row == 0 else None,
         ]
         known = [json.loads(each) for each in tcp.exchange(json.dumps(made).encode())]
-        ids = tuple(map(tuple, (known[layout.rank(row, 0)][1], known[layout.rank(0, column)][2])))
-        kept = NcclCommunicator(thread, layout, rank, (ids[0], ids[1]), known[0][0], like.device, deadline)
-        thread.communicators[devices] = kept
-    kept.check = tcp.check
+        ids = _identifier(known[layout.rank(row, 0)][1]), _identifier(known[layout.rank(0, column)][2])
+        kept = NcclCommunicator(thread, layout, rank, ids, known[0][0], like.device, deadline)
+        thread.communicators[key] = kept
+    kept.check, kept.deadline = tcp.check, deadline
     return kept
 
 
+def _text(identifier: Any) -> list[Any]:
+    """An identifier of NCCL as JSON has it: bytes, or a tuple of integers in CuPy before 14."""
+    return [type(identifier).__name__, list(identifier)]
+
+
+def _identifier(text: list[Any]) -> Any:
+    return {"bytes": bytes, "tuple": tuple}[text[0]](text[1])
+
+
+def _has_happened(event: Any) -> bool:
+    """Whether an event has. CuPy's ``Event.done`` takes an error of the device for "not yet"."""
+    from cupy.cuda import runtime
+
+    if (status := runtime.eventQuery(event.ptr)) not in (_DONE, _NOT_YET):
+        raise runtime.CUDARuntimeError(status)
+    return bool(status == _DONE)
+
+
 def _device_of(like: Any) -> str:
-    """The identifier of the GPU that an array is on; empty if there is none, or no NCCL."""
+    """A name of the GPU that an array is on; empty if there is none, or no NCCL."""
     if kind(like) == "numpy":
         return ""
     import cupy
     from cupy.cuda import nccl
 
-    properties = cupy.cuda.runtime.getDeviceProperties(like.device.id)
-    return bytes(properties["uuid"]).hex() if nccl.available else ""
+    # The UUID alone will not do: CuPy's ends at its first byte of 0.
+    unique = bytes(cupy.cuda.runtime.getDeviceProperties(like.device.id)["uuid"]).hex()
+    return f"{socket.gethostname()} {like.device.pci_bus_id} {unique}" if nccl.available else ""
 
 
 def is_stuck(worker: Any) -> bool:
     """Whether a worker needs to be restarted before it can use NCCL again."""
-    return _thread_of(worker).is_stuck
+    thread: NcclThread | None = getattr(worker, "_tiledmm_nccl", None)
+    return thread is not None and thread.is_stuck
 
 
 _lock = threading.Lock()

@@ -46,39 +46,32 @@ class Collective:
     deadline: float
 
 
-def gather(a: Any, b: Any) -> tuple[Any, Any]:
-    """A rank's blocks, on its worker."""
-    return a, b
+#: Errors of ranks that are not started, by name.
+ERRORS = {each.__name__: each for each in (CollectiveError, OperandTypeError, UnsupportedTypeError)}
 
 
-def ready(blocks: tuple[Any, Any], collective: Collective, rank: int) -> tuple[str, str]:
-    """The libraries of a rank's blocks: something small that says that they are in place.
-
-    Raises:
-        UnsupportedTypeError: The chunks have another type or shape than the Dask array said.
-    """
-    for name, block, shape in zip("AB", blocks, collective.layout.shapes(rank)[:2], strict=True):
+def problem_of(a: Any, b: Any, collective: Collective, rank: int) -> tuple[str, str] | None:
+    """What is wrong with a rank's blocks, if not what its Dask arrays said: an error's name and text."""
+    for name, block, shape in zip("AB", (a, b), collective.layout.shapes(rank)[:2], strict=True):
+        try:
+            kind(block)
+        except OperandTypeError as error:
+            return type(error).__name__, str(error)
         if (block.dtype, block.shape) != (collective.dtype, shape):
             found, wanted = f"{block.dtype} {block.shape}", f"{collective.dtype} {shape}"
-            raise UnsupportedTypeError(f"a block of {name} is {found}, but its Dask array says {wanted}")
-    return kind(blocks[0]), kind(blocks[1])
+            return UnsupportedTypeError.__name__, f"a block of {name} is {found}, but its Dask array says {wanted}"
+    return None
 
 
-def barrier(kinds: Sequence[tuple[str, str]]) -> None:
-    """Every rank's blocks are in place.
-
-    Raises:
-        OperandTypeError: They are not all of one library.
-    """
-    if len(found := {each for pair in kinds for each in pair}) > 1:
-        raise OperandTypeError(f"chunks of a product are of one library; got {' and '.join(sorted(found))} arrays")
-
-
-def run_rank(blocks: tuple[Any, Any], inputs_are_in_place: None, collective: Collective, rank: int) -> Any:
+def run_rank(a: Any, b: Any, collective: Collective, rank: int) -> Any:
     """A rank's block of C. It leaves its worker's thread pool, so that it keeps no other task from running.
+
+    Nothing is multiplied before all ranks have their blocks, and these are what they should be.
 
     Raises:
         CollectiveError: Another rank failed, or was silent past the deadline.
+        OperandTypeError, UnsupportedTypeError: Blocks of any rank are not what their Dask arrays said, or not all of
+            one library.
     """
     try:
         worker = get_worker()
@@ -96,16 +89,17 @@ def run_rank(blocks: tuple[Any, Any], inputs_are_in_place: None, collective: Col
     layout = collective.layout
     with listen(host) as listener:
         address = listener.getsockname()[:2]
+        problem = problem_of(a, b, collective, rank)
         seat = {"product": collective.product, "rank": rank, "size": layout.size, "worker": worker.address}
-        begun = _ask(worker, "tiledmm_join", address=address, **seat)
-        if isinstance(begun, str):
-            raise CollectiveError(f"this rank was not started: {begun}")
-        attempt, addresses = begun
+        seat |= {"address": address, "problem": problem, "kinds": [] if problem else [kind(a), kind(b)]}
+        attempt, addresses = _ask(worker, "tiledmm_join", **seat)
+        if isinstance(attempt, str):
+            raise ERRORS[attempt](f"rank {rank} was not started: {addresses}")
         tcp: Communicator | None = None
         try:
             peers = [(host, port) for host, port in addresses]
             tcp = TcpCommunicator(layout, rank, listener, peers, attempt, collective.deadline, check)
-            return _run(worker, tcp, blocks, collective, rank)
+            return _run(worker, tcp, (a, b), collective, rank)
         except Exception as error:
             # While its peers do not see it yet: so the first reason is the cause of the others.
             reason = f"rank {rank} on {worker.address}: {type(error).__name__}: {error}"
@@ -146,7 +140,7 @@ def _run(
             rank,
             communicator,
             precision=collective.precision,
-            on_panel=lambda step: before_panel(worker, rank, step),
+            on_step=lambda step: before_step(worker, rank, step),
         )
         synchronize(c)
         tcp.exchange()  # all ranks have their block, or none says that it has
@@ -157,12 +151,12 @@ def _run(
         raise
 
 
-def before_panel(worker: Worker, rank: int, step: int) -> None:
+def before_step(worker: Worker, rank: int, step: int) -> None:
     """Called before a rank's step. Tests put another function in its place."""
 
 
-def finished(block: Any, inputs_are_in_place: None) -> None:
-    """A rank has its block of C."""
+def finished(c: Any, a: Any) -> None:
+    """A rank has its block of C. It needs A's, too, so that neither is made part of another task."""
 
 
 def all_finished(ranks: Sequence[None]) -> None:

@@ -2,11 +2,13 @@
 
 The operands are on one device, or in host memory. A device other than theirs gets its rows of A and, one panel of
 columns after the other, all of B; a panel is copied while the one before it is multiplied, and C goes back likewise.
+It gets so many fewer rows that it ends with the device that has everything, as far as data sheets tell.
 All copies are on streams of their own: one on the legacy default stream would keep both devices from anything else.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +20,13 @@ import numpy as np
 
 from tiledmm import api, devices
 from tiledmm.distributed import streaming
-from tiledmm.distributed.shares import panels, shares
+from tiledmm.distributed.cuda_device import Device
+from tiledmm.distributed.shares import PANELS, Times, ranges, share_of_others
 from tiledmm.errors import KeywordError, OperandTypeError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import loop_type
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
+from tiledmm.problem.operands import Array
+from tiledmm.selection.front_end import choose, resolve_call
 
 _kept = threading.local()
 
@@ -76,13 +82,13 @@ def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision:
 
     def share(number: int, rows: slice) -> None:
         with cupy.cuda.Device(number):
-            memory = int(streaming.SHARE * cupy.cuda.runtime.memGetInfo()[0]) // numbers.count(number)
-            streaming.multiply(a[rows], b, out[rows], memory, precision, lambda done, tiles: None, None)
+            streaming.multiply(a[rows], b, out[rows], memory[number], precision, lambda done, tiles: None, None)
 
     if not out.size or not a.shape[1]:
         out.fill(0)
         return out
-    parts = [(number, rows) for number, rows in zip(numbers, shares(out.shape[0], len(numbers)), strict=True)]
+    memory = {number: int(streaming.SHARE * _free_bytes(number)) // numbers.count(number) for number in numbers}
+    parts = list(zip(numbers, ranges(out.shape[0], [1 / len(numbers)] * len(numbers)), strict=True))
     with ThreadPoolExecutor(len(parts), "tiledmm") as threads:
         for done in [threads.submit(share, number, rows) for number, rows in parts if rows.stop > rows.start]:
             done.result()
@@ -90,27 +96,60 @@ def _of_host_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision:
 
 
 def _of_device_arrays(a: Any, b: Any, out: Any, numbers: Sequence[int], precision: Any) -> Any:
-    """Launches all shares, the one of the operands' own device last: nothing is copied for that."""
+    """Launches all shares, first the one of the operands' own device: nothing is copied for that."""
     home, current = devices.current_device(), cupy.cuda.get_current_stream()
     first, second = (_rows(x) or _Rows(cupy.ascontiguousarray(x), False) for x in (a, b))
     third = None if cupy.may_share_memory(out, a) or cupy.may_share_memory(out, b) else _rows(out)
     third = third or _Rows(cupy.empty(out.shape, out.dtype), False)
     ready = current.record()
-    done, own = list[Any](), list[slice]()
-    for turn, (number, rows) in enumerate(zip(numbers, shares(out.shape[0], len(numbers)), strict=True)):
-        if rows.stop == rows.start:
-            continue
-        if number == home and not own:
-            own.append(rows)
-        else:
-            done.append(_share(turn, number, (first, second, third), rows, ready, precision))
-    for rows in own:
-        api.matmul(a[rows], b, out=third.matrix[rows], precision=precision)
+    parts = ranges(out.shape[0], fractions(numbers, a, b, out, precision))
+    own = numbers.index(home) if home in numbers else -1
+    if own >= 0:
+        api.matmul(a[parts[own]], b, out=third.matrix[parts[own]], precision=precision)
+    done = [
+        _share(turn, number, (first, second, third), rows, ready, precision)
+        for turn, (number, rows) in enumerate(zip(numbers, parts, strict=True))
+        if turn != own and rows.stop > rows.start
+    ]
     for event in done:
         current.wait_event(event)
     if third.x.data.ptr != out.data.ptr:
         out[...] = third.x
     return out
+
+
+#: Bytes per second of a link that is not NVLink: of PCIe 4.0 by 16 lanes, one way.
+PCIE = 32e9
+
+
+def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) -> list[float]:
+    """The share of the rows that each device gets: equal ones, but for the device that has the operands."""
+    count, home = len(numbers), a.data.device_id
+    (m, k), n = a.shape, b.shape[1]
+    seconds = _expected_seconds(m, n, k, a.dtype, b.dtype, precision, home)
+    if home not in numbers or not seconds:
+        return [1 / count] * count
+    others = [number for number in numbers if number != home]
+    linked = all(cupy.cuda.runtime.deviceCanAccessPeer(number, home) for number in others)
+    rate = (linked and devices.device_model().gpu.nvlink) or PCIE
+    share = share_of_others(Times(seconds, *(x.nbytes / rate for x in (a, b, out))), count)
+    found = [share] * count
+    found[numbers.index(home)] = 1 - (count - 1) * share
+    return found
+
+
+@functools.lru_cache
+def _expected_seconds(m: int, n: int, k: int, first: Any, second: Any, precision: Any, device: int) -> float:
+    """Time of the product on one device; 0 if it is not known, as for a kernel that a precision names."""
+    x1, x2 = Array.allocated((m, k), first), Array.allocated((k, n), second)
+    call = resolve_call(x1, x2, None, UfuncKeywords(), precision)
+    choice = choose(call, KernelKeywords(precision=precision), devices.device_model)
+    return (choice.microseconds or 0.0) * 1e-6
+
+
+def _free_bytes(number: int) -> int:
+    with cupy.cuda.Device(number):
+        return Device().free_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +197,9 @@ def _share(
         copies_in.wait_event(products.record())
         every = slice(None)
         _copy(own_a.x, a.part(rows, every), copies_in)
-        for cols in panels(width):
+        for cols in ranges(width, PANELS):
+            if cols.stop == cols.start:
+                continue
             _copy(own_b.part(every, cols), b.part(every, cols), copies_in)
             products.wait_event(copies_in.record())
             with products:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tiledmm.distributed.communicators import COLUMN, ROW, Communicator
+from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator
 from tiledmm.distributed.grid import Layout, Panel
 from tiledmm.distributed.local import allocate_sums, multiply_add, rounded
 
-# Panels that are on their way. One would leave a GPU without work: the host launches a product when its panels are
-# there, and a broadcast by NCCL may have to wait for the product that runs, whose blocks fill the GPU.
+# Steps whose panels are on their way. One would leave a GPU without work: the host launches a product when its panels
+# are there, and a broadcast by NCCL may have to wait for the product that runs, whose blocks fill the GPU.
 _AHEAD = 2
 
 
@@ -24,12 +24,12 @@ def summa(
     *,
     precision: str = "full",
     width: int | None = None,
-    on_panel: Callable[[int], None] = lambda step: None,
+    on_step: Callable[[int], None] = lambda step: None,
 ) -> Any:
     """A rank's block of C = A @ B. Every rank calls it at the same time.
 
-    While a panel is multiplied, the next two are on their way: beside its blocks a rank needs room for three panels of
-    each operand.
+    It begins with the range of k that it has of both operands, while the first panels are on their way. While the
+    panels of a step are multiplied, those of the next two are on theirs.
 
     Args:
         a, b: The rank's blocks, of the shapes that ``layout.shapes(rank)`` says, of one type and on one device.
@@ -38,7 +38,7 @@ def summa(
         communicator: Its way to the others.
         precision: As for ``tiledmm.matmul``, of CuPy's arrays.
         width: Largest width of a panel; None for one by its bytes. The same on all ranks.
-        on_panel: Called before each step with its number.
+        on_step: Called before each step with its number.
 
     Returns:
         A new array of the operands' type and device. 16-bit floats are summed in float32 and rounded once.
@@ -49,22 +49,33 @@ def summa(
     row, column = layout.place(rank)
     a_shape, b_shape, c_shape = layout.shapes(rank)
     a_begin, b_begin = sum(layout.a_depths[:column]), sum(layout.b_depths[:row])
-    panels = layout.panels(width or layout.panel_width(a.dtype.itemsize))
+    steps = layout.steps(width or layout.panel_width(a.dtype.itemsize))
+    c, is_empty = allocate_sums(c_shape, a), True
 
-    def begin(panel: Panel) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    def broadcasts(panel: Panel) -> Iterator[Broadcast]:
         depth = panel.end - panel.begin
         mine_a = a[:, panel.begin - a_begin : panel.end - a_begin] if panel.a_owner == column else None
         mine_b = b[panel.begin - b_begin : panel.end - b_begin] if panel.b_owner == row else None
-        return (
-            communicator.broadcast(ROW, panel.a_owner, mine_a, (a_shape[0], depth), a),
-            communicator.broadcast(COLUMN, panel.b_owner, mine_b, (depth, b_shape[1]), b),
-        )
+        yield Broadcast(ROW, panel.a_owner, mine_a, (a_shape[0], depth))
+        yield Broadcast(COLUMN, panel.b_owner, mine_b, (depth, b_shape[1]))
 
-    c = allocate_sums(c_shape, a)
-    coming = deque(map(begin, panels[:_AHEAD]))
-    for step in range(len(panels)):
-        on_panel(step)
-        left, right = (received() for received in coming.popleft())
-        coming.extend(map(begin, panels[step + _AHEAD : step + _AHEAD + 1]))
-        multiply_add(left, right, c, precision, first=not step)
+    def begin(step: Sequence[Panel]) -> Callable[[], list[Any]]:
+        return communicator.broadcast([each for panel in step for each in broadcasts(panel)], a)
+
+    def add(left: Any, right: Any) -> None:
+        nonlocal is_empty
+        multiply_add(left, right, c, precision, first=is_empty)
+        is_empty = False
+
+    coming = deque(map(begin, steps[:_AHEAD]))
+    begins, ends = layout.own(rank)
+    if begins < ends:
+        add(a[:, begins - a_begin : ends - a_begin], b[begins - b_begin : ends - b_begin])
+    for index, step in enumerate(steps):
+        on_step(index)
+        arrived = coming.popleft()()
+        coming.extend(map(begin, steps[index + _AHEAD : index + _AHEAD + 1]))
+        for panel, left, right in zip(step, arrived[::2], arrived[1::2], strict=True):
+            if (panel.b_owner, panel.a_owner) != (row, column):
+                add(left, right)
     return rounded(c, a)

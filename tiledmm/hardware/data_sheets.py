@@ -21,6 +21,7 @@ class Gpu:
         source: The documents that these figures come from.
         halves_float32_sums: Whether its tensor cores multiply 16-bit floats and tf32 at half the architecture's rate
             where they are summed in float32, as GeForce cards do.
+        nvlink: Peak bandwidth of NVLink in bytes per second, of all links one way; 0 if it has none.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Gpu:
     bandwidth: float
     source: str
     halves_float32_sums: bool = False
+    nvlink: float = 0.0
 
     def peak_flops(self, dtype: str) -> float:
         """Peak of the CUDA cores at the boost clock in FLOP/s, for a type: two operations for each multiply-add.
@@ -62,18 +64,28 @@ DATA_SHEETS: dict[str, Gpu] = {
     gpu.name: gpu
     for gpu in (
         Gpu("T4", TARGETS["sm_75"], 40, 1.59e9, 320e9, "NVIDIA T4 data sheet, Turing whitepaper"),
-        Gpu("RTX 2080 Ti", TARGETS["sm_75"], 68, 1.545e9, 616e9, "NVIDIA Turing whitepaper", True),
-        Gpu("A100 SXM4 80 GB", TARGETS["sm_80"], 108, 1.41e9, 2.039e12, "NVIDIA A100 data sheet, whitepaper"),
-        Gpu("A30", TARGETS["sm_80"], 56, 1.44e9, 933e9, "NVIDIA A30 data sheet"),
-        Gpu("RTX 3090", TARGETS["sm_86"], 82, 1.695e9, 936e9, "NVIDIA Ampere GA102 whitepaper", True),
+        Gpu("RTX 2080 Ti", TARGETS["sm_75"], 68, 1.545e9, 616e9, "NVIDIA Turing whitepaper", True, nvlink=50e9),
+        Gpu(
+            "A100 SXM4 80 GB",
+            TARGETS["sm_80"],
+            108,
+            1.41e9,
+            2.039e12,
+            "NVIDIA A100 data sheet, whitepaper",
+            nvlink=300e9,
+        ),
+        Gpu("A30", TARGETS["sm_80"], 56, 1.44e9, 933e9, "NVIDIA A30 data sheet", nvlink=100e9),
+        Gpu("RTX 3090", TARGETS["sm_86"], 82, 1.695e9, 936e9, "NVIDIA Ampere GA102 whitepaper", True, nvlink=56.25e9),
         Gpu("A10", TARGETS["sm_86"], 72, 1.695e9, 600e9, "NVIDIA A10 data sheet"),
-        Gpu("RTX A6000", TARGETS["sm_86"], 84, 1.8e9, 768e9, "NVIDIA Ampere GA102 whitepaper"),
+        Gpu("RTX A6000", TARGETS["sm_86"], 84, 1.8e9, 768e9, "NVIDIA Ampere GA102 whitepaper", nvlink=56.25e9),
         Gpu("RTX 4090", TARGETS["sm_89"], 128, 2.52e9, 1.008e12, "NVIDIA Ada whitepaper", True),
         Gpu("L4", TARGETS["sm_89"], 58, 2.04e9, 300e9, "NVIDIA L4 data sheet"),
         Gpu("L40S", TARGETS["sm_89"], 142, 2.52e9, 864e9, "NVIDIA L40S data sheet"),
-        Gpu("H100 SXM 80 GB", TARGETS["sm_90"], 132, 1.98e9, 3.35e12, "NVIDIA H100 data sheet, whitepaper"),
-        Gpu("H200 SXM", TARGETS["sm_90"], 132, 1.98e9, 4.8e12, "NVIDIA H200 data sheet"),
-        Gpu("B200", TARGETS["sm_100"], 148, 1.965e9, 8e12, "DGX B200 data sheet; clock: TechPowerUp"),
+        Gpu(
+            "H100 SXM 80 GB", TARGETS["sm_90"], 132, 1.98e9, 3.35e12, "NVIDIA H100 data sheet, whitepaper", nvlink=450e9
+        ),
+        Gpu("H200 SXM", TARGETS["sm_90"], 132, 1.98e9, 4.8e12, "NVIDIA H200 data sheet", nvlink=450e9),
+        Gpu("B200", TARGETS["sm_100"], 148, 1.965e9, 8e12, "DGX B200 data sheet; clock: TechPowerUp", nvlink=900e9),
         Gpu("RTX 5090", TARGETS["sm_120"], 170, 2.407e9, 1.792e12, "NVIDIA RTX Blackwell whitepaper", True),
         Gpu("RTX PRO 6000", TARGETS["sm_120"], 188, 2.617e9, 1.792e12, "NVIDIA RTX Blackwell PRO whitepaper"),
     )

@@ -32,4 +32,5 @@ def gpu_of(properties: Mapping[str, Any], attributes: Mapping[str, int]) -> Gpu:
         bandwidth or reference.bandwidth,
         "CUDA's device attributes",
         "GeForce" in name,
+        reference.nvlink,
     )

@@ -1,0 +1,288 @@
+"""The communicator over NCCL, on a CuPy and an NCCL that are the host: what ranks agree on, send, and see of faults."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import queue
+import sys
+import threading
+import time
+import types
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.strategies import small_integers
+from tiledmm.distributed import local, nccl
+from tiledmm.distributed.communicators import ROW, Broadcast, TcpCommunicator
+from tiledmm.distributed.grid import Layout, choose_layout
+from tiledmm.distributed.nccl import nccl_communicator
+from tiledmm.distributed.rings import CollectiveError, listen
+from tiledmm.distributed.summa import summa
+
+DEADLINE = 5.0
+
+
+class Device(contextlib.nullcontext[None]):
+    def __init__(self, number: int = 0) -> None:
+        super().__init__()
+        self.id, self.pci_bus_id = number, f"0000:0{number}:00.0"
+
+
+class ndarray(np.ndarray):
+    """An array on a device."""
+
+    device = Device()
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+ndarray.__module__ = "cupy"
+
+
+class Stream:
+    ptr = 0
+
+    def __init__(self, **options: Any) -> None:
+        pass
+
+    def record(self) -> Any:
+        return SimpleNamespace(ptr=0)
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+
+class Nccl(types.ModuleType):
+    """``cupy.cuda.nccl``. Calls between ``groupStart`` and ``groupEnd`` are made at the end."""
+
+    NCCL_UINT8, available = 1, True
+
+    def __init__(self) -> None:
+        super().__init__("cupy.cuda.nccl")
+        self.sent: defaultdict[Any, queue.SimpleQueue[bytes]] = defaultdict(queue.SimpleQueue)
+        self.unique, self.group, self.broadcasts = itertools.count(), threading.local(), 0
+        fake = self
+
+        class NcclCommunicator:
+            def __init__(self, size: int, identifier: bytes, rank: int) -> None:
+                assert type(identifier) is bytes and len(identifier) == 128
+                self.size, self.identifier, self.rank, self.is_aborted = size, identifier, rank, False
+
+            def bcast(self, address: int, count: int, kind: int, root: int, stream: int) -> None:
+                fake.group.calls.append(lambda: self.send(address, count, root))
+
+            def send(self, address: int, count: int, root: int) -> None:
+                fake.broadcasts += 1
+                if self.rank == root:
+                    for peer in set(range(self.size)) - {root}:
+                        fake.sent[self.identifier, root, peer].put(ctypes.string_at(address, count))
+                    return
+                while not self.is_aborted:
+                    with contextlib.suppress(queue.Empty):
+                        found = fake.sent[self.identifier, root, self.rank].get(timeout=0.05)
+                        assert len(found) == count
+                        ctypes.memmove(address, found, count)
+                        return
+
+            def check_async_error(self) -> None:
+                pass
+
+            def abort(self) -> None:
+                self.is_aborted = True
+
+        self.NcclCommunicator = NcclCommunicator
+
+    def get_unique_id(self) -> bytes:
+        return bytes([next(self.unique)]) * 128
+
+    def groupStart(self) -> None:
+        self.group.calls = []
+
+    def groupEnd(self) -> None:
+        for call in self.group.calls:
+            call()
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> Nccl:
+    """NCCL, between devices that are the host. Nothing else sends panels, and a call of it sends little."""
+    made, cupy, cuda = Nccl(), types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
+    status = SimpleNamespace(eventQuery=lambda event: 0, CUDARuntimeError=RuntimeError)
+    for name, value in {"nccl": made, "runtime": status, "Stream": Stream, "get_current_stream": Stream}.items():
+        setattr(cuda, name, value)
+    cupy.cuda = cuda  # type: ignore[attr-defined]
+    cupy.empty = lambda shape, dtype: np.full(shape, 7, dtype).view(ndarray)  # type: ignore[attr-defined]
+    cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(ndarray)  # type: ignore[attr-defined]
+    for name, module in {"cupy": cupy, "cupy.cuda": cuda, "cupy.cuda.nccl": made, "cupy.cuda.runtime": status}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+    def add(a: Any, b: Any, c: Any, *, out: Any, **others: Any) -> None:
+        out += np.matmul(a, b)
+
+    monkeypatch.setattr(
+        local, "api", SimpleNamespace(matmul=lambda a, b, out, precision: np.matmul(a, b, out=out), gemm=add)
+    )
+    monkeypatch.setattr(nccl, "_device_of", lambda like: str(like.device.id))
+    monkeypatch.setattr(nccl, "_MOST_BYTES", 100)
+    monkeypatch.setattr(TcpCommunicator, "broadcast", None)
+    return made
+
+
+def on_device(x: Any, number: int) -> Any:
+    found = np.array(x).view(ndarray)
+    found.device = Device(number)
+    return found
+
+
+def layout_of(m: int, n: int, k: int, size: int) -> Layout:
+    layout = choose_layout(m, n, k, size, ((m,), (k,)), ((k,), (n,)))
+    assert layout is not None
+    return layout
+
+
+def run(layout: Layout, workers: list[Any], work: Callable[[int, TcpCommunicator], Any]) -> list[Any]:
+    """What each rank returns, each in a thread of its own."""
+    listeners = [listen("127.0.0.1") for _ in workers]
+    addresses = [each.getsockname() for each in listeners]
+
+    def of_rank(rank: int) -> Any:
+        with listeners[rank] as listener:
+            tcp = TcpCommunicator(layout, rank, listener, addresses, bytes(16), DEADLINE)
+            try:
+                return work(rank, tcp)
+            finally:
+                tcp.close()
+
+    with ThreadPoolExecutor(len(workers)) as threads:
+        return list(threads.map(of_rank, range(len(workers))))
+
+
+def made_by(layout: Layout, workers: list[Any], deadline: float = DEADLINE, *, shared: bool = False) -> list[Any]:
+    """Each rank's communicator."""
+
+    def work(rank: int, tcp: TcpCommunicator) -> Any:
+        like = on_device([0], 0 if shared else rank)
+        return nccl_communicator(workers[rank], tcp, like, layout, rank, deadline)
+
+    return run(layout, workers, work)
+
+
+# ---- What the ranks agree on
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 6])
+def test_communicators_are_kept_and_made_together(size: int, fake: Nccl) -> None:
+    layout = layout_of(40, 50, 60, size)
+    workers = [SimpleNamespace() for _ in range(size)]
+    assert made_by(layout, workers, shared=True) == [None] * size
+    made = made_by(layout, workers)
+    assert len({each.generation for each in made}) == 1
+    assert made_by(layout, workers) == made, "kept"
+    made[1].close()
+    again = made_by(layout, workers)
+    assert not set(map(id, again)) & set(map(id, made)), "made again by all"
+    assert len({each.generation for each in again}) == 1
+    nccl._thread_of(workers[1]).is_stuck = True
+    assert made_by(layout, workers) == [None] * size, "no rank waits for a thread that is stuck"
+
+
+@pytest.mark.parametrize("identifier", [bytes(range(128)), tuple(range(-64, 64))])
+def test_identifiers_of_any_cupy(identifier: Any) -> None:
+    assert nccl._identifier(nccl._text(identifier)) == identifier
+
+
+# ---- Products
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 6])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int8"])
+def test_products(size: int, dtype: str, fake: Nccl) -> None:
+    rng, workers = np.random.default_rng(size), [SimpleNamespace() for _ in range(size)]
+    for m, n, k in ((40, 50, 60), (90, 10, 60), (10, 90, 60), (40, 50, 60)):  # on several grids of the same devices
+        a, b, layout = small_integers(rng, (m, k), dtype), small_integers(rng, (k, n), dtype), layout_of(m, n, k, size)
+
+        def multiply(rank: int, tcp: TcpCommunicator, a: Any = a, b: Any = b, layout: Layout = layout) -> Any:
+            i, j = layout.place(rank)
+            rows, depths = (np.cumsum([0, *sizes]) for sizes in (layout.rows, layout.a_depths))
+            b_depths, columns = (np.cumsum([0, *sizes]) for sizes in (layout.b_depths, layout.columns))
+            left = on_device(a[rows[i] : rows[i + 1], depths[j] : depths[j + 1]], rank)
+            right = on_device(b[b_depths[i] : b_depths[i + 1], columns[j] : columns[j + 1]], rank)
+            before = left.copy(), right.copy()
+            found = nccl_communicator(workers[rank], tcp, left, layout, rank, DEADLINE)
+            assert found is not None
+            c = summa(left, right, layout, rank, found, width=7)
+            tcp.exchange()
+            assert np.array_equal(left, before[0]) and np.array_equal(right, before[1])
+            return c
+
+        blocks = run(layout, workers, multiply)
+        p_r, p_c = layout.grid
+        found = np.block([[blocks[layout.rank(i, j)] for j in range(p_c)] for i in range(p_r)])
+        np.testing.assert_array_equal(found, a @ b)
+    assert fake.broadcasts
+
+
+# ---- Faults
+
+
+def one_of_two(deadline: float = DEADLINE) -> Any:
+    """The communicator of a rank whose peer does nothing."""
+    layout = Layout((4,), (2, 3), (3, 3), (6,))
+    found = made_by(layout, [SimpleNamespace(), SimpleNamespace()], deadline)[0]
+    found.check = lambda: None
+    return found
+
+
+def test_a_silent_rank_is_an_error_at_the_deadline() -> None:
+    communicator, begin = one_of_two(0.3), time.monotonic()
+    received = communicator.broadcast([Broadcast(ROW, 1, None, (4, 3))], on_device([0.0], 0))
+    with pytest.raises(CollectiveError, match=r"no panel came by NCCL for 0\.3 s"):
+        received()
+    assert time.monotonic() - begin < 3
+    communicator.close()
+
+
+def test_a_rank_that_gives_up_is_an_error_at_once() -> None:
+    communicator, begin = one_of_two(), time.monotonic()
+
+    def check() -> None:
+        raise CollectiveError("a peer gave up")
+
+    communicator.check = check
+    received = communicator.broadcast([Broadcast(ROW, 1, None, (4, 3))], on_device([0.0], 0))
+    with pytest.raises(CollectiveError, match="a peer gave up"):
+        received()
+    assert time.monotonic() - begin < 1
+    communicator.close()
+
+
+def test_an_error_of_the_device_is_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    communicator = one_of_two()
+    monkeypatch.setattr(sys.modules["cupy.cuda.runtime"], "eventQuery", lambda event: 700)
+    received = communicator.broadcast([Broadcast(ROW, 0, on_device(np.ones((4, 3)), 0), (4, 3))], on_device([0.0], 0))
+    with pytest.raises(RuntimeError, match="700"):
+        received()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_thread_that_is_stuck(late: bool, fake: Nccl, monkeypatch: pytest.MonkeyPatch) -> None:
+    connected = threading.Event()
+    monkeypatch.setattr(fake, "NcclCommunicator", lambda *arguments: connected.wait(DEADLINE if late else 0))
+    thread = nccl.NcclThread()
+    arguments = (thread, layout_of(4, 5, 6, 2), 0, (b"", b""), "", Device(), 0.2)
+    with contextlib.ExitStack() as stack:
+        if late:
+            stack.enter_context(pytest.raises(CollectiveError, match=r"NCCL did not connect within 0\.2 s"))
+        nccl.NcclCommunicator(*arguments)
+    assert thread.is_stuck == late
+    connected.set()
