@@ -49,30 +49,33 @@ _FEW, _MANY = 2, 16
 _RANK = 64
 
 
-def cluster_of(workers: int, *, on_gpus: bool) -> Any:
-    """A local cluster with a process for each GPU: dask-cuda's where there is one."""
+def cluster_of(workers: int, gpus: int) -> Any:
+    """A local cluster with a process for each worker, of which each has a GPU if there are any.
+
+    It is dask-cuda's, if there is a GPU for each. There are no limits of memory: chunks on a GPU are not to be copied
+    to the host's memory, or a disk.
+    """
     from distributed import Nanny, Scheduler, SpecCluster
 
-    quiet = {"silence_logs": logging.WARNING}
-    if on_gpus:
+    quiet = {"silence_logs": logging.ERROR}
+    if workers == gpus:
         try:
             from dask_cuda import LocalCUDACluster
         except ImportError:
             pass
-        else:  # without limits: chunks on a GPU are not to be copied to the host's memory, or a disk
+        else:
             return LocalCUDACluster(memory_limit=0, device_memory_limit=0, dashboard_address=":0", **quiet)
+    environment: dict[str, str] = {}
+    options: dict[int, Any] = {}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    devices = visible.split(",") if visible else [str(i) for i in range(workers)]
-    # Its own GPU first: so each uses that, and NCCL sees all.
-    environments = [{"CUDA_VISIBLE_DEVICES": ",".join(devices[i:] + devices[:i])} for i in range(workers)]
-    options = [
-        {"nthreads": 1, "memory_limit": 0, "env": environments[i] if on_gpus else {}, **quiet} for i in range(workers)
-    ]
-    return SpecCluster(
-        workers={i: {"cls": Nanny, "options": each} for i, each in enumerate(options)},
-        scheduler={"cls": Scheduler, "options": {"dashboard_address": ":0"}},
-        **quiet,
-    )
+    devices = visible.split(",") if visible else [str(i) for i in range(gpus)]
+    for i in range(workers):
+        if gpus:  # its own first: so each uses that, and NCCL sees all
+            own = i % len(devices)
+            environment = {"CUDA_VISIBLE_DEVICES": ",".join(devices[own:] + devices[:own])}
+        options[i] = {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": 0, "env": environment, **quiet}}
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0"}}
+    return SpecCluster(workers=options, scheduler=scheduler, **quiet)
 
 
 def check_transfer() -> str:
@@ -335,17 +338,17 @@ def main() -> int:
         return 1
     from distributed import Client
 
-    workers = options.numpy
+    workers, gpus = options.numpy, 0
     if on_gpu:
         import cupy
 
         from tiledmm.bench.environment import this_machine
 
-        workers = cupy.cuda.runtime.getDeviceCount()
+        workers = gpus = cupy.cuda.runtime.getDeviceCount()
     rows: list[dict[str, Any]] = []
     dask_rank = dask_seconds_per_rank()
     print(f"Dask: {1e3 * dask_rank:.1f} ms a rank", flush=True)
-    with cluster_of(workers, on_gpus=on_gpu) as cluster, Client(cluster) as client:
+    with cluster_of(workers, gpus) as cluster, Client(cluster) as client:
         client.wait_for_workers(workers, _DEADLINE)
         print(f"{type(cluster).__name__} with {workers} workers", flush=True)
         if on_gpu and (reason := "; ".join(filter(None, set(client.run(check_transfer).values())))):

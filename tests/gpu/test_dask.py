@@ -1,0 +1,158 @@
+"""Dask arrays of CuPy chunks: a worker for each GPU, or two that share one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+from tests.strategies import small_integers
+from tiledmm.errors import OperandTypeError
+
+distributed: Any = pytest.importorskip("distributed")
+da: Any = pytest.importorskip("dask.array")
+
+from benchmarks.distributed import check_transfer, cluster_of  # noqa: E402
+from tiledmm import dask as ours  # noqa: E402
+from tiledmm.distributed import ranks  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sending large graph")
+
+GPUS = cupy.cuda.runtime.getDeviceCount()
+WORKERS = max(2, GPUS)
+
+# Seconds after which a product hangs. The first one compiles kernels on each worker.
+LIMIT = 120
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with cluster_of(WORKERS, GPUS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Any) -> Iterator[Any]:
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(WORKERS, LIMIT)
+        yield client
+        until = time.monotonic() + 20
+        while left := [each for each in client.run(memory_in_use).values() if any(each)]:
+            assert time.monotonic() < until, f"something is left: {left}"
+            time.sleep(0.1)
+
+
+def memory_in_use(dask_worker: Any) -> tuple[int, int]:
+    """Bytes that CuPy's pool has handed out, and Dask's keys."""
+    return cupy.get_default_memory_pool().used_bytes(), len(dask_worker.data)
+
+
+def communicators(dask_worker: Any) -> int:
+    thread = getattr(dask_worker, "_tiledmm_nccl", None)
+    return len(thread.communicators) if thread else 0
+
+
+def on_gpus(x: np.ndarray, chunks: Any) -> Any:
+    return da.from_array(x, chunks=chunks).map_blocks(cupy.asarray, dtype=x.dtype, meta=cupy.empty((0, 0), x.dtype))
+
+
+def result_of(client: Any, z: Any) -> np.ndarray:
+    host = z.map_blocks(cupy.asnumpy, dtype=z.dtype, meta=np.empty((0, 0), z.dtype))
+    return np.asarray(client.compute(host).result(LIMIT))
+
+
+def operands(m: int, n: int, k: int, dtype: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng([seed, m, n, k])
+    return small_integers(rng, (m, k), dtype), small_integers(rng, (k, n), dtype)
+
+
+def test_arrays_are_sent_and_nccl_is_there(client: Any) -> None:
+    assert not any(client.run(check_transfer).values())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "complex64", "complex128", "int8", "int64", "bool"])
+@pytest.mark.parametrize("chunks", [(200, 150), (1000, 1000), ((400, 301), (1, 499))], ids=str)
+def test_products(client: Any, dtype: str, chunks: Any) -> None:
+    left, right = operands(701, 930, 500, dtype)
+    x, y = on_gpus(left, chunks), on_gpus(right, 333)
+    found = result_of(client, ours.matmul(x, y))
+    assert found.dtype == left.dtype
+    np.testing.assert_array_equal(found, np.matmul(left, right))
+
+
+def test_panels_go_by_nccl_where_each_worker_has_a_gpu(client: Any) -> None:
+    left, right = operands(900, 300, 4100, "float32")
+    x, y = on_gpus(left, 1000), on_gpus(right, 1000)
+    for _ in range(2):
+        np.testing.assert_array_equal(result_of(client, ours.matmul(x, y)), left @ right)
+        np.testing.assert_array_equal(result_of(client, ours.matmul(y.T, x.T)), (left @ right).T)  # on another grid
+    kept = set(client.run(communicators).values())
+    assert kept <= {1, 2} if GPUS > 1 else kept == {0}
+
+
+def test_two_products_at_once(client: Any) -> None:
+    left, right = operands(640, 510, 700, "float32")
+    products = [ours.matmul(on_gpus(left + i, 200), on_gpus(right, 200)) for i in range(6)]
+    hosts = [z.map_blocks(cupy.asnumpy, dtype=z.dtype, meta=np.empty((0, 0), z.dtype)) for z in products]
+    for i, future in enumerate(client.compute(hosts)):
+        np.testing.assert_array_equal(future.result(LIMIT), (left + i) @ right)
+
+
+def test_chunks_of_two_libraries(client: Any) -> None:
+    left, right = operands(64, 64, 64, "float32")
+    x, y = on_gpus(left, 16), on_gpus(right, 16)
+    wrong = y.map_blocks(cupy.asnumpy, dtype=y.dtype, meta=cupy.empty((0, 0), y.dtype))
+    with pytest.raises(OperandTypeError, match="cupy and numpy"):
+        client.compute(ours.matmul(x, wrong)).result(LIMIT)
+    time.sleep(1)  # the other ranks' errors
+
+
+def exit_in_step_1(worker: Any, rank: int, step: int) -> None:
+    if step == 1:
+        os._exit(1)
+
+
+def plant_exit() -> None:
+    ranks.before_step = exit_in_step_1
+
+
+def wait_in_step_1(worker: Any, rank: int, step: int) -> None:
+    if step == 1:
+        time.sleep(1)
+
+
+def plant_wait() -> None:
+    ranks.before_step = wait_in_step_1
+
+
+def remove_planted() -> None:
+    ranks.before_step = lambda worker, rank, step: None
+
+
+def test_cancelled_products_leave_nothing(client: Any) -> None:
+    left, right = operands(300, 210, 4100, "float32")
+    client.run(plant_wait)
+    z = ours.matmul(on_gpus(left, 1000), on_gpus(right, 1000)).persist()
+    time.sleep(1)
+    client.cancel(z)
+    del z
+    client.run(remove_planted)
+    np.testing.assert_array_equal(
+        result_of(client, ours.matmul(on_gpus(left, 1000), on_gpus(right, 1000))), left @ right
+    )
+
+
+def test_a_worker_that_dies(client: Any) -> None:
+    left, right = operands(300, 210, 4100, "float32")
+    z = ours.matmul(on_gpus(left, 1000), on_gpus(right, 1000))
+    worker = sorted(client.nthreads())[0]
+    client.run(plant_exit, workers=[worker])
+    np.testing.assert_array_equal(result_of(client, z), left @ right)
+    client.wait_for_workers(WORKERS, LIMIT)
+    assert worker not in client.nthreads()
+    np.testing.assert_array_equal(result_of(client, ours.matmul(on_gpus(left, 999), on_gpus(right, 999))), left @ right)
