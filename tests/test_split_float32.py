@@ -314,9 +314,13 @@ def test_auto_takes_it_where_it_pays_and_may(dtype: str, short: int, large: int)
     assert select(AUTO, None, wanted, model=H100_IEEE).specialization.variant.name == "warp_tiled"
     assert "split_float32" in str(tiledmm.explain(a, b))
     assert "split_float32" not in str(tiledmm.explain(a, b, precision="ieee"))
-    for m, k in ((4096, short), (large, large)):  # sums of few terms; and 12 or 9.6 GB of pieces
-        product = resolve(describe(matrix(m, k, dtype=dtype)), describe(matrix(k, m, dtype=dtype)))
-        assert all(each.specialization.variant.name != "split_float32" for each in H100.rank(product))
+    few, many = (
+        resolve(describe(matrix(m, k, dtype=dtype)), describe(matrix(k, m, dtype=dtype)))
+        for m, k in ((4096, short), (large, large))
+    )
+    assert all(each.specialization.variant.name != "split_float32" for each in H100.rank(few)), "sums of few terms"
+    in_parts = [each for each in H100.rank(many) if each.specialization.variant.name == "split_float32"]
+    assert in_parts and all(each.others and each.workspace < 9 << 30 for each in in_parts), "not 12 or 9.6 GB at once"
     for precision, says in (("float16", "precision is one of"), ("bf16x6", "names a kernel")):
         with pytest.raises(ConfigError, match=says):
             tiledmm.explain(a, b, precision=precision)

@@ -71,12 +71,13 @@ class _Prepared:
         maps: Tensor maps of A and B, for a kernel that reads by TMA.
         scan: Offsets in bytes of both operands' scans in scratch memory, for a kernel that reads or writes them.
         dependent: Whether it may begin before the launch before it has ended.
+        fills: Offset and bytes of scratch memory that are filled with ``SCAN_INIT`` right before it, or None.
         epilogue: What becomes of a sum before it is stored, or None.
     """
 
     __slots__ = (
-        "block", "dependent", "epilogue", "function", "grid", "kernel_args", "maps", "operands", "problem", "scan",
-        "shared",
+        "block", "dependent", "epilogue", "fills", "function", "grid", "kernel_args", "maps", "operands", "problem",
+        "scan", "shared",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +98,7 @@ class _Prepared:
         self.problem: Any = _by_value(launch.kernel_args)
         self.operands = operands
         self.maps: tuple[TensorMap, ...] = launch.maps
+        self.fills: tuple[int, int] | None = None
         # The first of a sequence waits for whatever was launched before.
         self.dependent = not first and _is_dependent(launch)
 
@@ -113,7 +115,24 @@ class _Prepared:
         arguments.append(np.array([*kernel_args, *scan], np.int64) if scan else kernel_args)
         if self.dependent:
             return DependentLaunch(self.function, self.grid, self.block, self.shared, arguments)
-        return functools.partial(self.function, self.grid, self.block, tuple(map(_by_value, arguments)), self.shared)
+        launched = functools.partial(
+            self.function, self.grid, self.block, tuple(map(_by_value, arguments)), self.shared
+        )
+        if self.fills is None:
+            return launched
+        begin, size = self.fills
+        return functools.partial(_after_filling, addresses[_SCRATCH] + begin, size, launched)
+
+
+def _fill(address: int, size: int) -> None:
+    """Makes an operand scan what it is before decomposition."""
+    stream = cupy.cuda.get_current_stream()
+    cupy.cuda.runtime.memsetAsync(address, SCAN_INIT, size, stream.ptr)
+
+
+def _after_filling(address: int, size: int, launch: Callable[[], Any]) -> None:
+    _fill(address, size)
+    launch()
 
 
 @functools.lru_cache(maxsize=1024)
@@ -182,7 +201,7 @@ class Plan:
         self.alignment = max(each.itemsize for each in (product.a, product.b, product.c)) - 1
         self.launches: list[_Prepared] = []  # none if there is nothing to multiply
         self.scratch_bytes = 0
-        self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory to be filled with SCAN_INIT
+        self.scans: list[tuple[int, int]] = []  # offsets and bytes of scratch memory filled with SCAN_INIT before all
         self._is_empty = product.problem.is_empty
         self._spans = [(span.start, span.stop) for span in product.spans]
         self._aligned = [0, 0]  # bits of x1's and x2's address that are 0 where TMA can read them in place
@@ -190,31 +209,34 @@ class Plan:
         self._sent: dict[tuple[_Addresses, _Read], list[Callable[[], Any]]] = {}
         if self._is_empty or (product.problem.k == 0 and choice.needs_operands):
             return
-        launches: list[tuple[Launch, list[tuple[int, int]], int]] = []
-        for part, planned in zip(choice.parts, choice.schedules, strict=True):
+        shares, schedules = choice.shares_workspace, choice.schedules
+        kernels = iter(raw_kernels([launch.specialization for planned in schedules for launch in planned.launches]))
+        for part, planned in zip(choice.parts, schedules, strict=True):
             arrays = {"A": _X1, "B": _X2, "C": _OUT}
             if part.product.is_transposed:
                 arrays |= {"A": _X2, "B": _X1}
-            offsets = {}
+            offsets, scan, end = {}, None, 0 if shares else self.scratch_bytes
             for memory in planned.scratch:
-                offsets[memory.name] = self.scratch_bytes
-                self.scratch_bytes += memory.aligned_bytes
+                offsets[memory.name] = end
                 if memory.name == SCAN:
-                    self.scans.append((offsets[memory.name], memory.bytes))
-            for each in planned.launches:
+                    scan = end, memory.bytes
+                end += memory.aligned_bytes
+            self.scratch_bytes = max(self.scratch_bytes, end)
+            if scan and not shares:
+                self.scans.append(scan)
+            for i, each in enumerate(planned.launches):
                 operands = [
                     (_SCRATCH, offsets[name] + begin) if name in offsets else (arrays[name], begin)
                     for name, begin in zip(each.operands, each.begins, strict=True)
                 ]
-                launches.append((each, operands, offsets.get(SCAN, 0)))
+                # What begins a part that shares its workspace waits until the part before no longer reads it.
+                begins = shares and i == 0
+                prepared = _Prepared(each, next(kernels), operands, scan[0] if scan else 0, begins or not self.launches)
+                prepared.fills = scan if begins else None
+                self.launches.append(prepared)
                 for name in ("A", "B"):
                     if each.maps and name in each.operands:
                         self._aligned[arrays[name]] = ALIGNMENT - 1
-        kernels = raw_kernels([launch.specialization for launch, _, _ in launches])
-        self.launches = [
-            _Prepared(launch, kernel, operands, scan, first=not i)
-            for i, ((launch, operands, scan), kernel) in enumerate(zip(launches, kernels, strict=True))
-        ]
 
     def run(
         self,
@@ -330,8 +352,7 @@ class Plan:
 
     def _send(self, addresses: _Addresses, read: _Read = _NOTHING) -> None:
         for begin, size in self.scans:
-            stream = cupy.cuda.get_current_stream()
-            cupy.cuda.runtime.memsetAsync(addresses[_SCRATCH] + begin, SCAN_INIT, size, stream.ptr)
+            _fill(addresses[_SCRATCH] + begin, size)
         for launch in self._launches_at(addresses, read):
             launch()
 

@@ -258,6 +258,35 @@ def test_c_in_parts(monkeypatch: pytest.MonkeyPatch, dtype: str, layout: str, or
         np.testing.assert_array_equal(out.get(), exact_product(left, right), err_msg=str(choice))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bytes_"), [("float32", 4), ("complex64", 12), ("float64", 15), ("complex128", 45), ("int32", 4)]
+)
+def test_parts_that_share_a_workspace(monkeypatch: pytest.MonkeyPatch, dtype: str, bytes_: int) -> None:
+    """On a stream with work ahead, so that the host is far ahead of the device and each launch begins when it may."""
+    for module in ("choice", "model"):  # as if small operands were large
+        monkeypatch.setattr(f"tiledmm.selection.{module}.MOST_APART", 0)
+    for limit in ("_MOST_LIMBS", "_MOST_RESIDUES"):
+        monkeypatch.setattr(f"tiledmm.selection.parts.{limit}", 700 * 1100 * bytes_)
+    rng = np.random.default_rng(84)
+    left, right = (operand(rng, shape, np_dtype(dtype)) for shape in ((1100, 700), (700, 1300)))
+    x1, x2, busy = to_device(left), to_device(right), cupy.ones((4096, 4096), np.float32)
+    choices = [each for each in tiledmm.explain(x1, x2).choices if each.shares_workspace and len(each.parts) > 3]
+    if not choices:
+        pytest.skip("this device has no kernel that decomposes this type, or none with a rate")
+    expected = exact_product(left, right)
+    for each in choices:
+        plan = Plan(each)
+        assert plan.scratch_bytes == each.workspace
+        outs = [cupy.full(expected.shape, np.nan if np_dtype(dtype).kind in "fc" else 77, dtype) for _ in range(5)]
+        plan.run(x1, x2, outs[0])  # compiles
+        cupy.cuda.runtime.deviceSynchronize()
+        tiledmm.matmul(busy, busy, variant="warp_tiled")
+        for out in outs:
+            plan.run(x1, x2, out)
+        for out in outs:
+            np.testing.assert_array_equal(out.get(), expected, err_msg=str(each))
+
+
 def test_auto_takes_parts_where_tiles_stick_out() -> None:
     rng = np.random.default_rng(81)
     left, right = small_integers(rng, (1025, 1025), "c16"), small_integers(rng, (1025, 1025), "c16")

@@ -158,9 +158,10 @@ class Product:
             self, problem=self.problem.transposed(), a=self.b, b=self.a, is_transposed=not self.is_transposed
         )
 
-    def part(self, rows: range, cols: range) -> Product:
-        """What computes these rows and columns of the kernel's C."""
-        return replace(self, problem=self.problem.part(rows, cols), symmetric=self.symmetric and rows == cols)
+    def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Product:
+        """What computes these rows and columns of the kernel's C, of these products of a batch or of all."""
+        part = self.problem.part(rows, cols, products)
+        return replace(self, problem=part, symmetric=self.symmetric and rows == cols)
 
 
 def resolve(

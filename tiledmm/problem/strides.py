@@ -113,26 +113,34 @@ class Problem:
             tuple((col, row) for row, col in self.epilogue),
         )
 
-    def part(self, rows: range, cols: range) -> Problem:
-        """What computes these rows and columns of C."""
+    def part(self, rows: range, cols: range, products: Sequence[range] = ()) -> Problem:
+        """What computes these rows and columns of C, of so many products along each of the first batch dimensions."""
         row_a, _, _, col_b, row_c, col_c = self.strides
         steps = [(row_a, 0), (0, col_b), (row_c, col_c), *self.epilogue]
-        begins = (
+        begins = [
             begin + rows.start * row + cols.start * col for begin, (row, col) in zip(self.begins, steps, strict=True)
-        )
-        return replace(self, m=len(rows), n=len(cols), begins=tuple(begins))
+        ]
+        batch = list(self.batch)
+        for i, each in enumerate(products):
+            begins = [begin + each.start * step for begin, step in zip(begins, batch[i].strides, strict=True)]
+            batch[i] = replace(batch[i], size=len(each))
+        return replace(self, m=len(rows), n=len(cols), batch=tuple(batch), begins=tuple(begins))
+
+    def anywhere(self) -> Problem:
+        """The same wherever it begins, to compare parts by."""
+        return replace(self, begins=(0,) * len(self.begins))
 
     def halves(self, rows: int, cols: int) -> tuple[Problem, Problem]:
         """Two parts of a batch; or of a product alone, whole tiles of ``rows`` and ``cols`` in the first."""
         for i, dimension in enumerate(self.batch):
             if dimension.size > 1:
+                before = [range(each.size) for each in self.batch[:i]]
                 half = dimension.size // 2
                 first, second = (
-                    replace(self, batch=(*self.batch[:i], replace(dimension, size=size), *self.batch[i + 1 :]))
-                    for size in (half, dimension.size - half)
+                    self.part(range(self.m), range(self.n), (*before, each))
+                    for each in (range(half), range(half, dimension.size))
                 )
-                begins = (begin + half * step for begin, step in zip(self.begins, dimension.strides, strict=True))
-                return first, replace(second, begins=tuple(begins))
+                return first, second
         if self.m > rows:
             cut = self.m // rows // 2 * rows or rows
             return self.part(range(cut), range(self.n)), self.part(range(cut, self.m), range(self.n))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from tiledmm.codegen.specialization import Specialization
@@ -14,6 +15,10 @@ from tiledmm.schedule.launches import Schedule
 from tiledmm.schedule.schedule import schedule
 from tiledmm.schedule.tensor_maps import can_be_mapped
 
+#: Most bytes of workspace of parts of C that each have their own, so that their launches overlap. Larger parts run so
+#: long that overlapping saves nothing.
+MOST_APART = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -23,7 +28,7 @@ class Choice:
         product: The product as the kernel computes it: perhaps transposed, perhaps a part of C.
         specialization: The kernel.
         microseconds: Expected time of all parts; None for a kernel that was asked for by name.
-        others: The kernels of the other parts, where C is cut into parts.
+        others: The kernels of the other parts, where C is cut into parts. One of these may be cut itself.
     """
 
     product: Product
@@ -34,7 +39,7 @@ class Choice:
     @property
     def parts(self) -> tuple[Choice, ...]:
         """All parts of C, this one first."""
-        return self, *self.others
+        return self, *(part for other in self.others for part in other.parts)
 
     @property
     def cut(self) -> tuple[int, int] | None:
@@ -60,9 +65,22 @@ class Choice:
         return [launch.specialization for each in self.schedules for launch in each.launches]
 
     @property
+    def shares_workspace(self) -> bool:
+        """Whether parts use one workspace, one part after the other: where one for each would be large."""
+        return bool(self.others) and sum(self._workspaces) > MOST_APART
+
+    @property
     def workspace(self) -> int:
         """Bytes of scratch memory that all parts need: limbs, packed operands, partial sums."""
-        return sum(each.workspace for each in self.schedules)
+        sizes = self._workspaces
+        return max(sizes) if sum(sizes) > MOST_APART else sum(sizes)
+
+    @property
+    def _workspaces(self) -> list[int]:
+        """Bytes of scratch memory for each part; those of a grid are mostly alike."""
+        parts = [(each.specialization, each.product.problem.anywhere()) for each in self.parts]
+        sizes = {part: schedule(*part).workspace for part in dict.fromkeys(parts)}
+        return [sizes[part] for part in parts]
 
     def packed(self) -> Choice:
         """The same kernels with operands packed first where TMA would read them in place."""
@@ -72,12 +90,20 @@ class Choice:
     def __str__(self) -> str:
         if not self.others:
             return str(self.specialization)
-        return "; ".join(f"{_part_of_c(each.product)}: {each.specialization}" for each in self.parts)
+        sizes: dict[Specialization, Counter[str]] = {}
+        for part in self.parts:
+            sizes.setdefault(part.specialization, Counter())[_size(part.product)] += 1
+        return "; ".join(f"{_counted(each)} of C: {specialization}" for specialization, each in sizes.items())
 
 
-def _part_of_c(product: Product) -> str:
-    m, n = product.problem.m, product.problem.n
-    return f"{n} x {m} of C" if product.is_transposed else f"{m} x {n} of C"
+def _counted(sizes: Counter[str]) -> str:
+    return ", ".join(f"{count} x ({size})" if count > 1 else size for size, count in sizes.items())
+
+
+def _size(product: Product) -> str:
+    problem = product.problem
+    times = f"{problem.products} x " if problem.products != 1 else ""
+    return times + (f"{problem.n} x {problem.m}" if product.is_transposed else f"{problem.m} x {problem.n}")
 
 
 def transposed_if_preferred(variant: Variant, config: Config, product: Product) -> Product:

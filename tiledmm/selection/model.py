@@ -13,14 +13,14 @@ from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.problem.operands import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import Config
-from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import tiles, tiles_of_c
-from tiledmm.schedule.schedule import is_short
-from tiledmm.schedule.tensor_maps import can_be_mapped, has_coordinates
-from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
+from tiledmm.schedule.tensor_maps import has_coordinates
+from tiledmm.selection.choice import MOST_APART, Choice, specialization_of, transposed_if_preferred
 from tiledmm.selection.cost import Cost
-from tiledmm.selection.operand_reads import footprint, has_wide_rows, rate_type, reads_in_place
+from tiledmm.selection.operand_reads import footprint, rate_type
+from tiledmm.selection.packings import packings
+from tiledmm.selection.parts import decomposed_bytes, grids, is_within_limits, strips
 from tiledmm.selection.rates import KernelRates, Rates, nearest_rates
 from tiledmm.selection.units import row_flops
 
@@ -43,8 +43,8 @@ _WORTH_CUTTING, _CUT_KERNELS, _LEFT_AFTER_CUTTING = 100.0, 3, 0.98
 # Most blocks an SM of a split-K product.
 _MOST_BLOCKS = 16
 
-# Most bytes of split-K partial sums, of operands decomposed into limbs or bytes, and of those decomposed into residues.
-_MOST_WORKSPACE, _MOST_LIMBS, _MOST_RESIDUES = 1 << 27, 1 << 33, 1 << 34
+# Most bytes of split-K partial sums.
+_MOST_WORKSPACE = 1 << 27
 
 
 class Model:
@@ -94,8 +94,8 @@ class Model:
     def rank(self, product: Product) -> Iterator[Choice]:
         """Every kernel of which a time is known for a product, each with its best packing and split-K factor.
 
-        The fastest of them come once more, for a part of C of whole tiles or whole waves, with the fastest kernels for
-        the other parts.
+        The fastest of them that compute all of C at once come once more, for a part of C of whole tiles or whole waves,
+        with the fastest kernels for the other parts.
         """
         timed = (pair for pair in self._in_one(product) if _time(pair[1]) < math.inf)
         ranked = sorted(timed, key=lambda pair: _time(pair[1]))
@@ -104,6 +104,8 @@ class Model:
         if not problem.outer and not problem.is_empty and _time(ranked[0][1]) > _WORTH_CUTTING:
             limit = _LEFT_AFTER_CUTTING * _time(ranked[0][1])
             for row, choice in ranked[:_CUT_KERNELS]:
+                if choice.others:
+                    continue
                 cuts = (self._in_several(row, choice.product, *cut, limit) for cut in self._cuts(choice))
                 if found := [each for each in cuts if each]:
                     yield min(found, key=_time)
@@ -113,8 +115,10 @@ class Model:
         return (choice for _, choice in self._in_one(product))
 
     def every(self, product: Product) -> Iterator[Choice]:
-        """Every kernel for all of C, with every packing and split-K factor, to compare expectations with timings."""
+        """Every kernel for all of C at once, with every packing and split-K factor: expectations to compare with."""
         for row, best in self._in_one(product):
+            if best.others:
+                continue
             own = best.product.computed_in(best.specialization.compute)
             config = best.specialization.config
             config = replace(config, launch=replace(config.launch, split_k=1, pack_a=0, pack_b=0, pack_elements=0))
@@ -133,7 +137,7 @@ class Model:
 
     def with_others(self, product: Product, cut: tuple[int, int]) -> tuple[Product, tuple[Choice, ...]]:
         """The first rows and columns of C, and the fastest kernels for the other parts."""
-        first, *others = _parts(product, *cut)
+        first, *others = strips(product, *cut)
         return first, tuple(map(self._fastest, others))
 
     def _in_one(
@@ -153,7 +157,7 @@ class Model:
                 continue
             if variant.short_k and product.problem.k > config.bk:
                 continue
-            choice = self._at_best(each, transposed, fits)
+            choice = self._at_best(each, transposed, fits) or self._in_parts(each, transposed, fits)
             if choice:
                 yield each, choice
 
@@ -174,6 +178,37 @@ class Model:
                 return choice
         return None
 
+    def _in_parts(
+        self, row: KernelRates, product: Product, fits: Callable[[Choice], bool] | None = None
+    ) -> Choice | None:
+        """A kernel that decomposes operands, for a grid of parts of C: where all would pass the limit, or do not fit.
+
+        None if it decomposes nothing, or if parts that share no workspace would need as much.
+        """
+        problem, variant = product.problem, find_variant(row.variant)
+        if not variant.has_own_operands or problem.outer or problem.is_empty:
+            return None
+        compute = variant.computes_in(product.compute)
+        if is_within_limits(variant, problem, compute) and (
+            fits is None or decomposed_bytes(variant, problem, compute) <= MOST_APART
+        ):
+            return None
+        for parts in grids(variant, product):
+            alike: dict[Problem, Choice | None] = {}
+            choices = []
+            for part in parts:
+                shape = part.problem.anywhere()
+                if shape not in alike:
+                    alike[shape] = self._at_best(row, part, fits)
+                if (choice := alike[shape]) is None:
+                    break
+                choices.append(replace(choice, product=part))
+            else:
+                whole = replace(choices[0], microseconds=sum(map(_time, choices)), others=tuple(choices[1:]))
+                if fits is None or fits(whole):
+                    return whole
+        return None
+
     def _fastest_in_one(self, product: Product) -> Choice:
         return min((choice for _, choice in self._in_one(product)), key=_time)
 
@@ -190,7 +225,7 @@ class Model:
 
     def _in_several(self, row: KernelRates, product: Product, m: int, n: int, limit: float) -> Choice | None:
         """A kernel for m rows and n columns of C, the fastest for the rest; None if that takes more than ``limit``."""
-        first, *others = _parts(product, m, n)
+        first, *others = strips(product, m, n)
         choice = self._at_best(row, first)
         if choice is None or _time(choice) + len(others) * self._cost.launch >= limit:
             return None
@@ -234,17 +269,6 @@ def _time(choice: Choice) -> float:
     return choice.microseconds or 0.0
 
 
-def _parts(product: Product, m: int, n: int) -> list[Product]:
-    """The first m rows and n columns of a product's C, the rest of these rows, and the other rows."""
-    problem = product.problem
-    parts = [product.part(range(m), range(n))]
-    if n < problem.n:
-        parts.append(product.part(range(m), range(n, problem.n)))
-    if m < problem.m:
-        parts.append(product.part(range(m, problem.m), range(problem.n)))
-    return parts
-
-
 def _is_small_batch(problem: Problem) -> bool:
     """Whether a product is a batch of many small ones."""
     return max(problem.m, problem.n) <= _SMALL and problem.m * problem.n * problem.products >= _MANY
@@ -253,45 +277,3 @@ def _is_small_batch(problem: Problem) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _config(variant: str, tile: int, compute: Element) -> Config:
     return find_variant(variant).config(tile, compute)
-
-
-def packings(row: KernelRates, product: Product) -> Iterator[tuple[str, ...]]:
-    """What may be packed for a kernel: fields of ``LaunchConfig``; no choice if it is not for the product."""
-    problem, compute, variant = product.problem, product.compute, find_variant(row.variant)
-    if row.type != rate_type(compute):
-        yield ("pack_elements",)
-        return
-    if variant.global_reads == "K-major":
-        if problem.layout[1] == "T":
-            yield () if problem.layout[0] == "N" else ("pack_a",)
-    elif variant.global_reads == "rows of B":
-        if problem.m <= row.tile and problem.layout[1] == "N":
-            yield ()
-    elif variant.decomposes_to_residues:
-        elements = footprint(problem, 0) + footprint(problem, 1)
-        if residue_planes(DEFAULT_MODULI, compute.parts) * elements <= _MOST_RESIDUES:
-            yield ()
-    elif variant.decomposes_to_bytes:
-        if (footprint(problem, 0) + footprint(problem, 1)) * compute.itemsize <= _MOST_LIMBS:
-            yield ()
-    elif variant.decomposes:
-        elements = footprint(problem, 0) + compute.parts * footprint(problem, 1)
-        if not is_short(problem, compute) and elements * compute.itemsize <= _MOST_LIMBS:
-            yield ()
-    elif variant.tensor_cores:
-        in_place = (  # loaded in place, 16 bytes at a time
-            stored == compute.stored
-            and can_be_mapped(problem, i, compute)
-            and variant.reads_fast(i, problem.layout[i], compute)
-            for i, stored in enumerate((product.a, product.b))
-        )
-        packs = tuple(name for name, ready in zip(("pack_a", "pack_b"), in_place, strict=True) if not ready)
-        yield packs
-        if packs and reads_in_place(variant):
-            yield ()
-    elif variant.global_reads == "vectors" and not has_wide_rows(problem, compute):
-        yield ("pack_b",)
-        if row.tile < 256:  # which is too slow with loads of single elements
-            yield ()
-    else:
-        yield ()

@@ -16,8 +16,8 @@ from tiledmm.problem.operands import Array, Product, resolve
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred
-from tiledmm.selection.model import packings
 from tiledmm.selection.operand_reads import reads_in_place
+from tiledmm.selection.packings import packings
 from tiledmm.selection.rates import KernelRates
 from tiledmm.tuning.fit_kernel import KNOTS
 

@@ -1,0 +1,188 @@
+"""C in a grid of parts, because all of its operands decomposed would be too large. No GPU: descriptions are enough."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import PROPERTY
+from tests.test_selection import product
+from tiledmm.problem.operands import Array, describe, resolve
+from tiledmm.problem.strides import Problem
+from tiledmm.registry.variants import find_variant
+from tiledmm.selection import parts
+from tiledmm.selection.choice import MOST_APART, Choice
+from tiledmm.selection.model import H100
+from tiledmm.selection.parts import grids, is_within_limits
+
+# A type, the variant that decomposes it, the largest square whose operands are decomposed at once, and how fast large
+# squares are expected to be at least, as a fraction of one of half that size.
+LARGE = (
+    ("float32", "split_float32", 32768, 0.95), ("complex64", "split_float32", 18918, 0.95),
+    ("float64", "split_float64", 23930, 0.95), ("complex128", "split_float64", 13816, 0.9),
+    ("int32", "split_integer", 32768, 0.95), ("int64", "split_integer", 23170, 0.95),
+)  # fmt: skip
+
+
+def microseconds(dtype: str, size: int) -> float:
+    return H100.best(product(size, size, size, dtype=dtype)).microseconds or 0.0
+
+
+@pytest.mark.parametrize(("dtype", "variant", "largest", "fraction"), LARGE)
+def test_large_products_are_as_fast_as_smaller_ones(dtype: str, variant: str, largest: int, fraction: float) -> None:
+    wanted, larger = (product(size, size, size, dtype=dtype) for size in (largest, largest + 1))
+    assert is_within_limits(find_variant(variant), wanted.problem, wanted.compute)
+    assert not is_within_limits(find_variant(variant), larger.problem, larger.compute)
+    assert microseconds(dtype, largest + 1) < 1.15 * microseconds(dtype, largest)
+    rate, large = (size**3 / microseconds(dtype, size) for size in (largest // 2, 65536))
+    assert large > fraction * rate
+    choice = H100.best(larger)
+    assert {part.specialization.variant.name for part in choice.parts} == {variant} and choice.cut
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "sizes"),
+    [
+        (((64, 8192, 8192), (64, 8192, 8192)), "float32", {(16, 8192, 8192): 4}),  # nothing is decomposed twice
+        (((64, 64, 65536), (65536, 65536)), "float32", {(64, 64, 22016): 2, (64, 64, 21504): 1}),  # B is the larger one
+        (((200, 16384, 1024), (1024, 64)), "float32", {(100, 16384, 64): 2}),
+        (((32769, 32769), (32769, 32769)), "float32", {(1, 16640, 32769): 1, (1, 16129, 32769): 1}),
+        (((65536, 65536), (65536, 65536)), "float64", {(1, 8192, 8192): 64}),
+    ],
+)
+def test_the_operands_that_are_too_large_are_cut(
+    shapes: Any, dtype: str, sizes: dict[tuple[int, int, int], int]
+) -> None:
+    kind = np.dtype(dtype)
+    wanted = resolve(*(Array.allocated(shape, kind) for shape in shapes))
+    variant = find_variant("split_float64" if dtype == "float64" else "split_float32")
+    grid = [part.problem for part in next(grids(variant, wanted))]
+    found = Counter((problem.products, problem.m, problem.n) for problem in grid)
+    assert found == sizes
+
+
+def view(flat: np.ndarray, problem: Problem, operand: int) -> np.ndarray:
+    """A, B or C of a problem, in memory that begins with the whole matrix."""
+    m, n, k = problem.m, problem.n, problem.k
+    shape = (*(each.size for each in problem.batch), *((m, k), (k, n), (m, n))[operand])
+    strides = (*(each.strides[operand] for each in problem.batch), *problem.strides[2 * operand : 2 * operand + 2])
+    steps = [flat.itemsize * step for step in strides]
+    return np.lib.stride_tricks.as_strided(flat[problem.begins[operand] :], shape, steps)
+
+
+@given(
+    batches=st.lists(st.tuples(st.integers(1, 3), st.sampled_from([(1, 1), (0, 1), (1, 0)])), max_size=3),
+    sizes=st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 9)),
+    letters=st.tuples(*[st.sampled_from("NT")] * 3),
+    variant=st.sampled_from(["split_float32", "split_float64", "split_integer"]),
+    limit=st.integers(6, 14),
+)
+@PROPERTY
+def test_parts_are_all_of_c_once(
+    batches: Any, sizes: tuple[int, int, int], letters: tuple[str, ...], variant: str, limit: int
+) -> None:
+    m, n, k = sizes
+    kind = np.dtype({"split_float32": "f4", "split_float64": "f8", "split_integer": "i4"}[variant])
+    rng = np.random.default_rng(m + n)
+    arrays, flat = [], []
+    for i, (core, letter) in enumerate(zip(((m, k), (k, n), (m, n)), letters, strict=True)):
+        batch = [size if i == 2 or varies[i] else 1 for size, varies in batches]
+        memory = rng.integers(-4, 5, (*batch, *(core if letter == "N" else core[::-1]))).astype(kind)
+        arrays.append(memory if letter == "N" else memory.swapaxes(-1, -2))
+        flat.append(memory.reshape(-1))
+    x1, x2, out = arrays
+    product = resolve(*map(describe, arrays))
+    first, second, third = flat if not product.is_transposed else (flat[1], flat[0], flat[2])
+    times = np.zeros_like(third)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "_GRID_TILE", 4)
+        patch.setattr(parts, "_MOST_LIMBS", 1 << limit)
+        patch.setattr(parts, "_MOST_RESIDUES", 1 << limit)
+        for grid in grids(find_variant(variant), product):
+            problems = [part.problem for part in grid]
+            assert 1 < len(problems) <= 1024
+            third[...] = times[...] = 0
+            for problem in problems:
+                assert is_within_limits(find_variant(variant), problem, product.compute)
+                assert all(map(operator.le, _sizes(problem), _sizes(problems[0])))
+                view(times, problem, 2)[...] += 1
+                view(third, problem, 2)[...] = view(first, problem, 0) @ view(second, problem, 1)
+            assert (times == 1).all()
+            np.testing.assert_array_equal(out, x1 @ x2)
+
+
+def _sizes(problem: Problem) -> tuple[int, ...]:
+    return problem.m, problem.n, *(dimension.size for dimension in problem.batch)
+
+
+def test_parts_of_parts_are_one_list() -> None:
+    """As a tuned row has them that holds the first part only."""
+    wanted = product(65536, 65536, 65536)
+    first, others = H100.with_others(wanted, (16384, 16384))
+    choice = Choice(first, H100.best(wanted).specialization, 1.0, others)
+    assert any(other.others for other in choice.others)
+    assert sum(part.product.problem.m * part.product.problem.n for part in choice.parts) == 65536**2
+    assert len(choice.schedules) == len(choice.parts) > 1 + len(choice.others)
+    assert choice.workspace == max(planned.workspace for planned in choice.schedules) < 9 << 30
+    assert choice.packed().workspace == choice.workspace
+
+
+def test_what_is_in_a_grid_is_not_cut_once_more() -> None:
+    """But a kernel for all of C is, and the other part may be a grid."""
+    wanted = product(33000, 33000, 33000)
+    ranked = list(H100.rank(wanted))
+    assert all(choice.specialization.variant.name != "split_float32" or choice.others for choice in ranked)
+    for choice in ranked:
+        assert sum(part.product.problem.m * part.product.problem.n for part in choice.parts) == 33000**2
+    assert {choice.others for choice in H100.every(wanted)} == {()}
+
+
+def test_a_workspace_that_is_large_is_one_for_all_parts() -> None:
+    large, small = (H100.best(product(size, size, size)) for size in (40_000, 4097))
+    assert large.shares_workspace and large.workspace == max(each.workspace for each in large.schedules)
+    assert sum(each.workspace for each in large.schedules) > MOST_APART >= large.workspace // 8
+    assert small.others and not small.shares_workspace
+    assert small.workspace == sum(each.workspace for each in small.schedules) > 0
+
+
+def test_less_memory_is_smaller_parts() -> None:
+    wanted = product(65536, 65536, 65536)
+    best = H100.best(wanted)
+    found = [H100.best_within(wanted, lambda choice, n=n: choice.workspace <= best.workspace // n) for n in (1, 2, 4)]
+    assert found[0] == best
+    for choice, fewer in zip(found, (1, 2, 4), strict=True):
+        assert choice is not None and choice.workspace <= best.workspace // fewer
+        assert {part.specialization.variant.name for part in choice.parts} == {"split_float32"}
+        assert best.microseconds <= choice.microseconds < 1.5 * best.microseconds
+    nothing = H100.best_within(wanted, lambda choice: choice.workspace == 0)
+    assert nothing is not None and not nothing.others and nothing.workspace == 0
+
+
+def test_no_grid_of_sums_of_few_terms_of_batches_for_the_host_or_of_nothing() -> None:
+    kind = np.dtype("f4")
+    odd = Array((2, 2, 2, 2, 1 << 16, 1 << 16), tuple(4 * step for step in (3, 11, 77, 1001, 1 << 20, 1)), kind)
+    for wanted in (product(1 << 25, 1 << 9, 200), product(0, 1 << 15, 1 << 20), resolve(odd, odd.as_type(kind))):
+        assert not any(each.others for each in H100.alone(wanted))
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        (65536, r"16 x \(16384 x 16384\) of C: tiledmm_split_float32_\w+"),
+        (32769, r"16640 x 32769, 16129 x 32769 of C: tiledmm_split_float32_\w+"),
+    ],
+)
+def test_parts_that_are_alike_are_counted(size: int, says: str) -> None:
+    assert re.fullmatch(says, str(H100.best(product(size, size, size))))
+
+
+def test_parts_of_batches_say_how_many_products() -> None:
+    best = H100.best(product(8192, 8192, 8192, batch=64))
+    assert re.fullmatch(r"4 x \(16 x 8192 x 8192\) of C: tiledmm_split_float32_\w+", str(best))
