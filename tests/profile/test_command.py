@@ -112,7 +112,7 @@ def test_the_command_line_is_printed_without_a_gpu(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("wgmma",), "none of wgmma multiplies float32, only float16"),
+        (("wgmma",), "wgmma does not multiply float32, only float16"),
         (("tiled", "--report", "/not/there/x.ncu-rep"), "no folder"),
         (("tilde",), "did you mean"),
         (("tiled", "--size", "0"), "MxNxK"),

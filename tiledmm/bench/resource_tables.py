@@ -190,7 +190,8 @@ def bounds_table(specs: list[Specialization], size: Size, target: str) -> Table:
 BOUNDS_NOTE = (
     "FLOP/byte: arithmetic intensity by the bytes that a kernel requests of global memory; 'at most': if it read "
     "nothing twice. Bounds come from a model and the data sheet: the lowest of the peak of CUDA or tensor cores, the "
-    "bandwidth of memory, and that of shared memory and L1 in the inner loop. Nothing here was measured."
+    "bandwidth of memory, and that of shared memory and L1 in the inner loop. Issue slots of instructions may bound a "
+    "kernel further: the roofline page counts them. Nothing here was measured."
 )
 
 

@@ -68,7 +68,8 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
     if every and not found:
         names = dict.fromkeys(each.variant for each in every)
         has = dict.fromkeys(each for name in names for each in dict(find_variant(name).types) or ELEMENTS)
-        raise UnsupportedTypeError(f"none of {', '.join(names)} multiplies {kind.dtype_name}, only {', '.join(has)}")
+        who = f"none of {', '.join(names)} multiplies" if len(names) > 1 else f"{next(iter(names))} does not multiply"
+        raise UnsupportedTypeError(f"{who} {kind.dtype_name}, only {', '.join(has)}")
     return found
 
 

@@ -40,7 +40,7 @@ class _Raw(io.RawIOBase):
             if isinstance(error, BrokenPipeError):
                 raise SystemExit(_CLOSED_PIPE) from None
             print(f"tiledmm: stdout cannot be written: {error.strerror}", file=sys.stderr)
-            raise SystemExit(1) from None
+            raise SystemExit(os.EX_IOERR) from None
 
 
 def guard() -> None:

@@ -229,6 +229,10 @@ class Variant:
             return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element, *of_scheme)
         except (TypeError, ValueError):
             fits = ", ".join(map(str, self.tiles))
+            if isinstance(tile, str) and tile.isdecimal():
+                raise ConfigError(
+                    f"a tile is an int, not the string {tile!r}; those of {self.name!r} are {fits}"
+                ) from None
             raise ConfigError(f"variant {self.name!r} has no tile {tile!r}; its tiles are {fits}") from None
 
     def _checked(self, config: Config, overrides: ConfigOverrides, element: Element) -> Config:

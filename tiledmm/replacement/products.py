@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 # Plans whose group is remembered, and rows of a table that anybody reads.
 _MAX_PLANS, _MOST_ROWS = 4096, 40
 
-# Wide enough for any row: nothing is cut.
-_WIDTH = 1000
-
 
 @dataclass(slots=True)
 class ProductGroup:
@@ -135,15 +132,7 @@ class Products:
         return {"total": total, "taken": taken, "products": [asdict(group) for group in groups]}
 
     def __str__(self) -> str:
-        from io import StringIO
-
-        from rich.console import Console
-
-        if not self.total:
-            return self.summary()
-        text = StringIO()
-        Console(file=text, width=_WIDTH, color_system=None, force_terminal=False).print(self.table().rich())
-        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+        return str(self.table()) if self.total else self.summary()
 
 
 def _taken_of(groups: tuple[ProductGroup, ...]) -> Iterator[ProductGroup]:

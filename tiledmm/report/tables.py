@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 # Blanks that a terminal has for each column of a table.
 _BETWEEN = 2
 
+# Characters of a line of a table as text: all that it needs.
+_WIDTH = 1000
+
 # Longer words, such as paths, may be broken over lines.
 _LONG_WORD = 24
 
@@ -76,6 +79,15 @@ class Table:
         for i, row in enumerate(self.rows):
             table.add_row(*map(escape, row), style="bold red" if i in self.bad else None)
         return table
+
+    def __str__(self) -> str:
+        from io import StringIO
+
+        from rich.console import Console
+
+        text = StringIO()
+        Console(file=text, width=_WIDTH, color_system=None, force_terminal=False).print(self.rich())
+        return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").splitlines())
 
     def fitted(self, width: int) -> list[Table]:
         """The table, or where it is wider than that, several with some of its columns each; all begin with its first.
