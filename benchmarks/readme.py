@@ -25,6 +25,7 @@ from benchmarks.first_call import first_call_table
 from benchmarks.gemm import gemm_table
 from benchmarks.layouts import DOUBLE, OTHERS, layouts_table
 from benchmarks.libraries import support_table, times_table
+from benchmarks.newcomer import newcomer_table
 from benchmarks.selection import selection_table
 from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
@@ -204,6 +205,7 @@ def _held_out(text: str) -> str:
 
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
+    "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
     "machine": ("ladder", _machine),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
     "ladder-summary": ("ladder", _of_report(ladder_summary)),

@@ -1,11 +1,12 @@
 /* The page of charts: draws the lines of a table's checked rows in the place of the picture, six at most. Both scales are
-   logarithmic; a line's name stands beside its end. */
+   logarithmic; a line's name stands beside its end. The unit is the table's first heading, or what the box says (data-unit). */
 "use strict";
 
 (() => {
   const MOST = 6;
   const SVG = "http://www.w3.org/2000/svg";
   const DASHED = "cupy.matmul";
+  const AUTO = "auto";   // has the first colour, as in the pictures that benchmarks.charts draws; no other line has it
 
   function element(name, attributes, parent, text) {
     const made = document.createElementNS(SVG, name);
@@ -33,6 +34,16 @@
     return found;
   }
 
+  /* px that the longest name takes, in the font that it is drawn with. */
+  function longest(names, svg) {
+    return Math.max(0, ...names.map((name) => {
+      const text = element("text", { class: "name" }, svg, name);
+      const length = text.getComputedTextLength();
+      text.remove();
+      return length;
+    }));
+  }
+
   /* Places from the top down, moved until none is too near another. */
   function apart(places, distance, bottom) {
     const moved = [];
@@ -47,10 +58,10 @@
     const { svg, rows, sizes, unit } = chart;
     const shown = rows.filter((row) => row.box.checked);
     const width = svg.parentElement.clientWidth;
-    const names = Math.min(width * 0.42, 20 + 6.8 * Math.max(4, ...shown.map((row) => row.name.length)));
-    const area = { left: 44, right: width - names, top: 24, bottom: 330 };
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${width} 370`);
+    const names = 25 + longest(shown.map((row) => row.name), svg);
+    const area = { left: 44, right: width - names, top: 24, bottom: 330 };
     svg.setAttribute("aria-label", `${unit} by size: ${shown.map((row) => row.name).join(", ")}`);
     element("text", { x: 0, y: 12 }, svg, unit);
     element("text", { x: area.right, y: 365, "text-anchor": "end" }, svg, "size of square matrices");
@@ -95,7 +106,7 @@
     for (const row of chart.rows) {
       if (!row.box.checked || row.colour !== null) continue;
       const taken = new Set(chart.rows.map((other) => other.colour));
-      row.colour = [...Array(MOST).keys()].find((i) => !taken.has(i));
+      row.colour = row.name === AUTO ? 0 : [...Array(MOST).keys()].map((i) => i + 1).find((i) => !taken.has(i));
     }
     const full = chart.rows.filter((row) => row.box.checked).length >= MOST;
     for (const row of chart.rows) row.box.disabled = full && !row.box.checked;
@@ -105,7 +116,8 @@
     const table = box.querySelector("table");
     const picture = box.querySelector("picture");
     const [head, ...body] = table.rows;
-    const [unit, ...sizes] = [...head.cells].map((cell) => cell.textContent);
+    const [heading, ...sizes] = [...head.cells].map((cell) => cell.textContent);
+    const unit = box.dataset.unit || heading;
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("role", "img");
     const chart = { svg, unit, sizes };

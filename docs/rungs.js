@@ -1,5 +1,6 @@
 /* The pages of the rungs: three selectors, for tile, layout and type, choose the kernel that is shown. Its lines come from
-   kernels/VARIANT.js, which is loaded when something is selected for the first time. */
+   kernels/VARIANT.js, which is loaded when something is selected for the first time. The box opens at the kernel: its
+   parameters and device functions are above. */
 "use strict";
 
 (() => {
@@ -33,6 +34,12 @@
       .join("");
   }
 
+  /* Scrolls the box, not the page, to `extern "C"`. */
+  function openAtKernel() {
+    const first = [...page.querySelectorAll("span")].find((span) => span.textContent === "extern");
+    if (first) page.scrollTop += first.getBoundingClientRect().top - page.getBoundingClientRect().top - 8;
+  }
+
   function show() {
     const label = labelOf(selects);
     if (!(label in kernels)) {
@@ -45,6 +52,7 @@
     const [own, before] = kernels[label];
     fill(page, own);
     fill(headers, before);
+    openAtKernel();
     const count = numbersOf(before).length;
     const summary = headers.closest("details").querySelector("summary");
     summary.textContent = summary.textContent.replace(/\d+/, count);
@@ -70,4 +78,5 @@
     }
   });
   choice.hidden = false;
+  openAtKernel();
 })();

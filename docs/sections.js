@@ -1,4 +1,5 @@
-/* Pages with folded sections: the one that the address names is opened; in the glossary all are, where it has columns. */
+/* Pages with folded sections: the one that the address names is opened. Where there is room, so are wide tables (details.wide), and in the
+   glossary, which has columns there, all. */
 "use strict";
 
 (() => {
@@ -11,8 +12,8 @@
   }
 
   const columns = matchMedia("(min-width: 60em)");
-  const glossary = document.querySelectorAll(".glossary > details.section");
-  const unfold = () => { for (const section of glossary) section.open = columns.matches; };
+  const roomy = document.querySelectorAll(".glossary > details.section, details.wide");
+  const unfold = () => { for (const section of roomy) section.open = columns.matches; };
   unfold();
   columns.addEventListener("change", unfold);
   window.addEventListener("hashchange", open);

@@ -222,7 +222,8 @@ def test_a_script_has_the_text_of_each_kernel() -> None:
         )
         markup = re.compile(r"<[^>]*>")
         shown = [html.unescape(markup.sub("", line)) for line in [*headers, *own]]
-        assert [line for line in shown if line] == [line for line in render(spec).splitlines() if line.strip()]
+        rest = [line for line in render(spec).splitlines() if line.strip() and "// clang-format" not in line]
+        assert [line for line in shown if line] == rest
 
 
 # Machine code
@@ -313,6 +314,26 @@ def test_selectors_show_another_kernel(site: Path, browser: Browser) -> None:
     assert not browser.errors
 
 
+#: Where the kernel begins, in the box that shows it, and what is highest there.
+BEGINS = """(() => {
+  const code = document.querySelector(".kernel code");
+  const first = [...code.querySelectorAll("span")].find((span) => span.textContent === "extern");
+  return first.getBoundingClientRect().top - code.getBoundingClientRect().top;
+})()"""
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_box_opens_at_the_kernel(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+    browser.resize(*size)
+    browser.open(site / "rungs" / "tensor_core.html")
+    assert browser.evaluate("scrollY") == 0
+    assert 0 <= browser.evaluate(BEGINS) < 40
+    browser.evaluate(SELECT % ("tile", "16"))
+    browser.wait_for(f"{SYMBOL}.startsWith('tiledmm_tensor_core_f16_16x64')")
+    assert 0 <= browser.evaluate(BEGINS) < 40
+    assert "clang-format" not in browser.evaluate("document.querySelector('.kernel').textContent")
+
+
 DRAWN = "[...document.querySelector('.chart.choose').querySelectorAll('svg .name')].map((name) => name.textContent)"
 BOXES = "[...document.querySelector('.chart.choose').querySelectorAll('input')]"
 OUTSIDE = """[...document.querySelectorAll(".chart svg text")].filter((text) => {
@@ -339,3 +360,13 @@ def test_the_text_of_a_chart_is_inside_it(site: Path, browser: Browser, size: tu
     browser.resize(*size)
     browser.open(site / "charts.html")
     assert browser.evaluate(OUTSIDE) == []
+    last = "[...document.querySelectorAll('.chart svg')].at(-1)"
+    assert browser.evaluate(f"{last}.textContent").startswith("How many times as fast auto is")
+
+
+def test_auto_has_one_colour(site: Path, browser: Browser) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / "charts.html")
+    of_auto = "[...document.querySelectorAll('.chart svg .name')].filter((name) => name.textContent === 'auto')"
+    colours = browser.evaluate(f"{of_auto}.map((name) => getComputedStyle(name.previousSibling).fill)")
+    assert colours and set(colours) == {"rgb(47, 129, 247)"}, "tiledmm/bench/charts.py draws it so"

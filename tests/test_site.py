@@ -146,6 +146,20 @@ def test_no_page_is_long(site: Path, browser: Browser, size: tuple[int, int]) ->
     assert browser.errors == []
 
 
+#: Tables that are open and wider than the text, which scroll sideways then.
+HIDDEN_COLUMNS = """[...document.querySelectorAll(".md-typeset__table")]
+  .filter((table) => table.offsetParent && table.scrollWidth > table.closest(".md-content__inner").clientWidth + 32)
+  .map((table) => table.textContent.slice(0, 40))"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["performance.html", *(f"rungs/{name}.html" for name in ("tiled", "warp_tiled"))])
+def test_a_table_of_results_shows_all_its_columns(site: Path, browser: Browser, page: str) -> None:
+    browser.resize(*DESKTOP)
+    browser.open(site / page)
+    assert browser.evaluate(HIDDEN_COLUMNS) == []
+
+
 def test_a_link_opens_the_section_that_it_leads_to(site: Path, browser: Browser) -> None:
     browser.resize(*PHONE)
     shown = "document.querySelector('#{}').closest('details').open"
@@ -158,6 +172,16 @@ def test_a_link_opens_the_section_that_it_leads_to(site: Path, browser: Browser)
     browser.resize(*DESKTOP)
     browser.open(site / "glossary.html")
     assert browser.evaluate("document.querySelectorAll('.glossary details:not([open])').length") == 0
+    assert browser.errors == []
+
+
+@pytest.mark.slow
+def test_wide_tables_are_open_where_there_is_room(site: Path, browser: Browser) -> None:
+    for size, is_open in ((DESKTOP, True), (PHONE, False)):
+        browser.resize(*size)
+        browser.open(site / "performance.html")
+        found = browser.evaluate("[...document.querySelectorAll('details.wide')].map((each) => each.open)")
+        assert found and set(found) == {is_open}
     assert browser.errors == []
 
 

@@ -86,23 +86,23 @@ def picture(scene: Scene) -> str:
     layers = _layers(scene, done)
     m, n, k = scene.sizes
     shown = scene.shown or k
-    pieces = SCHEMES[scene.kernel.config.scheme].limbs if scene.kernel.variant.decomposes else 1
-    gaps = pieces * svg.GAP
-    scale = min((svg.WIDTH - gaps) / (pieces * shown + n), (_HEIGHT - gaps) / (pieces * shown + m))
-    step = shown * scale + svg.GAP  # from a piece of A or B to the next
-    corner = pieces * step
+    limbs = SCHEMES[scene.kernel.config.scheme].limbs if scene.kernel.variant.decomposes else 1
+    gaps = limbs * svg.GAP
+    scale = min((svg.WIDTH - gaps) / (limbs * shown + n), (_HEIGHT - gaps) / (limbs * shown + m))
+    step = shown * scale + svg.GAP  # from a limb of A or B to the next
+    corner = limbs * step
     narrow = step < _LABEL  # beside C's label there is no room for A's
 
-    def drawn(name: str, shape: tuple[int, int], x: float, y: float, piece: int | None = None) -> str:
-        parts = {layer.look: _part(layer.touched.of(name), shape, piece) for layer in layers}
-        label = None if piece is None else f"{('large', 'small')[piece]} parts"
+    def drawn(name: str, shape: tuple[int, int], x: float, y: float, limb: int | None = None) -> str:
+        parts = {layer.look: _part(layer.touched.of(name), shape, limb) for layer in layers}
+        label = None if limb is None else f"{('large', 'small')[limb]} parts"
         return svg.matrix(name, shape, (x, y), scale, parts, label=label, below=name == "A" and narrow)
 
     parts = []
-    for number in range(pieces):
-        piece = number if pieces > 1 else None
-        parts.append(drawn("A", (m, shown), number * step, corner, piece))
-        parts.append(drawn("B", (shown, n), corner, number * step, piece))
+    for number in range(limbs):
+        limb = number if limbs > 1 else None
+        parts.append(drawn("A", (m, shown), number * step, corner, limb))
+        parts.append(drawn("B", (shown, n), corner, number * step, limb))
     parts.append(drawn("C", (m, n), corner, corner))
     below = corner + m * scale + (50 if narrow else 28)
     parts.append(svg.text(caption(scene.kernel), 0, below))
@@ -119,9 +119,9 @@ def caption(kernel: Specialization) -> str:
     return f"A block of {kernel.threads} threads: a tile of {config.bm} x {config.bn} elements of C{step}"
 
 
-def _part(elements: set[Element], shape: tuple[int, int], piece: int | None) -> set[Element]:
+def _part(elements: set[Element], shape: tuple[int, int], limb: int | None) -> set[Element]:
     """The elements of a limb, or of the matrix, that are inside what is shown."""
-    front = () if piece is None else (piece,)
+    front = () if limb is None else (limb,)
     return {(*_, row, col) for *_, row, col in elements if tuple(_) == front and row < shape[0] and col < shape[1]}
 
 

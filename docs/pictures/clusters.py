@@ -1,4 +1,4 @@
-"""Who sends for what in a cluster of Hopper's blocks, and who multiplies it.
+"""Which block of a Hopper cluster issues the TMA load of what, and which warpgroup multiplies it.
 
 The simulator does not run these kernels, so nothing here is recorded: it is worked out from the rendered text, from its
 constants and from what it says of a thread's sums.
@@ -15,7 +15,7 @@ from docs.pictures.traced import Element
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
 
-# px: what the matrices have, with what is between them; from the left to stages and pairs of pieces; such a pair; in a
+# px: what the matrices have, with what is between them; from the left to stages and pairs of limbs; such a pair; in a
 # stage, a row or column.
 _HEIGHT, _LEFT, _PAIR, _PX = 520, 178, 26, 0.13
 
@@ -56,7 +56,7 @@ class Cluster:
     @property
     def called(self) -> str:
         """What one of them is called."""
-        return "byte" if "BYTES" in self.constants else "piece"
+        return "byte" if "BYTES" in self.constants else "limb"
 
     def sums(self, lane: int) -> set[Element]:
         """What a lane has of its warp's rows of C."""
@@ -66,10 +66,10 @@ class Cluster:
         return {(_value(row, each), _value(col, each)) for each in names}
 
     def pairs(self) -> list[Element]:
-        """Pieces of A and of B that are multiplied, in this order: small ones, or bytes of high places, first."""
+        """Limbs of A and of B that are multiplied, in this order: small ones, or bytes of high places, first."""
         count = self.limbs
         first = 2 * count - 2 if self.constants.get("PRODUCTS") == count**2 else count - 1
-        pairs = [(piece, both - piece) for both in range(first, -1, -1) for piece in range(count)]
+        pairs = [(limb, both - limb) for both in range(first, -1, -1) for limb in range(count)]
         return [(of_a, of_b) for of_a, of_b in pairs if 0 <= of_b < count]
 
 
@@ -91,38 +91,38 @@ def picture(variant: str) -> str:
         _operand("B", cluster, (k, n), (corner, 0), scale),
         _result(cluster, (corner, corner), scale),
     ]
-    told = {look: f"block {block} computes it, or sends for it" for block, look in enumerate(_LOOKS[: its["CLUSTER"]])}
+    told = {look: f"block {block}'s TMA loads and sums" for block, look in enumerate(_LOOKS[: its["CLUSTER"]])}
     told |= {"thread": f"one thread's {n // 2} sums", "fetched": "on its way meanwhile"}
     legend, end = svg.legend(told, bottom + 18)
     stages, end = _stages(cluster, end + 30)
     pairs, end = _pairs(cluster, end + 26) if cluster.limbs > 1 else ([], end)
-    words = "Worked out from the kernel's numbers; the simulator does not run it."
+    words = "Computed from the kernel's parameters; the simulator does not run it."
     note = svg.text(words, 0, end + 24)
     description = (
         f"A cluster of {its['CLUSTER']} blocks computes {m} by {n} elements of C, {its['ROWS']} rows each: "
-        f"{its['CONSUMERS']} warpgroups of {its['ROWS'] // its['CONSUMERS']} rows, and one that sends. In each of "
+        f"{its['CONSUMERS']} warpgroups of {its['ROWS'] // its['CONSUMERS']} rows, and a producer. In each of "
         f"{its['STAGES']} stages lie {its['BK']} steps of k of a block's {its['ROWS']} rows of A and of all {n} "
-        f"columns of B, {its['PART_B']} of which each block has sent to both. {words}"
+        f"columns of B; of these each block issues the TMA load of {its['PART_B']}, multicast to both. {words}"
     )
-    title = f"{cluster.symbol}: who sends for what, and who multiplies it"
+    title = f"{cluster.symbol}: which block issues the TMA load of what, and which warpgroup multiplies it"
     return svg.document(title, description, end + 32, [*parts, *legend, *stages, *pairs, note])
 
 
 def _operand(name: str, cluster: Cluster, shape: tuple[int, int], at: tuple[float, float], scale: float) -> str:
-    """A or B: by step and sender, what is multiplied and what is on its way."""
+    """A or B: by step and loading block, what is multiplied and what is on its way."""
     its = cluster.constants
     depth, blocks = its["BK"], range(its["CLUSTER"])
 
-    def sent(step: int, block: int) -> set[Element]:
+    def loaded(step: int, block: int) -> set[Element]:
         if name == "A":
             return _box(block * its["ROWS"], step * depth, its["ROWS"], depth)
         return _box(step * depth, block * its["PART_B"], depth, its["PART_B"])
 
-    later = [sent(step, block) for step in range(1, its["STAGES"]) for block in blocks]
-    count = f", in {cluster.limbs} pieces" if cluster.called == "piece" else f", one of {cluster.limbs} bytes"
+    later = [loaded(step, block) for step in range(1, its["STAGES"]) for block in blocks]
+    count = f", in {cluster.limbs} limbs" if cluster.called == "limb" else f", one of {cluster.limbs} bytes"
     return svg.matrix(
         name, shape, at, scale,
-        {_LOOKS[block]: sent(0, block) for block in blocks},
+        {_LOOKS[block]: loaded(0, block) for block in blocks},
         label=f"{shape[0]} by {shape[1]}{count if cluster.limbs > 1 else ''}",
         inside=[f'<path class="fetched" d="{svg.path(elements, scale)}"/>' for elements in later],
     )  # fmt: skip
@@ -152,22 +152,22 @@ def _stages(cluster: Cluster, top: float) -> tuple[list[str], float]:
     """What lies in each block's shared memory; and where that ends."""
     its = cluster.constants
     pitch = (svg.WIDTH - _LEFT) / its["STAGES"]
-    pieces = [f" {piece}" for piece in range(cluster.limbs)] if "LIMBS" in its else [""]
+    limbs = [f" {limb}" for limb in range(cluster.limbs)] if "LIMBS" in its else [""]
     multiply = " and ".join(map(str, range(its["CONSUMERS"])))
     drawn = []
     for stage in range(its["STAGES"]):
         words = f"stage {stage}: {'on its way' if stage else 'multiplied'}"
         drawn.append(svg.text(words, _LEFT + (stage + 0.5) * pitch - 4, top - 6, "small"))
     for block in range(its["CLUSTER"]):
-        says = (f"Block {block}'s stages:", f"warpgroup {its['CONSUMERS']} sends,", f"{multiply} multiply")
+        says = (f"Block {block}'s stages:", f"warpgroup {its['CONSUMERS']}: producer,", f"{multiply}: consumers")
         drawn += [svg.text(words, 0, top + 14 + 18 * line) for line, words in enumerate(says)]
         y = top
-        for piece in pieces:
-            bands = [("A", block, f"A{piece}: {its['ROWS']} rows", its["ROWS"])]
-            bands += [("B", sender, f"B{piece}, by block {sender}", its["PART_B"]) for sender in range(its["CLUSTER"])]
-            for matrix, sender, words, size in bands:
+        for limb in limbs:
+            bands = [("A", block, f"A{limb}: {its['ROWS']} rows", its["ROWS"])]
+            bands += [("B", issuer, f"B{limb}, by block {issuer}", its["PART_B"]) for issuer in range(its["CLUSTER"])]
+            for matrix, issuer, words, size in bands:
                 for stage in range(its["STAGES"]):
-                    look = "fetched" if stage else _LOOKS[sender]
+                    look = "fetched" if stage else _LOOKS[issuer]
                     drawn.append(_band(matrix, look, words, (_LEFT + stage * pitch, y), (pitch - 8, size * _PX)))
                 y += size * _PX
         top = max(y, top + 3 * 18) + 14
@@ -186,7 +186,7 @@ def _band(matrix: str, look: str, words: str, at: tuple[float, float], size: tup
 
 
 def _pairs(cluster: Cluster, top: float) -> tuple[list[str], float]:
-    """Which pieces are multiplied with which, and when; and where that ends."""
+    """Which limbs are multiplied with which, and when; and where that ends."""
     count, called, right = cluster.limbs, cluster.called, _LEFT + cluster.limbs * _PAIR
     says = (f"Pairs of {called}s, in the", "order of their products")
     drawn = [svg.text(words, 0, top + 16 + 18 * line) for line, words in enumerate(says)]

@@ -15,7 +15,7 @@ from tiledmm.simulator.requests import WARP
 # The names of scratch memory that holds an operand's limbs.
 _LIMBS = "limbs of "
 
-#: Row and column; before them, the number of the product in a batch, or of the piece of A or B.
+#: Row and column; before them, the number of the product in a batch, or of the limb of A or B.
 Element = tuple[int, ...]
 
 
@@ -191,8 +191,8 @@ def _elements(event: Event, letter: str, itemsize: int) -> list[Element]:
     """The elements of one access, which are neighbours in memory."""
     count = event.bytes // itemsize
     if event.array.startswith(_LIMBS):  # the limb's number, then rows; the batch is one
-        piece, _, line, first = event.element
+        limb, _, line, first = event.element
         along = [(line, first + i) for i in range(count)]
-        return [(piece, *(place[::-1] if letter == "T" else place)) for place in along]
+        return [(limb, *(place[::-1] if letter == "T" else place)) for place in along]
     *batch, row, col = event.element
     return [(*batch, row + i, col) if letter == "T" else (*batch, row, col + i) for i in range(count)]

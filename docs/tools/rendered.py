@@ -8,6 +8,7 @@ import html
 import inspect
 import itertools
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -26,6 +27,12 @@ from tiledmm.registry.variants import find_variant
 
 #: Layouts of A and B, the usual one first.
 LAYOUTS = ("NN", "NT", "TN", "TT")
+
+# A line for clang-format.
+_FORMATTING = re.compile(r"^// clang-format (?:on|off)\n", re.MULTILINE)
+
+# `docs/rungs.js` opens the box at the kernel.
+_ABOVE = "<span>Scroll up for its parameters and device functions.</span>"
 
 #: Where the site has a variant's rendered kernels, from its page.
 KERNELS = "kernels"
@@ -66,13 +73,11 @@ def selectors(variant: str) -> str:
     The headers before the kernel's own page are folded, and the machine code of the usual kernel.
     """
     found = choices(variant)
-    text = render(next(iter(found.values())))
-    own = page_of(text)
-    headers = text.removesuffix(own)
+    own, headers = _shown(next(iter(found.values())))
     fields = "".join(_selector(name, _values(found, name)) for name in Choice._fields)
     parts = [f'<div class="kernel" data-kernels="{KERNELS}/{variant}.js" markdown="1">']
     if fields:
-        parts.append(f'<p class="kernel-choice" hidden>{fields}<span role="status"></span></p>')
+        parts.append(f'<p class="kernel-choice" hidden>{fields}{_ABOVE}<span role="status"></span></p>')
     parts.append(fenced(own, "cuda"))
     lines = len(headers.splitlines())
     parts.append(f'<details markdown="1">\n<summary>The {lines} lines before it: types, conversions, copies</summary>')
@@ -85,11 +90,8 @@ def script(variant: str) -> str:
     numbers: dict[str, int] = {}
     kernels = {}
     for choice, spec in choices(variant).items():
-        text = render(spec)
-        own = page_of(text)
         kernels[choice.label] = [
-            list(_runs(numbers.setdefault(line, len(numbers)) for line in _highlighted(part)))
-            for part in (own, text.removesuffix(own))
+            list(_runs(numbers.setdefault(line, len(numbers)) for line in _highlighted(part))) for part in _shown(spec)
         ]
     data = json.dumps({"lines": list(numbers), "kernels": kernels}, separators=(",", ":"))
     return f"tiledmmKernels({json.dumps(variant)}, {data});\n"
@@ -111,6 +113,13 @@ def row(variant: str) -> str:
 def fenced(text: str, language: str) -> str:
     """Text as a block of code."""
     return f"````{{ .{language} }}\n{text.rstrip()}\n````\n"
+
+
+def _shown(spec: Specialization) -> tuple[str, str]:
+    """A kernel's own page, and the headers before it, without what is said to clang-format."""
+    text = render(spec)
+    own = page_of(text)
+    return _FORMATTING.sub("", own), _FORMATTING.sub("", text.removesuffix(own))
 
 
 def _types(variant: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Pictures of what threads touch: that they are what the recorded accesses say, or the kernel's numbers."""
+"""Pictures of what threads touch: that they are what the recorded accesses say, or the kernel's parameters."""
 
 from __future__ import annotations
 
@@ -162,16 +162,16 @@ def test_a_warp_of_axpy_has_four_rows_of_b():
     assert box([steps[4]], cols[20:24]) == done.thread.B and box(rows, cols[20:24]) == done.thread.C
 
 
-def test_all_pieces_are_read_at_the_same_places():
+def test_all_limbs_are_read_at_the_same_places():
     (scene,) = (each for each in draw.SCENES if each.variant == "split_tensor_core")
     done = scene.iteration(scene.recorded())
     bk = scene.kernel.config.bk
     tile, steps = range(128, 256), range(bk, 2 * bk)
-    assert {(piece, *each) for piece in range(2) for each in box(tile, steps)} == done.block.A
-    assert {(piece, *each) for piece in range(2) for each in box(steps, tile)} == done.block.B
+    assert {(limb, *each) for limb in range(2) for each in box(tile, steps)} == done.block.A
+    assert {(limb, *each) for limb in range(2) for each in box(steps, tile)} == done.block.B
     assert box(tile, tile) == done.block.C and len(done.thread.C) * WARP == len(done.warp.C)
     first = together(done.first)
-    assert Counter(piece for piece, _, _ in first.A) == Counter(piece for piece, _, _ in first.B) == {0: 256, 1: 256}
+    assert Counter(limb for limb, _, _ in first.A) == Counter(limb for limb, _, _ in first.B) == {0: 256, 1: 256}
 
 
 def test_fragments_are_where_the_header_says():
@@ -185,7 +185,7 @@ def test_fragments_are_where_the_header_says():
 
 
 @pytest.mark.parametrize("variant", ["wgmma", "split_float32", "split_integer", "split_float64"])
-def test_clusters_are_those_of_their_numbers(variant):
+def test_clusters_are_those_of_their_parameters(variant):
     kernel = specialize(variant).kernel
     cluster, config = clusters.Cluster(kernel.symbol, render(kernel)), kernel.config
     its = cluster.constants
@@ -197,7 +197,7 @@ def test_clusters_are_those_of_their_numbers(variant):
     assert sums == dict.fromkeys(box(range(config.wm), range(config.wn)), 1), "each element has one lane"
 
 
-def test_pairs_of_pieces_in_order():
+def test_pairs_of_limbs_in_order():
     def pairs(constants: str) -> list[tuple[int, int]]:
         return clusters.Cluster("", f"constexpr int {constants};").pairs()
 

@@ -156,9 +156,9 @@ def tile_study(title: str, bars: Sequence[Bar], what: str = "TFLOP/s") -> Figure
 def speed_up(comparisons: Sequence[Comparison]) -> Figure:
     """The speed of ``auto`` over the naive kernel and the CPU, by size, and the size from which it is faster."""
     title = f"How many times as fast auto is, {_types(comparisons)}"
-    figure, axes = _axes(title, "size of square matrices", "times as fast as", log_y=True)
+    figure, axes = _axes(title, "size of square matrices", "times as fast as the named rival", log_y=True)
     lines = speed_ups(comparisons)
-    colours = dict(zip(lines, ("#8957e5", "#2f81f7", "#54aeff", "#d29922", _NOT_OURS), strict=True))
+    colours = dict(zip(lines, ("#8957e5", "#1a7f37", "#54aeff", "#d29922", _NOT_OURS), strict=True))
     _draw(axes, lines, colours)
     axes.axhline(1, color=_NOT_OURS, lw=1)
     for name, line in lines.items():
