@@ -67,10 +67,10 @@ def test_auto_has_a_kernel_for_everything(dtype: str, sizes: tuple[int, int, int
     for part in choice.parts:
         problem = part.product.problem
         assert part.specialization.layout == problem.layout
-        covered += problem.m * problem.n
+        covered += problem.m * problem.n * problem.products
         if not problem.is_empty:
             assert schedule(part.specialization, problem).launches
-    assert covered == sizes[0] * sizes[1]
+    assert covered == sizes[0] * sizes[1] * batch
 
 
 def test_auto_counts_rounds_of_tiles() -> None:
