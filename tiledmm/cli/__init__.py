@@ -9,11 +9,13 @@ cannot be carried out as it was given.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from inspect import getdoc
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from tiledmm._version import __version__
 from tiledmm.cli import (
@@ -85,10 +87,27 @@ def _help(command: Callable[..., None]) -> str:
     )
 
 
+class _Command(TyperCommand):
+    """A command whose options are given once, if they do not take several: else the last would count alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As of ``click.Command``.
+
+        Raises:
+            typer.BadParameter: An option is given again.
+        """
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        for option, times in Counter[Any](given).items():
+            if times > 1 and option.param_type_name == "option" and not option.multiple:
+                raise typer.BadParameter("it is given twice; several values go with commas", ctx, option)
+        return super().parse_args(ctx, args)
+
+
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
         _context = run.CONTEXT if _command is run.run else None
-        app.command(help=_help(_command), rich_help_panel=_panel, context_settings=_context)(told(_command))
+        _added = app.command(cls=_Command, help=_help(_command), rich_help_panel=_panel, context_settings=_context)
+        _added(told(_command))
 
 
 def main() -> None:
