@@ -76,7 +76,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--target", "sm_1"), "sm_1"),
         (("--seconds", "-1"), "seconds"),
         (("--variants", "cublas"), "on a GPU only"),
-        (("--variant", "tiled", "--variants", "naive"), "given twice; several values go with commas"),
+        (("--variant", "tiled", "--variants", "naive"), "it is given twice"),
         (("--variants", "tensor_core"), "tensor_core does not multiply float32, only float16"),
     ],
 )
