@@ -78,7 +78,8 @@ def _of_one(variant: str, text: str) -> tuple[str, str]:
         lines.append(
             f"With tile {best.tile}: {significant(best.to_cupy)} times {BASELINE}, {significant(best.tflops)} TFLOP/s."
         )
-    if others := list(_other_layouts(variant, previous, found)):
+    alike = [each for each in found if each.dtype == main.dtype]
+    if others := list(_other_layouts(variant, previous, alike)):
         lines.append(f"In other layouts, times `{previous}`: {', '.join(others)}.")
     product = f"{main.dtype}, {main.m} x {main.n} x {main.k} (M x N x K), layout {main.layout}"
     return " ".join(lines), f"{product}. {origin(json.loads(text))}"
