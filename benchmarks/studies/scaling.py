@@ -1,8 +1,8 @@
 """Products on more GPUs than were measured: ``python -m benchmarks.studies.scaling``.
 
-A model of the collective product whose constants are fitted to ``benchmarks.distributed`` on a few GPUs: what products
-of panels take, what broadcasts take, and how much of the second is not hidden behind the first. It is shown beside what
-was measured, then for other grids, as predictions. Needs no GPU.
+A model of the collective product. Its constants are fitted to what ``benchmarks.distributed`` measured on a few GPUs:
+the time of products and of broadcasts of panels, and the part of the broadcasts that products do not hide. It is shown
+beside what was measured, then for other grids, as predictions. Needs no GPU.
 
 E. Solomonik, J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication and LU Factorization", 2011.
 """

@@ -215,12 +215,12 @@ def nccl_communicator(
             kept.close()
         from cupy.cuda import nccl
 
-        # The first rank of each row and column makes its identifier, and rank 0 the generation.
-        row, column = layout.place(rank)
+        # The first rank of each row and column of several makes its identifier, and rank 0 the generation.
+        (row, column), (p_r, p_c) = layout.place(rank), layout.grid
         made = [
             uuid.uuid4().hex if rank == 0 else "",
-            _text(nccl.get_unique_id()) if column == 0 else None,
-            _text(nccl.get_unique_id()) if row == 0 else None,
+            _text(nccl.get_unique_id()) if column == 0 and p_c > 1 else None,
+            _text(nccl.get_unique_id()) if row == 0 and p_r > 1 else None,
         ]
         known = [json.loads(each) for each in tcp.exchange(json.dumps(made).encode())]
         ids = _identifier(known[layout.rank(row, 0)][1]), _identifier(known[layout.rank(0, column)][2])
@@ -235,8 +235,8 @@ def _text(identifier: Any) -> list[Any]:
     return [type(identifier).__name__, list(identifier)]
 
 
-def _identifier(text: list[Any]) -> Any:
-    return {"bytes": bytes, "tuple": tuple}[text[0]](text[1])
+def _identifier(text: list[Any] | None) -> Any:
+    return text and {"bytes": bytes, "tuple": tuple}[text[0]](text[1])
 
 
 def _has_happened(event: Any) -> bool:
