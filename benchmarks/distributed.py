@@ -81,12 +81,13 @@ def cluster_of(workers: int, gpus: int) -> Any:
 def check_transfer() -> str:
     """Runs on a worker: copies a small array as Dask sends it; returns the reason why that or NCCL does not work."""
     import cupy
+    from cupy.cuda import nccl
     from distributed.protocol import deserialize, serialize
 
     array = cupy.ones((2, 2))
     if not bool((deserialize(*serialize(array, serializers=["dask"])) == array).all()):
         return "Dask changes arrays"
-    return "" if cupy.cuda.nccl.available else "CuPy has no NCCL"
+    return "" if nccl.available else "CuPy has no NCCL"
 
 
 # ---- On a worker

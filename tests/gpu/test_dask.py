@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -49,6 +50,7 @@ def client(cluster: Any) -> Iterator[Any]:
 
 def memory_in_use(dask_worker: Any) -> tuple[int, int]:
     """Bytes that CuPy's pool has handed out, and Dask's keys."""
+    gc.collect()  # tracebacks of errors that tests want
     return cupy.get_default_memory_pool().used_bytes(), len(dask_worker.data)
 
 

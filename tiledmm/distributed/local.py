@@ -74,13 +74,18 @@ def sum_of_products(left: Iterable[Any], right: Iterable[Any], precision: str) -
     return rounded(c, a)
 
 
-def synchronize(array: Any) -> None:
-    """Waits until an array has been written."""
+def hand_over(array: Any) -> None:
+    """Lets other threads use an array: waits until it has been written, unless their stream is the one that writes it.
+
+    That is the legacy default stream, on which all threads launch work unless they say otherwise.
+    """
     if kind(array) == "cupy":
         import cupy
 
         with array.device:
-            cupy.cuda.get_current_stream().synchronize()
+            stream = cupy.cuda.get_current_stream()
+            if stream.ptr not in (0, cupy.cuda.runtime.streamLegacy):
+                stream.synchronize()
 
 
 def as_bytes(array: np.ndarray[Any, Any]) -> memoryview:

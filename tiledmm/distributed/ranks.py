@@ -15,7 +15,7 @@ from distributed.comm import get_address_host
 
 from tiledmm.distributed.communicators import Communicator, TcpCommunicator
 from tiledmm.distributed.grid import Layout
-from tiledmm.distributed.local import kind, synchronize
+from tiledmm.distributed.local import hand_over, kind
 from tiledmm.distributed.nccl import is_stuck, nccl_communicator
 from tiledmm.distributed.rings import CollectiveError, listen
 from tiledmm.distributed.summa import summa
@@ -142,8 +142,10 @@ def _run(
             precision=collective.precision,
             on_step=lambda step: before_step(worker, rank, step),
         )
-        synchronize(c)
-        tcp.exchange()  # all ranks have their block, or none says that it has
+        # All ranks have all panels, or none says that it has a block. The last products may still run, as those of any
+        # task on a GPU may when it ends: they depend on no other rank, and take longer than Dask needs to end the task.
+        tcp.exchange()
+        hand_over(c)
         return c
     except BaseException:
         if communicator is not tcp:
