@@ -180,7 +180,7 @@ def collective_alone(
 
             return median_seconds(call, _ROUNDS, wait=wait)
 
-        usual = layout.panel_width(a.itemsize)
+        usual = layout.panel_width()
         parts = [
             {
                 "width": width,

@@ -102,7 +102,11 @@ def test_who_must_copy_gets_less(numbers: list[int], monkeypatch: pytest.MonkeyP
     x = laid_out(np.ones((1200, 1200)), "N")
     found = {}
     for linked, microseconds in ((0, 1000), (1, 1000), (1, 100)):
-        monkeypatch.setattr(several, "_expected_seconds", lambda *product, us=microseconds: 1e-6 * us)
+
+        def seconds(m: int, n: int, *others: Any, us: float = microseconds) -> float:
+            return 1e-6 * us * m * n / x.size
+
+        monkeypatch.setattr(several, "_expected_seconds", seconds)
         monkeypatch.setattr(several.cupy.cuda.runtime, "deviceCanAccessPeer", lambda one, other, yes=linked: yes)
         each = several.fractions(numbers, x, x, x, "full")
         found[linked, microseconds] = each[numbers.index(0)] if 0 in numbers else None

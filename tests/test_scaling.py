@@ -19,7 +19,7 @@ def row(size: int, workers: int) -> dict[str, Any]:
     """What ``benchmarks.distributed`` would have measured, were the constants true."""
     layout = choose_layout(size, size, size, workers, ((size,), (size,)), ((size,), (size,)))
     assert layout is not None
-    usual, parts = layout.panel_width(4), []
+    usual, parts = layout.panel_width(), []
     for width in (usual, usual // 4):
         work = work_of(layout, 4, width)
         products = work.flops / CONSTANTS.rate + work.added * CONSTANTS.sums

@@ -154,7 +154,7 @@ def predicted(
     )
     if layout is None:
         return None
-    work = work_of(layout, itemsize, layout.panel_width(itemsize), replication)
+    work = work_of(layout, itemsize, layout.panel_width(), replication)
     link = link or constants.link
     return Prediction(
         work.flops / constants.rate + work.added * constants.sums,

@@ -16,12 +16,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, zip_longest
 
-# Each panel's product reads and writes all of C, which takes as long as multiplying some hundred columns does: so they
-# are wide. But nothing is overlapped with the first ones, and several are in memory.
-_NARROWEST, _PANEL_BYTES, _MIN_STEPS = 1024, 512 << 20, 4
+#: Steps whose panels are on their way. One would leave a GPU without work: the host launches a product when its panels
+#: are there, and a broadcast by NCCL may have to wait for the product that runs, whose blocks fill the GPU.
+AHEAD = 2
 
 # Panels that are broadcast together.
 _TOGETHER = 2
+
+# Each panel's product reads and writes all of C, which takes as long as multiplying some hundred columns does: so they
+# are wide. But nothing is overlapped with the first ones, so there are some, and those that are received take at most
+# this fraction of the blocks' memory.
+_NARROWEST, _MIN_STEPS, _PANEL_MEMORY = 1024, 4, 1 / 2
 
 # How far a block may be from the even size so that a chunk boundary is kept: this fraction of it.
 _SLACK = 8
@@ -104,10 +109,14 @@ class Layout:
         end = min(sum(self.a_depths[: column + 1]), sum(self.b_depths[: row + 1]))
         return begin, max(begin, end)
 
-    def panel_width(self, itemsize: int) -> int:
-        """The width of panels, of elements of ``itemsize`` bytes: some in a product, none too large or too narrow."""
-        k, longest = sum(self.a_depths), max(1, *self.rows, *self.columns)
-        return max(_NARROWEST, min(_PANEL_BYTES // (longest * itemsize), -(-k // (_MIN_STEPS * _TOGETHER))))
+    def panel_width(self) -> int:
+        """The width of panels: some in a product, none too narrow, those in memory not too large beside the blocks."""
+        (p_r, p_c), k = self.grid, sum(self.a_depths)
+        m, n = sum(self.rows), sum(self.columns)
+        blocks = (m * k + k * n + m * n) / self.size
+        received = max(self.rows) * (p_c > 1) + max(self.columns) * (p_r > 1)  # elements, of panels one wide
+        widest = int(_PANEL_MEMORY * blocks / ((AHEAD + 1) * _TOGETHER * max(1, received)))
+        return max(_NARROWEST, min(widest, -(-k // (_MIN_STEPS * _TOGETHER))))
 
     def traffic(self, itemsize: int) -> int:
         """Bytes that all ranks receive: each of A by the rest of its grid row, each of B by the rest of its column."""

@@ -155,9 +155,11 @@ class NcclCommunicator(Communicator):
                 return self._stream.record()
 
         begun = self._thread.submit(call)
+        # The product that is launched next would fill the GPU, and the broadcast wait for its end.
+        self._wait(begun.done)
 
         def received() -> list[Any]:
-            self._wait(begun)
+            self._wait(lambda: _has_happened(begun.result()))
             with self._device:
                 cupy.cuda.get_current_stream().wait_event(begun.result())
             sent.clear()  # the copies that were sent
@@ -165,11 +167,11 @@ class NcclCommunicator(Communicator):
 
         return received
 
-    def _wait(self, begun: Future[Any]) -> None:
-        """Waits on the host until broadcasts are over: so that a rank that fails is seen by the others."""
+    def _wait(self, is_done: Callable[[], bool]) -> None:
+        """Waits on the host for broadcasts: so that a rank that fails is seen by the others."""
         look = time.monotonic()
         until = look + self.deadline
-        while not (begun.done() and _has_happened(begun.result())):
+        while not is_done():
             if (now := time.monotonic()) > until:
                 raise CollectiveError(f"no panel came by NCCL for {self.deadline:g} s: the deadline has passed")
             if now > look:

@@ -126,13 +126,19 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
     """The share of the rows that each device gets: equal ones, but for the device that has the operands."""
     count, home = len(numbers), a.data.device_id
     (m, k), n = a.shape, b.shape[1]
-    seconds = _expected_seconds(m, n, k, a.dtype, b.dtype, precision, home)
+
+    def seconds_of(rows: int, columns: int) -> float:
+        return _expected_seconds(rows, columns, k, a.dtype, b.dtype, precision, home)
+
+    seconds, height = seconds_of(m, n), -(-m // count)
     if home not in numbers or not seconds:
         return [1 / count] * count
     others = [number for number in numbers if number != home]
     linked = all(cupy.cuda.runtime.deviceCanAccessPeer(number, home) for number in others)
     rate = (linked and devices.device_model().gpu.nvlink) or PCIE
-    share = share_of_others(Times(seconds, *(x.nbytes / rate for x in (a, b, out))), count)
+    # As many rows as devices have multiply at the rate that they will. Each panel decomposes them again, for one.
+    panels = [seconds_of(height, max(1, round(n * panel))) * m / height for panel in PANELS]
+    share = share_of_others(Times(seconds, panels, *(x.nbytes / rate for x in (a, b, out))), count)
     found = [share] * count
     found[numbers.index(home)] = 1 - (count - 1) * share
     return found

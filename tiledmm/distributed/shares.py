@@ -22,10 +22,12 @@ class Times:
 
     Attributes:
         product: All of it.
+        panels: The products of all rows by each of ``PANELS``.
         a, b, c: Copies of the whole matrices.
     """
 
     product: float
+    panels: Sequence[float]
     a: float
     b: float
     c: float
@@ -33,9 +35,9 @@ class Times:
     def elsewhere(self, share: float) -> float:
         """Seconds of a share of the rows on a device that has nothing yet."""
         copied, multiplied, returned = share * self.a, 0.0, 0.0
-        for panel in PANELS:
+        for panel, product in zip(PANELS, self.panels, strict=True):
             copied += panel * self.b
-            multiplied = max(multiplied, copied) + share * panel * self.product
+            multiplied = max(multiplied, copied) + share * product
             returned = max(returned, multiplied) + share * panel * self.c
         return returned
 

@@ -7,12 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator
-from tiledmm.distributed.grid import Layout, Panel
+from tiledmm.distributed.grid import AHEAD, Layout, Panel
 from tiledmm.distributed.local import allocate_sums, multiply_add, rounded
-
-# Steps whose panels are on their way. One would leave a GPU without work: the host launches a product when its panels
-# are there, and a broadcast by NCCL may have to wait for the product that runs, whose blocks fill the GPU.
-_AHEAD = 2
 
 
 def summa(
@@ -37,7 +33,7 @@ def summa(
         rank: Which rank this is.
         communicator: Its way to the others.
         precision: As for ``tiledmm.matmul``, of CuPy's arrays.
-        width: Largest width of a panel; None for one by its bytes. The same on all ranks.
+        width: Largest width of a panel; None for ``layout.panel_width()``. The same on all ranks.
         on_step: Called before each step with its number.
 
     Returns:
@@ -49,7 +45,7 @@ def summa(
     row, column = layout.place(rank)
     a_shape, b_shape, c_shape = layout.shapes(rank)
     a_begin, b_begin = sum(layout.a_depths[:column]), sum(layout.b_depths[:row])
-    steps = layout.steps(width or layout.panel_width(a.dtype.itemsize))
+    steps = layout.steps(width or layout.panel_width())
     c, is_empty = allocate_sums(c_shape, a), True
 
     def broadcasts(panel: Panel) -> Iterator[Broadcast]:
@@ -67,14 +63,14 @@ def summa(
         multiply_add(left, right, c, precision, first=is_empty)
         is_empty = False
 
-    coming = deque(map(begin, steps[:_AHEAD]))
+    coming = deque(map(begin, steps[:AHEAD]))
     begins, ends = layout.own(rank)
     if begins < ends:
         add(a[:, begins - a_begin : ends - a_begin], b[begins - b_begin : ends - b_begin])
     for index, step in enumerate(steps):
         on_step(index)
         arrived = coming.popleft()()
-        coming.extend(map(begin, steps[index + _AHEAD : index + _AHEAD + 1]))
+        coming.extend(map(begin, steps[index + AHEAD : index + AHEAD + 1]))
         for panel, left, right in zip(step, arrived[::2], arrived[1::2], strict=True):
             if (panel.b_owner, panel.a_owner) != (row, column):
                 add(left, right)
