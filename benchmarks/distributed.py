@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ RESULTS = FOLDER / "distributed.json"
 #: What is compared, in the order of columns.
 ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK = "one GPU", "collective", "blocks", "chunks", "plain Dask"
 
+#: The collective with so many times the rows of A as there are ranks: as much for each as for one GPU.
+WEAK = "as much a GPU"
+
 _ROUNDS, _DEADLINE = 3, 120.0
 
 # Largest error of an element of a sum of n products, as a fraction of the largest element, by type.
@@ -42,7 +45,7 @@ _TOLERANCES = {"float32": 1e-4, "float16": 1e-2}
 # Smaller chunks along each axis, as Dask's users have them: more than workers.
 _CHUNKS = 4
 
-# Numbers of workers, of one process, by which the time that Dask needs for each is measured.
+# Numbers of workers by which the time that Dask needs for each is measured.
 _FEW, _MANY = 2, 16
 
 # Columns of A and rows of B whose product is an operand in the grid's blocks.
@@ -158,9 +161,9 @@ def broadcasts(a: Any, b: Any, layout: Layout, rank: int, communicator: Communic
 
 
 def collective_alone(
-    layout: Layout, rank: int, addresses: list[tuple[str, int]], dtype: str, on_gpu: bool
+    layout: Layout, rank: int, addresses: list[tuple[str, int]], dtype: str, on_gpu: bool, widths: Sequence[int]
 ) -> dict[str, Any]:
-    """The seconds of a rank's part, from a barrier to a barrier, and of its products and broadcasts alone."""
+    """The seconds of a rank's part, from a barrier to a barrier; with panels of such widths also those of its parts."""
     from distributed import get_worker
 
     from tiledmm.distributed.nccl import nccl_communicator
@@ -180,7 +183,8 @@ def collective_alone(
 
             return median_seconds(call, _ROUNDS, wait=wait)
 
-        usual = layout.panel_width()
+        # The whole first, as it is timed beside one GPU: minutes of products make a GPU slower.
+        whole = seconds_of(lambda: summa(a, b, layout, rank, communicator))
         parts = [
             {
                 "width": width,
@@ -188,9 +192,8 @@ def collective_alone(
                 "products": seconds_of(lambda width=width: summa(a, b, layout, rank, Present(), width=width)),
                 "broadcasts": seconds_of(lambda width=width: broadcasts(a, b, layout, rank, communicator, width)),
             }
-            for width in (usual, usual // 4)
+            for width in widths
         ]
-        whole = seconds_of(lambda: summa(a, b, layout, rank, communicator))
         return {"seconds": whole, "parts": parts, "communicator": type(communicator).__name__}
     finally:
         tcp.close()
@@ -254,24 +257,28 @@ def measure(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) ->
     workers = sorted(client.nthreads())
     seconds[ONE] = client.submit(one_worker, size, dtype, on_gpu, workers=workers[:1], pure=False).result()
     row: dict[str, Any] = {"size": size, "dtype": dtype, "workers": len(workers), "ok": ok, "seconds": seconds}
-    layout = choose_layout(size, size, size, len(workers), ((size,), (size,)), ((size,), (size,)))
-    if layout is not None:
-        by_worker = client.run(open_listener)
-        addresses = [by_worker[worker] for worker in workers]
+    for way, rows in ((COLLECTIVE, size), (WEAK, size * len(workers))):
+        layout = choose_layout(rows, size, size, len(workers), ((rows,), (size,)), ((size,), (size,)))
+        if layout is None:
+            continue
+        by_worker, width = client.run(open_listener), layout.panel_width()
+        addresses, widths = [by_worker[worker] for worker in workers], (width, width // 4) if way == COLLECTIVE else ()
+        given = (addresses, dtype, on_gpu, widths)
         futures = [
-            client.submit(collective_alone, layout, rank, addresses, dtype, on_gpu, workers=[worker], pure=False)
+            client.submit(collective_alone, layout, rank, *given, workers=[worker], pure=False)
             for rank, worker in enumerate(workers)
         ]
         ranks = client.gather(futures)
-        seconds[COLLECTIVE] = max(each["seconds"] for each in ranks)
-        row |= {"grid": list(layout.grid), "communicator": ranks[0]["communicator"], "parts": ranks[0]["parts"]}
+        seconds[way] = max(each["seconds"] for each in ranks)
+        if way == COLLECTIVE:
+            row |= {"grid": list(layout.grid), "communicator": ranks[0]["communicator"], "parts": ranks[0]["parts"]}
     return row
 
 
 def dask_seconds_per_rank() -> float:
     """What a product takes longer for each further rank, if its ranks have next to nothing to multiply.
 
-    An upper bound, as all workers share a process.
+    Workers are processes of this machine, without GPUs.
     """
     import dask.array as da
     from distributed import Client, LocalCluster, wait
@@ -280,7 +287,7 @@ def dask_seconds_per_rank() -> float:
 
     def seconds(workers: int) -> float:
         cluster = LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=logging.ERROR
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
         )
         with cluster, Client(cluster):
             whole = ((workers,), (workers,))
@@ -306,7 +313,10 @@ def _to_host(z: Any) -> Any:
 
 
 def distributed_table(rows: list[dict[str, Any]]) -> Table:
-    """A row a type and size: TFLOP/s of each way, and how much faster than one GPU they are."""
+    """A row a type and size: TFLOP/s of each way, and how much faster than one GPU they are.
+
+    The last column is how many times as much as one GPU they multiply in a time, if each has as much to multiply.
+    """
     ways = (ONE, COLLECTIVE, BLOCKS, CHUNKS, DASK)
     cells = []
     for row in rows:
@@ -319,8 +329,9 @@ def distributed_table(rows: list[dict[str, Any]]) -> Table:
             return rate if way == ONE else f"{rate} ({seconds[ONE] / seconds[way]:.2f})"
 
         grid = "x".join(map(str, row.get("grid", [1, 1])))
-        cells.append((row["dtype"], f"{row['size']}", grid, *map(cell, ways)))
-    columns = ("type", "m = n = k", "grid", *(f"{way} (TFLOP/s)" for way in ways))
+        weak = f"{row['workers'] * seconds[ONE] / seconds[WEAK]:.2f}" if WEAK in seconds else "-"
+        cells.append((row["dtype"], f"{row['size']}", grid, *map(cell, ways), weak))
+    columns = ("type", "m = n = k", "grid", *(f"{way} (TFLOP/s)" for way in ways), WEAK)
     return Table("Products on several GPUs through Dask", columns, tuple(cells))
 
 
