@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import random_shapes, splits
+from benchmarks import distributed, multi_gpu, out_of_core, random_shapes, splits
 from benchmarks.batches import batches_table
 from benchmarks.counts import COUNTED, counts_table
 from benchmarks.first_call import first_call_table
@@ -31,9 +31,11 @@ from benchmarks.shapes import shapes_table, summary
 from benchmarks.simulator import speed_table
 from benchmarks.sizes import TYPES as CHARTED
 from benchmarks.squares import squares_table
+from benchmarks.studies import scaling
 from benchmarks.studies.agreement import agreement_table
 from benchmarks.studies.bank_conflicts import conflicts_table
 from benchmarks.studies.choices import choices_table
+from benchmarks.studies.latencies import latencies_table
 from benchmarks.studies.stalls import printed
 from benchmarks.studies.tensor_pipes import of_variant, pipes_table
 from benchmarks.studies.wgmma_steps import steps_table
@@ -115,6 +117,11 @@ def _variant(name: str) -> Callable[[str], str]:
 def _result(name: str) -> Callable[[str], str]:
     """How fast one variant is, in the lines that its page opens with."""
     return lambda text: result(name, text)
+
+
+def _scaling(part: str) -> Callable[[str], str]:
+    """A table of the model of products on many GPUs."""
+    return lambda text: scaling.scaling_tables(json.loads(text))[part].markdown(title=False)
 
 
 def _counts(name: str) -> Callable[[str], str]:
@@ -249,6 +256,11 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "batches": ("batches", _with_parts(batches=batches_table)),
     "gemm": ("gemm", _with_parts(rows=gemm_table)),
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
+    "latencies": ("latencies", _with_parts(rows=latencies_table)),
+    "multi-gpu": ("multi_gpu", _with_parts(rows=multi_gpu.multi_gpu_table)),
+    "distributed": ("distributed", _with_parts(rows=distributed.distributed_table)),
+    **{f"scaling-{part}": ("distributed", _scaling(part)) for part in scaling.TABLES},
+    "out-of-core": ("out_of_core", _with_parts(rows=out_of_core.out_of_core_table)),
     "wgmma-steps": ("wgmma_steps", _with_parts(rows=steps_table)),
     **{f"pipes-{row.name}": ("tensor_pipes", _pipes(row.name)) for row in kernel_variants() if row.tensor_cores},
     "bugs": ("bugs", _bugs),

@@ -233,13 +233,18 @@ def predictions_table(constants: Constants, one: float) -> Table:
     return Table("", columns, tuple(cells))
 
 
-def scaling_tables(results: Mapping[str, Any]) -> list[Table]:
+#: Names of the tables.
+TABLES = ("constants", "measured", "predictions")
+
+
+def scaling_tables(results: Mapping[str, Any]) -> dict[str, Table]:
     """All tables of a run of ``benchmarks.distributed``: constants are those of its largest float32 product."""
     rows = [row for row in results["rows"] if row["dtype"] == "float32" and "parts" in row]
     last = max(rows, key=lambda row: row["size"])
     constants = fitted(last, results["dask_rank"])
     one = 2 * last["size"] ** 3 / last["seconds"][ONE]
-    return [constants_table(constants), measured_table(constants, rows), predictions_table(constants, one)]
+    tables = constants_table(constants), measured_table(constants, rows), predictions_table(constants, one)
+    return dict(zip(TABLES, tables, strict=True))
 
 
 def main() -> int:
@@ -250,7 +255,7 @@ def main() -> int:
     if not options.results.exists():
         print(f"{options.results} is not there: python -m benchmarks.distributed measures it", file=sys.stderr)
         return 1
-    for table in scaling_tables(json.loads(options.results.read_text(encoding="utf-8"))):
+    for table in scaling_tables(json.loads(options.results.read_text(encoding="utf-8"))).values():
         print(table.markdown(title=False), end="\n\n")
     return 0
 

@@ -7,7 +7,7 @@
     banks                       rows of a shared tile by bank, with paddings and swizzled
     pipelines                   when tiles are copied and multiplied, by the number of stages
     rasterization               which tiles of C blocks compute at the same time
-    sm                          one SM: what an instruction reads from, and how wide each is
+    sm                          one SM: what an instruction reads from, how wide each is, and how long a load takes
 
 What threads touch is followed through the accesses that the simulator recorded: a picture shows what the kernel does.
 With ``--check`` nothing is written: exit status 1 if something would change.

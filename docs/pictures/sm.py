@@ -1,9 +1,11 @@
-"""One SM of an H100: schedulers, registers, the MIO queue, shared memory, L2 and memory, with their widths."""
+"""One SM of an H100: schedulers, registers, the MIO queue, shared memory, L2 and memory: widths and latencies."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
+from benchmarks.studies import latencies
 from docs.pictures.svg import WIDTH, document, text
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES
@@ -28,10 +30,17 @@ def widths(gpu: Gpu) -> dict[str, float]:
     }
 
 
+def cycles() -> dict[str, float]:
+    """Cycles that a load takes, by where it is served, as they were measured."""
+    measured = json.loads(latencies.RESULTS.read_text(encoding="utf-8"))
+    return {row["level"]: row["cycles"] for row in measured["rows"]}
+
+
 def picture() -> str:
     """Boxes from the schedulers down to memory, and between two of them what passes in a cycle."""
     gpu = REFERENCE_GPUS[GPU]
     arch, wide = gpu.arch, widths(gpu)
+    takes = {level: f"a load takes {each:.0f} cycles" for level, each in cycles().items()}
     parts: list[str] = [*_box("", 0, 0, WIDTH, _SM), text(f"one of {gpu.sms} SMs", 10, 18, "C letter")]
     registers, lanes = arch.registers // arch.partitions, arch.float32_lanes // arch.partitions
     parts += _partitions(arch.partitions, "once", 28, "scheduler", "1 instruction a cycle")
@@ -42,7 +51,7 @@ def picture() -> str:
     parts += _partitions(arch.partitions, "B", 142, f"{registers:,} registers", f"of {WORD_BYTES} bytes")
     parts += _link("loads and stores only", 188)
     parts += _box("C", _GAP, 212, WIDTH - 2 * _GAP, 28, "MIO queue: loads and stores of all schedulers wait here")
-    parts += _link(f"{wide['shared memory']:g} bytes a cycle: one wavefront", 246)
+    parts += _link(f"{wide['shared memory']:g} bytes a cycle: one wavefront; {takes['shared memory']}", 246)
     size = (WIDTH - 2 * _GAP) / BANKS
     for bank in range(BANKS):
         parts.append(
@@ -55,14 +64,20 @@ def picture() -> str:
     y = _SM + 8
     parts += _link("the widths below are of the whole GPU: its SMs share them", y)
     y += 24
-    parts += _box("A", 0, y, WIDTH, 30, "L2 cache, of all SMs")
+    parts += _box("A", 0, y, WIDTH, 30, f"L2 cache, of all SMs: {takes['L2']}")
     y += 36
     share = f"{gpu.bandwidth / 1e12:g} TB/s: {wide['memory']:.1f} bytes a cycle and SM, at {gpu.clock / 1e9:g} GHz"
     parts += _link(share, y)
     y += 24
-    parts += _box("B", 0, y, WIDTH, 30, "memory (HBM)")
-    described = "; ".join(f"{name}: {value:.1f} bytes a cycle" for name, value in wide.items())
-    return document(f"One SM of an {gpu.name}", f"What an SM reads from, by its width. {described}", y + 34, parts)
+    parts += _box("B", 0, y, WIDTH, 30, f"memory (HBM): {takes['memory']}")
+    described = "; ".join(
+        [
+            *(f"{name}: {value:.1f} bytes a cycle" for name, value in wide.items()),
+            *(f"{level}: {each}" for level, each in takes.items()),
+        ]
+    )
+    told = f"What an SM reads from, by width and latency. {described}"
+    return document(f"One SM of an {gpu.name}", told, y + 34, parts)
 
 
 def _partitions(count: int, look: str, y: float, *lines: str) -> Iterator[str]:
