@@ -66,7 +66,7 @@ class HostDevice:
     def __init__(self, seed: int = 0, free: int = 1 << 30, eager: float = 0.3) -> None:
         self.operations: list[Operation] = []
         self.most: int | None = None
-        self.allocated, self.eager, self.products = 0, eager, 0
+        self.allocated, self.eager, self.products, self.copied = 0, eager, 0, 0
         self.fails_at: int | None = None
         self.is_closed = False
         self._free, self._random, self._lock = free, random.Random(seed), threading.RLock()
@@ -137,6 +137,7 @@ class HostDevice:
 
     def copy_in(self, rows: np.ndarray, host: np.ndarray, stream: Stream) -> None:
         self._check_copy(rows, host)
+        self.copied += host.nbytes
         self._give(stream, "in", lambda: np.copyto(rows, host))
 
     def copy_out(self, host: np.ndarray, rows: np.ndarray, stream: Stream) -> None:

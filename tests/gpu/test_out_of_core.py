@@ -49,13 +49,14 @@ def page_locked(x: np.ndarray, order: str = "C") -> Any:
     return made
 
 
+@pytest.mark.parametrize("k", [K, 3 * K], ids=["tiles", "steps"])
 @pytest.mark.parametrize("dtype", out_of_core.TYPES)
-def test_every_type_within_a_limit(dtype: str, pool: Any) -> None:
-    a, b = operands(dtype)
+def test_every_type_within_a_limit(dtype: str, k: int, pool: Any) -> None:
+    a, b = operands(dtype, k=k)
     counts: list[tuple[int, int]] = []
     found = out_of_core.matmul(a, b, memory=LIMIT, progress=lambda *each: counts.append(each))
     np.testing.assert_array_equal(found, product_of(a, b))
-    assert counts[-1] == (counts[0][1],) * 2 and (counts[0][1] > 1 or dtype == "float16")  # which is one tile
+    assert counts[-1] == (counts[0][1],) * 2 and (counts[0][1] > 1 or k > K)
 
 
 @pytest.mark.parametrize("precision", ["ieee", "full"])

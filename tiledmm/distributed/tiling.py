@@ -1,14 +1,15 @@
 """From a limit on device memory to tiles of C and panels of A and B, and the order in which they are computed.
 
 For tiles of t x t, a step over d of K copies ``2 * t * d`` elements to the device for ``2 * t * t * d`` FLOP: the
-larger the tile, the more arithmetic covers the copies. So tiles take the memory first, panels up to ``DEPTH`` with
-them, and what is left keeps panels for the next tiles. Arithmetic only: nothing here knows of a device.
+larger the tile, the more arithmetic covers the copies. But nothing covers the copy of the first panels and that of the
+last tile back; and the shorter the steps, the more often C is read and written. The tiling that costs least by these
+is taken, and what memory is left keeps panels for the next tiles. Arithmetic only: nothing here knows of a device.
 """
 
 from __future__ import annotations
 
-import bisect
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,14 +21,15 @@ UNIT = 256
 # Those of smaller tiles; the first is the smallest tile there is.
 _SMALL = (16, 32, 64, 128)
 
-#: Edge of the largest square tiles. They cover copies from any memory, and the last one's copy back is not covered.
+#: Edge of the largest square tiles. They cover copies from any memory.
 LARGEST = 32768
 
-#: Longest panels along K of large tiles. Adding to C takes a pass over it, a few percent of a step this long.
-DEPTH = 4096
+#: How many times as fast memory is read and written on the device as copied to it: by data sheets 26 on an H100 with
+#: PCIe 5.0 (3.35 TB/s both ways, 64 GB/s), 31 on an A100. Products read and write panels, later C too.
+PASS = 25
 
-#: Bytes of a panel up to which it may be longer: the first panels are copied while nothing is computed.
-PANEL_BYTES = 256 << 20
+#: Bytes that could be copied while the host issues a step: some 80 us.
+STEP_BYTES = 4 << 20
 
 #: Longest edge of a tile: one of its rows fits into a staging buffer, and its pitch is one that 2-D copies take.
 LONGEST = 1 << 22
@@ -178,7 +180,7 @@ def device_bytes(tiling: Tiling, workspace: Workspace) -> int:
 
 
 def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tiling:
-    """The largest tiles that a limit has room for, as large as each other, and square where C is.
+    """The tiling that costs least of those that a limit has room for; tiles are about as large as each other.
 
     Args:
         matrices: The product.
@@ -188,38 +190,62 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
     Raises:
         ConfigError: If no tile fits; it says what would.
     """
-    edges = _edges(max(matrices.m, matrices.n, matrices.k))
-
-    def exceeds(edge: int) -> bool:
-        tiling = _of_edge(matrices, edge)
-        return tiling.buffer_bytes + workspace(tiling, *next(tiling.products())) > limit
-
-    # What whole tiles need does not quite grow with the edge, and other products may need more: all are checked.
-    for edge in reversed(edges[: bisect.bisect_left(edges, True, key=exceeds)]):
-        tiling = _of_edge(matrices, edge)
-        if tiling.buffer_bytes <= limit and (need := device_bytes(tiling, workspace)) <= limit:
+    tilings = list(_tilings(matrices))
+    within = [tiling for tiling in tilings if tiling.buffer_bytes <= limit]
+    for tiling in sorted(within, key=lambda tiling: cost(_with_spare(tiling, limit - tiling.buffer_bytes))):
+        # Whole tiles need most, as a rule; but other products may need more.
+        if tiling.buffer_bytes + workspace(tiling, *next(tiling.products())) > limit:
+            continue
+        if (need := device_bytes(tiling, workspace)) <= limit:
             return _with_spare(tiling, limit - need)
-    least = device_bytes(_of_edge(matrices, edges[0]), workspace)
+    least: float = math.inf
+    for tiling in sorted(tilings, key=lambda tiling: tiling.buffer_bytes):
+        if tiling.buffer_bytes >= least:
+            break
+        least = min(least, device_bytes(tiling, workspace))
     raise ConfigError(f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least")
 
 
-def _edges(longest: int) -> list[int]:
-    """Edges of tiles that are tried, ascending; the last is a whole matrix's, if it is not too long."""
-    longest = min(longest, LONGEST)
-    return [*(edge for edge in (*_SMALL, *range(UNIT, longest, UNIT)) if edge < longest), longest]
+def cost(tiling: Tiling) -> float:
+    """Bytes that are copied to the device, and others that count as many: to compare tilings of a product."""
+    each, steps = tiling.matrices, tiling.steps
+    slots, lines = (tiling.a_slots, tiling.b_slots), tiling.grid
+    kept, other = (0, 1) if tiling.by_rows else (1, 0)
+    panels = [0, 0]
+    # At each turn those are used again that are still there.
+    panels[kept] = lines[kept] * (steps + (lines[other] - 1) * max(0, steps - slots[kept]))
+    panels[other] = lines[other] * steps + (lines[kept] - 1) * max(0, lines[other] * steps - slots[other])
+    a, b, c = (rows * cols for rows, cols in tiling.shapes)
+    copied = panels[0] * a + panels[1] * b
+    exposed = a + b + c  # the first panels, and the last tile
+    issued = tiling.tiles * steps
+    read = issued * (a + b) * each.itemsize + (steps - 1) * each.m * each.n * each.sum_itemsize
+    return (copied + exposed) * each.itemsize + read / PASS + issued * STEP_BYTES
 
 
-def _of_edge(matrices: Matrices, edge: int) -> Tiling:
-    """The tiling with edges up to so long, all tiles about as large."""
+def _tilings(matrices: Matrices) -> Iterator[Tiling]:
+    """Tilings that are tried, with two panels of A and of B: one is copied while the other is multiplied."""
+    longest = min(max(matrices.m, matrices.n), LONGEST)
     # One edge may be longer where the matrix is narrow.
-    longest = (LARGEST * LARGEST // min(other, LARGEST) // UNIT * UNIT for other in (matrices.n, matrices.m))
-    rows, cols = (_even(m, min(edge, most)) for m, most in zip((matrices.m, matrices.n), longest, strict=True))
-    most = PANEL_BYTES // (max(rows, cols) * matrices.itemsize) // UNIT * UNIT
-    depth = _even(matrices.k, min(edge, max(DEPTH, most)))
-    tiling = Tiling(matrices, rows, cols, depth)
-    down, across = tiling.grid
-    # Two of each: one is copied while the other is multiplied.
-    return replace(tiling, a_slots=min(2, down * tiling.steps), b_slots=min(2, across * tiling.steps))
+    most = [LARGEST * LARGEST // min(other, LARGEST) // UNIT * UNIT for other in (matrices.n, matrices.m)]
+    depths = dict.fromkeys(_even(matrices.k, edge) for edge in _edges(min(matrices.k, LONGEST)))
+    pairs = dict.fromkeys(
+        (_even(matrices.m, min(edge, most[0])), _even(matrices.n, min(edge, most[1]))) for edge in _edges(longest)
+    )
+    for (rows, cols), depth in itertools.product(pairs, depths):
+        tiling = Tiling(matrices, rows, cols, depth)
+        (down, across), steps = tiling.grid, tiling.steps
+        yield replace(tiling, a_slots=min(2, down * steps), b_slots=min(2, across * steps))
+
+
+def _edges(longest: int) -> list[int]:
+    """Sizes that are tried along an axis, ascending: multiples of units, a sixteenth apart at least, and all of it."""
+    found = [edge for edge in _SMALL if edge < longest]
+    edge = UNIT
+    while edge < longest:
+        found.append(edge)
+        edge = _round_up(max(edge + 1, edge + edge // 16), UNIT)
+    return [*found, longest]
 
 
 def _with_spare(tiling: Tiling, spare: int) -> Tiling:
