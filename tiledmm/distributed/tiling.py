@@ -21,7 +21,7 @@ UNIT = 256
 # Those of smaller tiles; the first is the smallest tile there is.
 _SMALL = (16, 32, 64, 128)
 
-#: Edge of the largest square tiles. They cover copies from any memory.
+#: Edge of the largest square tiles. They cover copies from page-locked memory.
 LARGEST = 32768
 
 #: How many times as fast memory is read and written on the device as copied to it: by data sheets 26 on an H100 with
