@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import operator
 import os
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -212,22 +214,35 @@ def through_dask(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: boo
     def matrix(shape: tuple[int, int], chunks: Any) -> Any:
         meta = random_matrix((0, 0), dtype, on_gpu=on_gpu)
         return da.empty(shape, chunks=chunks, dtype=dtype).map_blocks(
-            lambda block: random_matrix(block.shape, dtype, on_gpu=on_gpu), dtype=dtype, meta=meta
+            lambda block: random_matrix(block.shape, dtype, on_gpu=on_gpu),
+            name=f"random-{uuid.uuid4().hex}",  # or equal calls are one matrix to Dask
+            dtype=dtype,
+            meta=meta,
         )
 
-    def seconds_of(product: Callable[[], Any]) -> float:
-        made: list[Any] = []
+    def persisted(*arrays: Any) -> list[Any]:
+        made = [each.persist() for each in arrays]
+        wait(made)
+        client.run(synchronize, on_gpu)
+        return made
+
+    def in_chunks() -> list[Any]:
+        return persisted(*(matrix((size, size), -(-size // _CHUNKS)) for _ in range(2)))
+
+    def seconds_of(product: Callable[..., Any], operands: Callable[[], list[Any]]) -> float:
+        given, made = list[Any](), list[Any]()
 
         def call() -> None:
-            made.append(product().persist())
+            made.append(product(*given).persist())
             wait(made)
             client.run(synchronize, on_gpu)  # tasks on a GPU end when their kernels are launched
 
         def forget() -> None:
             client.cancel(made.pop())
+            given.clear()
             time.sleep(1)  # or the next call finds its result
 
-        return median_seconds(call, _ROUNDS, after=forget)
+        return median_seconds(call, _ROUNDS, before=lambda: given.extend(operands()), after=forget)
 
     def is_right(x: Any, y: Any) -> bool:
         found, wanted = (
@@ -238,16 +253,14 @@ def through_dask(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: boo
 
     # Operands that are products have the grid's blocks, each where its rank is.
     long, wide = matrix((size, _RANK), (size // _CHUNKS, _RANK)), matrix((_RANK, size), (_RANK, size // _CHUNKS))
-    x, y = ((tiledmm.dask.matmul(long, wide) / _RANK).persist() for _ in range(2))
-    wait([x, y])
-    ok, seconds = is_right(x, y), {BLOCKS: seconds_of(lambda: tiledmm.dask.matmul(x, y))}
-    del x, y
-    x, y = (matrix((size, size), -(-size // _CHUNKS)).persist() for _ in range(2))
-    wait([x, y])
-    ok = is_right(x, y) and ok
-    seconds[CHUNKS] = seconds_of(lambda: tiledmm.dask.matmul(x, y))
+    blocks = persisted(*(tiledmm.dask.matmul(long, wide) / (_RANK + i) for i in range(2)))
+    ok, seconds = is_right(*blocks), {BLOCKS: seconds_of(tiledmm.dask.matmul, lambda: blocks)}
+    blocks.clear()
+    # Others each time: Dask keeps copies of chunks where it has moved them.
+    ok = is_right(*in_chunks()) and ok
+    seconds[CHUNKS] = seconds_of(tiledmm.dask.matmul, in_chunks)
     if plain:
-        seconds[DASK] = seconds_of(lambda: x @ y)
+        seconds[DASK] = seconds_of(operator.matmul, in_chunks)
     return ok, seconds
 
 

@@ -68,7 +68,7 @@ def test_the_grid_that_keeps_what_is_in_place() -> None:
     for a_chunks, b_chunks, grid in (
         ((rows, whole), (rows, whole), (2, 1)),
         ((whole, columns), (whole, columns), (1, 2)),
-        ((rows, columns), (rows, columns), (1, 2)),
+        ((rows, columns), (rows, columns), (2, 1)),
     ):
         layout = choose_layout(16, 16, 16, 2, a_chunks, b_chunks)
         assert layout is not None and layout.grid == grid

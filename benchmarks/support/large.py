@@ -21,6 +21,7 @@ def median_seconds(
     times: int,
     *,
     wait: Callable[[], None] = lambda: None,
+    before: Callable[[], None] = lambda: None,
     after: Callable[[], None] = lambda: None,
 ) -> float:
     """Seconds of a call, the median after one that does not count.
@@ -29,10 +30,11 @@ def median_seconds(
         call: What is timed.
         times: How often.
         wait: Called before each, and timed after each: it waits for what the call has others do.
-        after: Called after each, and not timed.
+        before, after: Called before and after each, and not timed.
     """
     found = []
     for _ in range(times + 1):
+        before()
         wait()
         begin = time.perf_counter()
         call()

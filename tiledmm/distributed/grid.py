@@ -148,11 +148,13 @@ def choose_layout(
         for p_r, p_c in _grids(m, n, k, size)
     ]
 
-    def cost(layout: Layout) -> tuple[int, int]:
+    def cost(layout: Layout) -> tuple[int, int, int]:
         a_is_kept = _is_kept(layout.rows, a_chunks[0]) and _is_kept(layout.a_depths, a_chunks[1])
         b_is_kept = _is_kept(layout.b_depths, b_chunks[0]) and _is_kept(layout.columns, b_chunks[1])
         moved = m * k * (not a_is_kept) + k * n * (not b_is_kept)
-        return layout.traffic(1) + moved, abs(len(layout.rows) - len(layout.columns))
+        p_r, p_c = layout.grid
+        # Rows rather than columns: panels of B are contiguous, and Dask puts chunks of a row onto one worker.
+        return layout.traffic(1) + moved, abs(p_r - p_c), p_c
 
     return min(layouts, key=cost, default=None)
 
