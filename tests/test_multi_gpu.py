@@ -119,6 +119,15 @@ def test_who_must_copy_gets_less(numbers: list[int], monkeypatch: pytest.MonkeyP
         assert set(found.values()) <= {None, equal}
 
 
+@pytest.mark.parametrize("shape", [(0, 5, 4), (5, 0, 4), (5, 4, 0), (1, 3, 2), (3, 1, 1)])
+def test_few_or_no_rows_and_columns(shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    m, n, k = shape
+    monkeypatch.setattr(several.devices, "device_model", lambda: SimpleNamespace(gpu=SimpleNamespace(nvlink=450e9)))
+    monkeypatch.setattr(several, "_expected_seconds", lambda m, n, *others: 1e-6 + 1e-9 * m * n)
+    a, b = (laid_out(np.ones(size), "N") for size in ((m, k), (k, n)))
+    np.testing.assert_array_equal(multi_gpu.matmul(a, b, devices=[0, 1]), np.full((m, n), k))
+
+
 def test_out_may_be_an_operand() -> None:
     x = laid_out(small_integers(np.random.default_rng(2), (520, 520), "f8"), "N")
     wanted = np.asarray(x) @ np.asarray(x)

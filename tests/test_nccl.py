@@ -251,6 +251,27 @@ def test_a_silent_rank_is_an_error_at_the_deadline() -> None:
     communicator.close()
 
 
+def test_a_panel_that_does_not_arrive_is_an_error_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    communicator, begin = one_of_two(0.3), time.monotonic()
+    monkeypatch.setattr(sys.modules["cupy.cuda.runtime"], "eventQuery", lambda event: 600)
+    received = communicator.broadcast([Broadcast(ROW, 0, on_device(np.ones((4, 3)), 0), (4, 3))], on_device([0.0], 0))
+    with pytest.raises(CollectiveError, match=r"no panel came by NCCL for 0\.3 s"):
+        received()
+    assert time.monotonic() - begin < 3
+    communicator.close()
+    assert not communicator._thread.is_stuck
+
+
+def test_a_launch_that_does_not_return_keeps_the_thread(monkeypatch: pytest.MonkeyPatch, fake: Nccl) -> None:
+    communicator, ends = one_of_two(0.2), threading.Event()
+    monkeypatch.setattr(fake, "groupEnd", lambda: ends.wait(DEADLINE))
+    with pytest.raises(CollectiveError, match=r"no panel came by NCCL for 0\.2 s"):
+        communicator.broadcast([Broadcast(ROW, 0, on_device(np.ones((4, 3)), 0), (4, 3))], on_device([0.0], 0))
+    communicator.close()
+    assert communicator._thread.is_stuck
+    ends.set()
+
+
 def test_a_rank_that_gives_up_is_an_error_at_once() -> None:
     communicator, begin = one_of_two(), time.monotonic()
 

@@ -62,7 +62,10 @@ class Communicator(abc.ABC):
             like: An array of the panels' type, and of the place where they are wanted.
 
         Returns:
-            A function that waits for the panels and returns them. It raises ``CollectiveError``.
+            A function that waits for the panels and returns them.
+
+        Raises:
+            CollectiveError: Here, or by that function: a rank failed, or was silent past the deadline.
         """
 
     @abc.abstractmethod

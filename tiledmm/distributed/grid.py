@@ -153,7 +153,7 @@ def choose_layout(
         b_is_kept = _is_kept(layout.b_depths, b_chunks[0]) and _is_kept(layout.columns, b_chunks[1])
         moved = m * k * (not a_is_kept) + k * n * (not b_is_kept)
         p_r, p_c = layout.grid
-        # Rows rather than columns: panels of B are contiguous, and Dask puts chunks of a row onto one worker.
+        # Rows rather than columns: panels of B are contiguous.
         return layout.traffic(1) + moved, abs(p_r - p_c), p_c
 
     return min(layouts, key=cost, default=None)

@@ -112,5 +112,5 @@ def from_host(array: np.ndarray[Any, Any], like: Any) -> Any:
 
     with like.device:
         on_device = cupy.asarray(array)
-        cupy.cuda.get_current_stream().synchronize()  # another thread uses it, on a stream of its own
+        cupy.cuda.get_current_stream().synchronize()  # another thread uses it, on whatever stream
     return on_device

@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
@@ -104,6 +104,7 @@ class NcclCommunicator(Communicator):
         self._thread, self._device = thread, device
         self._type = nccl.NCCL_UINT8
         self._of_axis: dict[int, Any] = {}
+        self._begun: Future[Any] | None = None
         row, column = layout.place(rank)
         p_r, p_c = layout.grid
         self._sizes = {ROW: p_c, COLUMN: p_r}
@@ -154,7 +155,7 @@ class NcclCommunicator(Communicator):
                     nccl.groupEnd()
                 return self._stream.record()
 
-        begun = self._thread.submit(call)
+        begun = self._begun = self._thread.submit(call)
         # The product that is launched next would fill the GPU, and the broadcast wait for its end.
         self._wait(begun.done)
 
@@ -191,6 +192,8 @@ class NcclCommunicator(Communicator):
         for each in self._of_axis.values():
             if each is not None:
                 each.abort()
+        if self._begun is not None:
+            self._thread.is_stuck |= bool(wait([self._begun], _LOOK).not_done)
 
 
 def nccl_communicator(

@@ -142,10 +142,10 @@ def _run(
             precision=collective.precision,
             on_step=lambda step: before_step(worker, rank, step),
         )
-        # All ranks have all panels, or none says that it has a block. The last products may still run, as those of any
-        # task on a GPU may when it ends: they depend on no other rank, and take longer than Dask needs to end the task.
-        tcp.exchange()
+        # The last products may still run, as those of any task may that launches work on the default stream. They
+        # depend on no other rank, and take longer than Dask needs to end the task.
         hand_over(c)
+        tcp.exchange()  # all ranks have all panels, or none says that it has a block
         return c
     except BaseException:
         if communicator is not tcp:

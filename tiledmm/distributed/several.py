@@ -130,21 +130,22 @@ def fractions(numbers: Sequence[int], a: Any, b: Any, out: Any, precision: Any) 
     def seconds_of(rows: int, columns: int) -> float:
         return _expected_seconds(rows, columns, k, a.dtype, b.dtype, precision, home)
 
-    seconds, height = seconds_of(m, n), -(-m // count)
+    seconds, height = seconds_of(m, n), max(1, -(-m // count))
     if home not in numbers or not seconds:
         return [1 / count] * count
     others = [number for number in numbers if number != home]
     linked = all(cupy.cuda.runtime.deviceCanAccessPeer(number, home) for number in others)
     rate = (linked and devices.device_model().gpu.nvlink) or PCIE
     # As many rows as devices have multiply at the rate that they will. Each panel decomposes them again, for one.
-    panels = [seconds_of(height, max(1, round(n * panel))) * m / height for panel in PANELS]
+    widths = [cols.stop - cols.start for cols in ranges(n, PANELS)]
+    panels = [seconds_of(height, width) * m / height if width else 0.0 for width in widths]
     share = share_of_others(Times(seconds, panels, *(x.nbytes / rate for x in (a, b, out))), count)
     found = [share] * count
     found[numbers.index(home)] = 1 - (count - 1) * share
     return found
 
 
-@functools.lru_cache
+@functools.lru_cache(maxsize=1024)
 def _expected_seconds(m: int, n: int, k: int, first: Any, second: Any, precision: Any, device: int) -> float:
     """Time of the product on one device; 0 if it is not known, as for a kernel that a precision names."""
     x1, x2 = Array.allocated((m, k), first), Array.allocated((k, n), second)

@@ -74,4 +74,5 @@ def summa(
         for panel, left, right in zip(step, arrived[::2], arrived[1::2], strict=True):
             if (panel.b_owner, panel.a_owner) != (row, column):
                 add(left, right)
+            del left, right  # or they are in memory beside those of three steps
     return rounded(c, a)
