@@ -270,21 +270,24 @@ def measure(client: Any, size: int, dtype: str, *, on_gpu: bool, plain: bool) ->
     workers = sorted(client.nthreads())
     seconds[ONE] = client.submit(one_worker, size, dtype, on_gpu, workers=workers[:1], pure=False).result()
     row: dict[str, Any] = {"size": size, "dtype": dtype, "workers": len(workers), "ok": ok, "seconds": seconds}
-    for way, rows in ((COLLECTIVE, size), (WEAK, size * len(workers))):
+
+    def collective(rows: int, *, parts: bool) -> tuple[Layout, list[dict[str, Any]]]:
         layout = choose_layout(rows, size, size, len(workers), ((rows,), (size,)), ((size,), (size,)))
-        if layout is None:
-            continue
+        assert layout is not None  # as there are two workers at least
         by_worker, width = client.run(open_listener), layout.panel_width()
-        addresses, widths = [by_worker[worker] for worker in workers], (width, width // 4) if way == COLLECTIVE else ()
-        given = (addresses, dtype, on_gpu, widths)
+        given = [by_worker[worker] for worker in workers], dtype, on_gpu, (width, width // 4) if parts else ()
         futures = [
             client.submit(collective_alone, layout, rank, *given, workers=[worker], pure=False)
             for rank, worker in enumerate(workers)
         ]
-        ranks = client.gather(futures)
-        seconds[way] = max(each["seconds"] for each in ranks)
-        if way == COLLECTIVE:
-            row |= {"grid": list(layout.grid), "communicator": ranks[0]["communicator"], "parts": ranks[0]["parts"]}
+        return layout, client.gather(futures)
+
+    if len(workers) > 1:
+        layout, ranks = collective(size, parts=True)
+        seconds[COLLECTIVE] = max(each["seconds"] for each in ranks)
+        row |= {"grid": list(layout.grid), "communicator": ranks[0]["communicator"], "parts": ranks[0]["parts"]}
+        _, ranks = collective(size * len(workers), parts=False)
+        seconds[WEAK] = max(each["seconds"] for each in ranks)
     return row
 
 

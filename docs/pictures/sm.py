@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
-from benchmarks.studies import latencies
 from docs.pictures.svg import WIDTH, document, text
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.simulator.requests import BANKS, WARP, WORD_BYTES
+
+#: What ``python -m benchmarks.studies.latencies`` measured.
+LATENCIES = Path(__file__).parents[2] / "benchmarks" / "results" / "latencies.json"
 
 #: The GPU that is drawn.
 GPU = "sm_90"
@@ -32,7 +35,7 @@ def widths(gpu: Gpu) -> dict[str, float]:
 
 def cycles() -> dict[str, float]:
     """Cycles that a load takes, by where it is served, as they were measured."""
-    measured = json.loads(latencies.RESULTS.read_text(encoding="utf-8"))
+    measured = json.loads(LATENCIES.read_text(encoding="utf-8"))
     return {row["level"]: row["cycles"] for row in measured["rows"]}
 
 

@@ -194,9 +194,9 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
     within = [tiling for tiling in tilings if tiling.buffer_bytes <= limit]
     # Workspace, which takes long to tell, leaves less memory for more panels: so a tiling costs as much at least.
     ranked = sorted((cost(_with_spare(each, limit - each.buffer_bytes)), i) for i, each in enumerate(within))
-    best: tuple[float, Tiling] | None = None
-    for least_cost, i in ranked:
-        if best is not None and least_cost >= best[0]:
+    best, best_cost = None, math.inf
+    for bound, i in ranked:
+        if bound >= best_cost:
             break
         tiling = within[i]
         # Whole tiles need most, as a rule; but other products may need more.
@@ -204,32 +204,41 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
             continue
         if (need := device_bytes(tiling, workspace)) <= limit:
             found = _with_spare(tiling, limit - need)
-            best = min(best or (math.inf, found), (cost(found), found), key=lambda each: each[0])
-    if best is not None:
-        return best[1]
-    least: float = math.inf
-    for tiling in sorted(tilings, key=lambda tiling: tiling.buffer_bytes):
+            if (found_cost := cost(found)) < best_cost:
+                best, best_cost = found, found_cost
+    if best is None:
+        least = _least_bytes(tilings, workspace)
+        raise ConfigError(
+            f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least"
+        )
+    return best
+
+
+def _least_bytes(tilings: Sequence[Tiling], workspace: Workspace) -> int:
+    """Bytes of device memory of the tiling that takes least."""
+    first, *others = sorted(tilings, key=lambda tiling: tiling.buffer_bytes)
+    least = device_bytes(first, workspace)
+    for tiling in others:
         if tiling.buffer_bytes >= least:
             break
         least = min(least, device_bytes(tiling, workspace))
-    raise ConfigError(f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least")
+    return least
 
 
 def cost(tiling: Tiling) -> float:
     """Bytes that are copied to the device, and others that count as many: to compare tilings of a product."""
-    each, steps = tiling.matrices, tiling.steps
+    matrices, steps = tiling.matrices, tiling.steps
     slots, lines = (tiling.a_slots, tiling.b_slots), tiling.grid
     kept, other = (0, 1) if tiling.by_rows else (1, 0)
-    panels = [0, 0]
-    # At each turn those are used again that are still there.
+    panels = [0, 0]  # copied; at each turn those are used again that are still there
     panels[kept] = lines[kept] * (steps + (lines[other] - 1) * max(0, steps - slots[kept]))
     panels[other] = lines[other] * steps + (lines[kept] - 1) * max(0, lines[other] * steps - slots[other])
     a, b, c = (rows * cols for rows, cols in tiling.shapes)
     copied = panels[0] * a + panels[1] * b
     exposed = a + b + c  # the first panels, and the last tile
     issued = tiling.tiles * steps
-    read = issued * (a + b) * each.itemsize + (steps - 1) * each.m * each.n * each.sum_itemsize
-    return (copied + exposed) * each.itemsize + read / PASS + issued * STEP_BYTES
+    passes = issued * (a + b) * matrices.itemsize + (steps - 1) * matrices.m * matrices.n * matrices.sum_itemsize
+    return (copied + exposed) * matrices.itemsize + passes / PASS + issued * STEP_BYTES
 
 
 def _tilings(matrices: Matrices) -> Iterator[Tiling]:
