@@ -70,7 +70,7 @@ class Nccl(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("cupy.cuda.nccl")
         self.sent: defaultdict[Any, queue.SimpleQueue[bytes]] = defaultdict(queue.SimpleQueue)
-        self.unique, self.group, self.broadcasts = itertools.count(), threading.local(), 0
+        self.unique, self.group, self.sends = itertools.count(), threading.local(), 0
         fake = self
 
         class NcclCommunicator:
@@ -79,14 +79,23 @@ class Nccl(types.ModuleType):
                 self.size, self.identifier, self.rank, self.is_aborted = size, identifier, rank, False
 
             def bcast(self, address: int, count: int, kind: int, root: int, stream: int) -> None:
-                fake.group.calls.append(lambda: self.send(address, count, root))
-
-            def send(self, address: int, count: int, root: int) -> None:
-                fake.broadcasts += 1
                 if self.rank == root:
                     for peer in set(range(self.size)) - {root}:
-                        fake.sent[self.identifier, root, peer].put(ctypes.string_at(address, count))
-                    return
+                        self.send(address, count, kind, peer, stream)
+                else:
+                    self.recv(address, count, kind, root, stream)
+
+            def send(self, address: int, count: int, kind: int, peer: int, stream: int) -> None:
+                def call() -> None:
+                    fake.sends += 1
+                    fake.sent[self.identifier, self.rank, peer].put(ctypes.string_at(address, count))
+
+                fake.group.calls.append(call)
+
+            def recv(self, address: int, count: int, kind: int, peer: int, stream: int) -> None:
+                fake.group.calls.append(lambda: self.receive(address, count, peer))
+
+            def receive(self, address: int, count: int, root: int) -> None:
                 while not self.is_aborted:
                     with contextlib.suppress(queue.Empty):
                         found = fake.sent[self.identifier, root, self.rank].get(timeout=0.05)
@@ -229,7 +238,7 @@ def test_products(size: int, dtype: str, fake: Nccl) -> None:
         p_r, p_c = layout.grid
         found = np.block([[blocks[layout.rank(i, j)] for j in range(p_c)] for i in range(p_r)])
         np.testing.assert_array_equal(found, a @ b)
-    assert fake.broadcasts
+    assert fake.sends
 
 
 # ---- Faults

@@ -148,9 +148,7 @@ class NcclCommunicator(Communicator):
                 try:
                     for each, buffer in sent:
                         for begin in range(0, buffer.nbytes, _MOST_BYTES):
-                            count = min(_MOST_BYTES, buffer.nbytes - begin)
-                            address, stream = buffer.data.ptr + begin, self._stream.ptr
-                            self._of_axis[each.axis].bcast(address, count, self._type, each.root, stream)
+                            self._begin(each, buffer.data.ptr + begin, min(_MOST_BYTES, buffer.nbytes - begin))
                 finally:
                     nccl.groupEnd()
                 return self._stream.record()
@@ -167,6 +165,19 @@ class NcclCommunicator(Communicator):
             return found
 
         return received
+
+    def _begin(self, wanted: Broadcast, address: int, size: int) -> None:
+        """Bytes of a panel. Of two ranks, one sends and the other one receives.
+
+        NCCL makes the broadcasts of a group one after the other, but sends and receives at the same time.
+        """
+        of_axis, arguments = self._of_axis[wanted.axis], (address, size, self._type)
+        if self._sizes[wanted.axis] > 2:
+            of_axis.bcast(*arguments, wanted.root, self._stream.ptr)
+        elif wanted.panel is None:
+            of_axis.recv(*arguments, wanted.root, self._stream.ptr)
+        else:
+            of_axis.send(*arguments, 1 - wanted.root, self._stream.ptr)
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
         """Waits on the host for broadcasts: so that a rank that fails is seen by the others."""

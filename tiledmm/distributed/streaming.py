@@ -7,6 +7,7 @@ disk delays no step.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -64,6 +65,7 @@ def multiply(
     types = a.dtype, np.dtype(np.float32) if a.dtype == np.float16 else a.dtype
     layouts = "".join(map(_layout, (a, b, out)))
     matrices = Matrices(a.shape[0], b.shape[1], a.shape[1], a.itemsize, types[1].itemsize, layouts)
+    workspace_of = functools.cache(device.workspace)  # it takes a millisecond or more
 
     def workspace(tiling: Tiling, shape: tuple[int, int, int], first: bool, last: bool) -> int:
         (m, n, k), result = shape, types[0] if last else types[1]
@@ -71,7 +73,7 @@ def multiply(
             _described(tiling, which, size, dtype)
             for which, (size, dtype) in enumerate((((m, k), types[0]), ((k, n), types[0]), ((m, n), result)))
         )
-        return int(device.workspace(*described, not first, precision))
+        return int(workspace_of(*described, not first, precision))
 
     limit = int(device.free_bytes() * SHARE) if memory is None else memory
     book = None

@@ -180,7 +180,9 @@ def device_bytes(tiling: Tiling, workspace: Workspace) -> int:
 
 
 def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tiling:
-    """The tiling that costs least of those that a limit has room for; tiles are about as large as each other.
+    """The tiling that costs least, as far as can be foretold, of those that a limit has room for.
+
+    Tiles are about as large as each other.
 
     Args:
         matrices: The product.
@@ -191,27 +193,33 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
         ConfigError: If no tile fits; it says what would.
     """
     tilings = list(_tilings(matrices))
-    within = [tiling for tiling in tilings if tiling.buffer_bytes <= limit]
-    # Workspace, which takes long to tell, leaves less memory for more panels: so a tiling costs as much at least.
-    ranked = sorted((cost(_with_spare(each, limit - each.buffer_bytes)), i) for i, each in enumerate(within))
-    best, best_cost = None, math.inf
-    for bound, i in ranked:
-        if bound >= best_cost:
-            break
-        tiling = within[i]
-        # Whole tiles need most, as a rule; but other products may need more.
-        if tiling.buffer_bytes + workspace(tiling, *next(tiling.products())) > limit:
-            continue
-        if (need := device_bytes(tiling, workspace)) <= limit:
-            found = _with_spare(tiling, limit - need)
-            if (found_cost := cost(found)) < best_cost:
-                best, best_cost = found, found_cost
-    if best is None:
-        least = _least_bytes(tilings, workspace)
-        raise ConfigError(
-            f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least"
-        )
-    return best
+    left, share = [tiling for tiling in tilings if tiling.buffer_bytes <= limit], 0.0
+
+    def rank(tiling: Tiling) -> tuple[bool, float]:
+        spare = limit - tiling.buffer_bytes - math.ceil(share * _panel_bytes(tiling))
+        return spare < 0, tiling.buffer_bytes if spare < 0 else cost(_with_spare(tiling, spare))
+
+    # Workspace takes long to tell. What one tiling needs is expected of the others, beside their panels.
+    while left:
+        left.sort(key=rank, reverse=True)
+        while left:
+            tiling = left.pop()
+            # Whole tiles need most, as a rule; but other products may need more.
+            need = workspace(tiling, *next(tiling.products()))
+            if tiling.buffer_bytes + need <= limit:
+                need = most_workspace(tiling, workspace)
+            if (spare := limit - tiling.buffer_bytes - need) >= 0:
+                return _with_spare(tiling, spare)
+            if need > share * _panel_bytes(tiling):
+                share = need / _panel_bytes(tiling)
+                break
+    least = _least_bytes(tilings, workspace)
+    raise ConfigError(f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least")
+
+
+def _panel_bytes(tiling: Tiling) -> int:
+    """Bytes of one panel of A and one of B."""
+    return tiling.bytes(0) + tiling.bytes(1)
 
 
 def _least_bytes(tilings: Sequence[Tiling], workspace: Workspace) -> int:
