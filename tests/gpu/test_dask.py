@@ -18,6 +18,8 @@ from tiledmm.errors import OperandTypeError
 distributed: Any = pytest.importorskip("distributed")
 da: Any = pytest.importorskip("dask.array")
 
+import dask  # noqa: E402
+
 from benchmarks.distributed import check_transfer, cluster_of  # noqa: E402
 from tiledmm import dask as ours  # noqa: E402
 from tiledmm.distributed import ranks  # noqa: E402
@@ -85,6 +87,25 @@ def test_products(client: Any, dtype: str, chunks: Any) -> None:
     found = result_of(client, ours.matmul(x, y))
     assert found.dtype == left.dtype
     np.testing.assert_array_equal(found, np.matmul(left, right))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128", "int8", "bool"])
+def test_products_of_chunks_anywhere(client: Any, dtype: str) -> None:
+    left, right = operands(701, 930, 500, dtype)
+    x, y = on_gpus(left, (100, 150)).persist(), on_gpus(right, (70, 1000)).persist()
+    distributed.wait([x, y], LIMIT)
+    z = ours.matmul(x, y)
+    assert not any("rechunk" in str(key) for key in z.__dask_graph__())
+    np.testing.assert_array_equal(result_of(client, z), np.matmul(left, right))
+    np.testing.assert_array_equal(result_of(client, ours.matmul(y.T, x.T)), np.matmul(left, right).T)
+
+
+def test_chunks_of_one_worker(client: Any) -> None:
+    left, right = operands(300, 210, 400, "float32")
+    with dask.annotate(workers=[sorted(client.nthreads())[-1]]):
+        x, y = on_gpus(left, 100).persist(optimize_graph=False), on_gpus(right, 90).persist(optimize_graph=False)
+    distributed.wait([x, y], LIMIT)
+    np.testing.assert_array_equal(result_of(client, ours.matmul(x, y)), left @ right)
 
 
 def test_panels_go_by_nccl_where_each_worker_has_a_gpu(client: Any) -> None:

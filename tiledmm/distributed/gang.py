@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import SchedulerPlugin
 
+from tiledmm.distributed.grid import pair
 from tiledmm.distributed.rings import Address
 
 if TYPE_CHECKING:
@@ -110,18 +111,16 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
     def _workers_of(self, product: str, ranks: list[int]) -> dict[int, str]:
         """A worker for each rank: those that have most of its elements first, the rest in order."""
         workers = sorted(worker.address for worker in self.scheduler.running)
-        held = [
-            (-size, rank, worker.address)
+        held = (
+            (size, rank, worker.address)
             for rank in ranks
             for worker, size in _holders(self.scheduler.tasks[SUMMA + product, rank]).items()
-        ]
-        chosen: dict[int, str] = {}
-        for _, rank, worker in sorted(held):
-            if rank not in chosen and worker in workers:
-                chosen[rank] = worker
-                workers.remove(worker)
+            if worker.address in workers
+        )
+        chosen = dict(pair(held))
+        free = [worker for worker in workers if worker not in chosen.values()]
         rest = [rank for rank in ranks if rank not in chosen]
-        return chosen | dict(zip(rest, workers, strict=False))  # fewer workers: Dask places the others
+        return chosen | dict(zip(rest, free, strict=False))  # fewer workers: Dask places the others
 
     # ---- Starting
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import dask
 from dask.array.core import Array
 from dask.base import tokenize
+from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 from distributed import Client
 
 from tiledmm.distributed import ranks
 from tiledmm.distributed.gang import SUMMA, GangPlugin
 from tiledmm.distributed.grid import Layout, choose_layout
-from tiledmm.distributed.local import sum_of_products
+from tiledmm.distributed.local import kind, sum_of_products
+from tiledmm.distributed.redistribution import spreads
 
 #: Seconds that a rank may be silent, unless Dask's configuration has ``tiledmm.deadline``.
 DEADLINE = 300.0
+
+#: Libraries whose chunks the ranks redistribute, where workers have them all. Tests have another one.
+REDISTRIBUTED = ("cupy",)
 
 _told: weakref.WeakSet[Client] = weakref.WeakSet()
 
@@ -32,7 +38,7 @@ def product_of(x: Array, y: Array, precision: str) -> Array:
             if client not in _told:
                 client.register_plugin(GangPlugin())
                 _told.add(client)
-            return collective(x, y, layout, precision, float(dask.config.get("tiledmm.deadline", DEADLINE)))
+            return collective(client, x, y, layout, precision, float(dask.config.get("tiledmm.deadline", DEADLINE)))
     return plain(x, y, precision)
 
 
@@ -68,10 +74,10 @@ def plain(x: Array, y: Array, precision: str) -> Array:
     return _array(name, tasks, x, y, (x.chunks[0], y.chunks[1]))
 
 
-def collective(x: Array, y: Array, layout: Layout, precision: str, deadline: float) -> Array:
+def collective(client: Client, x: Array, y: Array, layout: Layout, precision: str, deadline: float) -> Array:
     """One task a rank.
 
-    summa     a rank's block of C; all ranks run at once, when all have their blocks of A and B
+    summa     a rank's block of C; all ranks run at once, when all have their chunks of A and B
     finished  that it is there
     done      that all are
     C         a rank's block; it needs ``done``, so that all ranks run even where only some of C is wanted
@@ -79,22 +85,53 @@ def collective(x: Array, y: Array, layout: Layout, precision: str, deadline: flo
     Dask makes one task of tasks in a line. None of these are: each depends on two or more, or is needed by two or more.
     So the scheduler finds them by their names.
     """
-    # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
-    x = x.rechunk((layout.rows, layout.a_depths), method="tasks")
-    y = y.rechunk((layout.b_depths, layout.columns), method="tasks")
-    token = tokenize(x, y, layout, precision, deadline)
-    product = ranks.Collective(token, layout, x.dtype, precision, deadline)
+    operands, holders = [x, y], _holders(client, (x, y), layout)
+    for which, blocks in enumerate(layout.blocks):
+        if holders[which] is None:
+            # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
+            operands[which] = operands[which].rechunk(blocks, method="tasks")
+    x, y = operands
+    a_spread, b_spread = spreads(
+        [
+            (each.chunks, blocks, workers or [()] * each.npartitions)
+            for each, blocks, workers in zip(operands, layout.blocks, holders, strict=True)
+        ]
+    )
+    library, token = kind(x._meta), tokenize(x, y, layout, a_spread, b_spread, precision, deadline)
+    product = ranks.Collective(token, layout, (a_spread, b_spread), library, x.dtype, precision, deadline)
     done, name = f"tiledmm-done-{token}", f"tiledmm-matmul-{token}"
     tasks: dict[Any, Any] = {
         done: (ranks.all_finished, [(f"tiledmm-finished-{token}", rank) for rank in range(layout.size)])
     }
+    keys_of = _keys(x), _keys(y)
     for rank in range(layout.size):
-        i, j = layout.place(rank)
-        a, b, c = (x.name, i, j), (y.name, i, j), (SUMMA + token, rank)
+        a, b = (
+            [keys[number] for number in spread.of(rank)] for keys, spread in zip(keys_of, product.operands, strict=True)
+        )
+        c = SUMMA + token, rank
         tasks[c] = (ranks.run_rank, a, b, product, rank)
-        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, c, a)
+        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, c, next(iter([*a, *b]), None))
+        i, j = layout.place(rank)
         tasks[name, i, j] = (ranks.take, c, done)
     return _array(name, tasks, x, y, (layout.rows, layout.columns))
+
+
+def _holders(client: Client, operands: tuple[Array, Array], layout: Layout) -> list[Sequence[Sequence[str]] | None]:
+    """The workers that have each chunk of an operand, where the ranks redistribute it; None where Dask does.
+
+    Dask does it where chunks are not all there yet, and with NumPy's: it moves those from host to host, too.
+    """
+    fits = [each.chunks == blocks for each, blocks in zip(operands, layout.blocks, strict=True)]
+    if all(fits) or kind(operands[0]._meta) not in REDISTRIBUTED:
+        return [None, None]
+    held = client.who_has(list(operands))
+    found = ([held.get(key, ()) for key in _keys(each)] for each in operands)
+    return [workers if all(workers) else None for workers in found]
+
+
+def _keys(array: Array) -> list[Any]:
+    """The keys of an array's chunks, row by row."""
+    return list(flatten(array.__dask_keys__()))
 
 
 def _array(name: str, tasks: dict[Any, Any], x: Array, y: Array, chunks: Any) -> Array:

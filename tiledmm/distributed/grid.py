@@ -12,7 +12,7 @@ R. van de Geijn, J. Watts, "SUMMA: Scalable Universal Matrix Multiplication Algo
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, zip_longest
 
@@ -102,6 +102,11 @@ class Layout:
         panels = [panel for group in zip_longest(*ranges) for panel in group if panel]
         return tuple(tuple(panels[i : i + _TOGETHER]) for i in range(0, len(panels), _TOGETHER))
 
+    @property
+    def blocks(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Row and column sizes of A's blocks, and of B's."""
+        return (self.rows, self.a_depths), (self.b_depths, self.columns)
+
     def own(self, rank: int) -> tuple[int, int]:
         """The range of k that is in a rank's blocks of A and of B, which it multiplies without a broadcast."""
         row, column = self.place(rank)
@@ -157,6 +162,18 @@ def choose_layout(
         return layout.traffic(1) + moved, abs(p_r - p_c), p_c
 
     return min(layouts, key=cost, default=None)
+
+
+def pair(wishes: Iterable[tuple[int, int, str]]) -> list[tuple[int, str]]:
+    """Ranks and workers, one to one: of wishes (weight, rank, worker), the heaviest are granted first."""
+    found: list[tuple[int, str]] = []
+    ranks, workers = set[int](), set[str]()
+    for _, rank, worker in sorted(wishes, key=lambda wish: (-wish[0], *wish[1:])):
+        if rank not in ranks and worker not in workers:
+            found.append((rank, worker))
+            ranks.add(rank)
+            workers.add(worker)
+    return found
 
 
 def _grids(m: int, n: int, k: int, size: int) -> list[tuple[int, int]]:

@@ -25,15 +25,37 @@ def kind(array: Any) -> str:
     raise OperandTypeError(f"chunks are NumPy or CuPy arrays; got {cls.__module__}.{cls.__qualname__}")
 
 
-def allocate_sums(shape: tuple[int, int], like: Any) -> Any:
-    """An array for sums, not yet written, of the library and device of another; 16-bit floats are summed in float32."""
-    dtype = np.dtype("float32") if like.dtype.name in ("float16", "bfloat16") else like.dtype
+def nothing(library: str, dtype: np.dtype[Any]) -> Any:
+    """An array of a library without elements, on the current device."""
+    if library == "numpy":
+        return np.empty((0, 0), dtype)
+    import cupy
+
+    return cupy.empty((0, 0), dtype)
+
+
+def empty(shape: tuple[int, int], like: Any, dtype: Any = None) -> Any:
+    """An array, not yet written, of the library and device of another, and of its type if none is given."""
     if kind(like) == "numpy":
-        return np.empty(shape, dtype)
+        return np.empty(shape, dtype or like.dtype)
     import cupy
 
     with like.device:
-        return cupy.empty(shape, dtype)
+        return cupy.empty(shape, dtype or like.dtype)
+
+
+def copy(to: Any, array: Any) -> None:
+    """Copies an array into another one of its shape."""
+    if kind(to) == "numpy":
+        to[...] = array
+        return
+    with to.device:
+        to[...] = array
+
+
+def allocate_sums(shape: tuple[int, int], like: Any) -> Any:
+    """An array for sums, not yet written, of the library and device of another; 16-bit floats are summed in float32."""
+    return empty(shape, like, np.dtype("float32") if like.dtype.name in ("float16", "bfloat16") else like.dtype)
 
 
 def rounded(sums: Any, like: Any) -> Any:

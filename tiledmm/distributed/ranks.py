@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from distributed import Worker, get_worker, secede
@@ -15,8 +15,9 @@ from distributed.comm import get_address_host
 
 from tiledmm.distributed.communicators import Communicator, TcpCommunicator
 from tiledmm.distributed.grid import Layout
-from tiledmm.distributed.local import hand_over, kind
+from tiledmm.distributed.local import hand_over, kind, nothing
 from tiledmm.distributed.nccl import is_stuck, nccl_communicator
+from tiledmm.distributed.redistribution import Spread, block_of
 from tiledmm.distributed.rings import CollectiveError, listen
 from tiledmm.distributed.summa import summa
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 # Seconds between two looks at whether a worker that waits for the scheduler still runs.
 _TICK = 1.0
 
+_Chunks: TypeAlias = Sequence[Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Collective:
@@ -34,6 +37,8 @@ class Collective:
     Attributes:
         product: Its name, the same in all of its tasks.
         layout: The grid.
+        operands: The chunks of A and of B, and which rank has which.
+        library: ``"numpy"`` or ``"cupy"``, whose arrays they are.
         dtype: The type of all elements.
         precision: As for ``tiledmm.matmul``.
         deadline: Seconds that another rank may be silent.
@@ -41,6 +46,8 @@ class Collective:
 
     product: str
     layout: Layout
+    operands: tuple[Spread, Spread]
+    library: str
     dtype: np.dtype[Any]
     precision: str
     deadline: float
@@ -50,27 +57,34 @@ class Collective:
 ERRORS = {each.__name__: each for each in (CollectiveError, OperandTypeError, UnsupportedTypeError)}
 
 
-def problem_of(a: Any, b: Any, collective: Collective, rank: int) -> tuple[str, str] | None:
-    """What is wrong with a rank's blocks, if not what its Dask arrays said: an error's name and text."""
-    for name, block, shape in zip("AB", (a, b), collective.layout.shapes(rank)[:2], strict=True):
-        try:
-            kind(block)
-        except OperandTypeError as error:
-            return type(error).__name__, str(error)
-        if (block.dtype, block.shape) != (collective.dtype, shape):
-            found, wanted = f"{block.dtype} {block.shape}", f"{collective.dtype} {shape}"
-            return UnsupportedTypeError.__name__, f"a block of {name} is {found}, but its Dask array says {wanted}"
+def problem_of(chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: int) -> tuple[str, str] | None:
+    """What is wrong with a rank's chunks, if not what its Dask arrays said: an error's name and text."""
+    for name, held, spread in zip("AB", chunks, collective.operands, strict=True):
+        for chunk, number in zip(held, spread.of(rank), strict=True):
+            try:
+                kind(chunk)
+            except OperandTypeError as error:
+                return type(error).__name__, str(error)
+            shape = spread.shape(number)
+            if (chunk.dtype, chunk.shape) != (collective.dtype, shape):
+                found, wanted = f"{chunk.dtype} {chunk.shape}", f"{collective.dtype} {shape}"
+                return UnsupportedTypeError.__name__, f"a chunk of {name} is {found}, but its Dask array says {wanted}"
     return None
 
 
-def run_rank(a: Any, b: Any, collective: Collective, rank: int) -> Any:
+def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
     """A rank's block of C. It leaves its worker's thread pool, so that it keeps no other task from running.
 
-    Nothing is multiplied before all ranks have their blocks, and these are what they should be.
+    Nothing is moved or multiplied before all ranks have their chunks, and these are what they should be.
+
+    Args:
+        a, b: The chunks that it has, as ``collective.operands`` says.
+        collective: The product.
+        rank: Which rank this is.
 
     Raises:
         CollectiveError: Another rank failed, or was silent past the deadline.
-        OperandTypeError, UnsupportedTypeError: Blocks of any rank are not what their Dask arrays said, or not all of
+        OperandTypeError, UnsupportedTypeError: Chunks of any rank are not what their Dask arrays said, or not all of
             one library.
     """
     try:
@@ -89,9 +103,9 @@ def run_rank(a: Any, b: Any, collective: Collective, rank: int) -> Any:
     layout = collective.layout
     with listen(host) as listener:
         address = listener.getsockname()[:2]
-        problem = problem_of(a, b, collective, rank)
+        problem = problem_of((a, b), collective, rank)
         seat = {"product": collective.product, "rank": rank, "size": layout.size, "worker": worker.address}
-        seat |= {"address": address, "problem": problem, "kinds": [] if problem else [kind(a), kind(b)]}
+        seat |= {"address": address, "problem": problem, "kinds": [] if problem else sorted(set(map(kind, [*a, *b])))}
         attempt, addresses = _ask(worker, "tiledmm_join", **seat)
         if isinstance(attempt, str):
             raise ERRORS[attempt](f"rank {rank} was not started: {addresses}")
@@ -126,17 +140,21 @@ def _restart(worker: Worker) -> None:
 
 
 def _run(
-    worker: Worker,
-    tcp: TcpCommunicator,
-    blocks: tuple[Any, Any],
-    collective: Collective,
-    rank: int,
+    worker: Worker, tcp: TcpCommunicator, chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: int
 ) -> Any:
-    communicator = nccl_communicator(worker, tcp, blocks[0], collective.layout, rank, collective.deadline) or tcp
+    layout = collective.layout
+    like = next((chunk for held in chunks for chunk in held), None)
+    like = nothing(collective.library, collective.dtype) if like is None else like
+    communicator = nccl_communicator(worker, tcp, like, layout, rank, collective.deadline) or tcp
     try:
+        a, b = (
+            block_of(held, spread, blocks, layout, rank, communicator, like)
+            for held, spread, blocks in zip(chunks, collective.operands, layout.blocks, strict=True)
+        )
         c = summa(
-            *blocks,
-            collective.layout,
+            a,
+            b,
+            layout,
             rank,
             communicator,
             precision=collective.precision,
@@ -157,8 +175,8 @@ def before_step(worker: Worker, rank: int, step: int) -> None:
     """Called before a rank's step. Tests put another function in its place."""
 
 
-def finished(c: Any, a: Any) -> None:
-    """A rank has its block of C. It needs A's, too, so that neither is made part of another task."""
+def finished(c: Any, chunk: Any) -> None:
+    """A rank has its block of C. It needs one of its chunks, too, so that neither is made part of another task."""
 
 
 def all_finished(ranks: Sequence[None]) -> None:

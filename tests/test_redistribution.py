@@ -1,0 +1,245 @@
+"""Chunks that are anywhere: which rank gets which, how they become blocks, and clusters that do it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+distributed: Any = pytest.importorskip("distributed")
+da: Any = pytest.importorskip("dask.array")
+
+import tiledmm.dask as ours  # noqa: E402
+from tests.strategies import small_integers  # noqa: E402
+from tests.test_dask import is_empty, kill  # noqa: E402
+from tiledmm.distributed import graph, redistribution  # noqa: E402
+from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
+from tiledmm.distributed.grid import Layout, choose_layout  # noqa: E402
+from tiledmm.distributed.redistribution import Sizes, Spread, block_of, parts, spreads  # noqa: E402
+from tiledmm.distributed.rings import listen  # noqa: E402
+from tiledmm.errors import UnsupportedTypeError  # noqa: E402
+
+LIMIT = 25
+
+sizes = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
+
+
+def slices(each: Sequence[int], number: int) -> slice:
+    return slice(sum(each[:number]), sum(each[: number + 1]))
+
+
+def cut(x: Any, both: Sizes) -> list[Any]:
+    """A matrix's chunks or blocks, row by row."""
+    return [x[slices(both[0], i), slices(both[1], j)] for i in range(len(both[0])) for j in range(len(both[1]))]
+
+
+# ---- Arithmetic
+
+
+@given(sizes, sizes, st.data())
+def test_parts_are_what_chunks_and_blocks_have_in_common(rows: Any, columns: Any, data: Any) -> None:
+    def others(extent: int) -> tuple[int, ...]:
+        ends = sorted({0, extent, *data.draw(st.lists(st.integers(0, extent), max_size=4))})
+        return tuple(np.diff(ends).tolist())
+
+    chunks, blocks = (rows, columns), (others(sum(rows)), others(sum(columns)))
+    x = np.arange(sum(rows) * sum(columns)).reshape(sum(rows), sum(columns))
+    there = [np.full_like(block, -1) for block in cut(x, blocks)] if all(blocks) else []
+    for part in parts(chunks, blocks):
+        found = cut(x, chunks)[part.chunk][part.in_chunk]
+        assert found.shape == part.shape and part.size == found.size > 0
+        assert (there[part.rank][part.in_block] == -1).all(), "once"
+        there[part.rank][part.in_block] = found
+    for found, block in zip(there, cut(x, blocks) if there else [], strict=True):
+        np.testing.assert_array_equal(found, block)
+
+
+def owners(chunks: Sizes, blocks: Sizes, holders: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    return spreads([(chunks, blocks, holders)])[0].owners
+
+
+def test_chunks_stay_where_they_are() -> None:
+    halves, quarters, whole = (8, 8), (4, 4, 4, 4), (16,)
+    in_turn = [("a",), ("b",), ("a",), ("b",)]
+    assert owners((quarters, whole), (halves, whole), in_turn) == (0, 1, 0, 1)
+    assert owners((quarters, whole), (halves, whole), [("b",), ("b",), ("b",), ("a",)]) == (0, 0, 0, 1), "b is rank 0"
+    assert owners((quarters, whole), (halves, whole), [()] * 4) == (0, 0, 1, 1), "unknown: where they are needed"
+    everywhere = [("a",), ("a", "b"), ("b", "a"), ("b",)]
+    assert owners((quarters, whole), (halves, whole), everywhere) == (0, 0, 1, 1), "several: where they are needed"
+    of_three = [("a",), ("b",), ("c",), ("b",)]
+    assert owners((quarters, whole), (halves, whole), of_three) == (0, 1, 1, 1), "a worker without a rank"
+    assert owners(((4, 0, 12), whole), (halves, whole), [("a",), ("b",), ("b",)]) == (0, 1, 1), "an empty chunk"
+
+
+def test_ranks_are_chosen_by_both_operands() -> None:
+    halves, whole = (8, 8), (16,)
+    small, large = (
+        ((halves, (2,)), (halves, (2,)), [("a",), ("b",)]),
+        ((halves, whole), (halves, whole), [("b",), ("a",)]),
+    )
+    assert [each.owners for each in spreads([small, large])] == [(1, 0), (0, 1)]
+
+
+# ---- Blocks
+
+
+def blocks_of(x: Any, spread: Spread, blocks: Sizes, layout: Layout) -> list[Any]:
+    """What each rank gets."""
+    listeners = [listen("127.0.0.1") for _ in range(layout.size)]
+    addresses = [each.getsockname() for each in listeners]
+
+    def run(rank: int) -> Any:
+        with listeners[rank] as listener:
+            tcp = TcpCommunicator(layout, rank, listener, addresses, bytes(16), 5)
+            try:
+                held = [cut(x, spread.chunks)[number] for number in spread.of(rank)]
+                block = block_of(held, spread, blocks, layout, rank, tcp, x[:0])
+                tcp.exchange()  # no rank leaves before all have their blocks
+                return block
+            finally:
+                tcp.close()
+
+    with ThreadPoolExecutor(layout.size) as threads:
+        return list(threads.map(run, range(layout.size)))
+
+
+@given(sizes, sizes, st.integers(2, 6), st.integers(0, 1 << 30))
+@settings(max_examples=40, deadline=None)
+def test_blocks_of_chunks_anywhere(rows: Any, columns: Any, size: int, seed: int) -> None:
+    m, k, rng = sum(rows), sum(columns), np.random.default_rng(seed)
+    layout = choose_layout(m, 40, k, size, (rows, columns), ((k,), (40,)))
+    if layout is None:
+        return
+    spread = Spread((rows, columns), tuple(rng.integers(0, layout.size, len(rows) * len(columns)).tolist()))
+    x = rng.standard_normal((m, k))
+    for found, block in zip(blocks_of(x, spread, layout.blocks[0], layout), cut(x, layout.blocks[0]), strict=True):
+        np.testing.assert_array_equal(found, block)
+
+
+def test_little_is_on_its_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redistribution, "_BATCH_BYTES", 64)
+    layout = Layout((8, 8), (5, 5), (8, 8), (8, 8))
+    x, counts = np.arange(256.0).reshape(16, 16), []
+    broadcast = TcpCommunicator.broadcast
+    monkeypatch.setattr(
+        TcpCommunicator,
+        "broadcast",
+        lambda self, wanted, like: counts.append(len(wanted)) or broadcast(self, wanted, like),
+    )
+    spread = Spread(((2,) * 8, (2,) * 8), tuple((7 * i) % 4 for i in range(64)))
+    found = blocks_of(x, spread, layout.blocks[0], layout)
+    np.testing.assert_array_equal(np.block([found[:2], found[2:]]), x)
+    assert max(counts) <= 64 * 4 // 8 // 4
+
+
+def test_a_chunk_that_is_the_block_is_not_copied() -> None:
+    layout = Layout((4, 4), (6,), (5,), (2, 3))
+    x = np.arange(40.0).reshape(8, 5)
+    found = blocks_of(x, Spread(((4, 4), (5,)), (0, 1)), layout.blocks[0], layout)
+    assert all(np.shares_memory(each, x) for each in found)
+    found = blocks_of(x, Spread(((4, 4), (5,)), (1, 0)), layout.blocks[0], layout)
+    assert all(np.array_equal(each, block) for each, block in zip(found, cut(x, ((4, 4), (5,))), strict=True))
+
+
+# ---- Clusters
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=4, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(graph, "REDISTRIBUTED", ("numpy",))
+    with distributed.Client(cluster) as client:
+        yield client
+        until = time.monotonic() + 10
+        while not is_empty(cluster):
+            assert time.monotonic() < until, "something is left"
+            time.sleep(0.02)
+
+
+def scattered(client: Any, x: Any, chunks: Sizes, place: Any) -> Any:
+    """A Dask array whose chunks are on workers by their number."""
+    workers = sorted(client.scheduler_info()["workers"])
+    futures = iter(
+        [client.scatter(each, workers=[workers[place(i)]], hash=False) for i, each in enumerate(cut(x, chunks))]
+    )
+    made = [
+        [da.from_delayed(next(futures), (height, width), x.dtype, meta=x[:0]) for width in chunks[1]]
+        for height in chunks[0]
+    ]
+    found = da.block(made).persist()
+    distributed.wait(found, LIMIT)
+    return found
+
+
+PLACES = {"in turn": lambda i: i % 4, "backward": lambda i: 3 - i % 4, "on one worker": lambda i: 2}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "bool"])
+def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = small_integers(rng, (60, 50), dtype), small_integers(rng, (50, 70), dtype)
+    x = scattered(client, a, ((13, 20, 27), (25, 25)), PLACES[place])
+    y = scattered(client, b, ((10, 40), (35, 35)), PLACES[place])
+    z = ours.matmul(x, y)
+    assert not any("rechunk" in str(key) for key in z.__dask_graph__())
+    received = sum(len(worker.transfer_incoming_log) for worker in cluster.workers.values())
+    z = z.persist()
+    distributed.wait(z, LIMIT)
+    assert sum(len(worker.transfer_incoming_log) for worker in cluster.workers.values()) - received <= 7, "no chunk"
+    found = client.compute(z).result(LIMIT)
+    assert found.dtype == a.dtype and np.array_equal(found, a @ b)
+
+
+def test_one_operand_that_is_not_computed_yet(client: Any) -> None:
+    rng = np.random.default_rng(2)
+    a, b = small_integers(rng, (64, 48), "int64"), small_integers(rng, (48, 80), "int64")
+    x, y = scattered(client, a, ((16,) * 4, (48,)), PLACES["backward"]), da.from_array(b, chunks=13)
+    for left, right, result in ((x, y, a @ b), (y.T, x.T, (a @ b).T), (x, x.T, a @ a.T), (x + 1, y, (a + 1) @ b)):
+        assert np.array_equal(client.compute(ours.matmul(left, right)).result(LIMIT), result)
+
+
+def test_chunks_that_have_moved_since(client: Any) -> None:
+    rng = np.random.default_rng(3)
+    a = small_integers(rng, (64, 64), "int64")
+    x = scattered(client, a, ((16,) * 4, (64,)), PLACES["in turn"])
+    z = ours.matmul(x, x)
+    client.replicate(x, n=4)
+    assert np.array_equal(client.compute(z).result(LIMIT), a @ a)
+    assert np.array_equal(client.compute(ours.matmul(x, x)).result(LIMIT), a @ a)
+
+
+def test_a_chunk_of_another_type(client: Any) -> None:
+    x = scattered(client, np.ones((64, 64)), ((16,) * 4, (64,)), PLACES["in turn"])
+    wrong = x.map_blocks(lambda chunk: chunk.astype("float32"), dtype=x.dtype, meta=x._meta).persist()
+    distributed.wait(wrong, LIMIT)
+    with pytest.raises(UnsupportedTypeError, match=r"a chunk of A is float32 .* but its Dask array says float64"):
+        client.compute(ours.matmul(wrong, x)).result(LIMIT)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_with_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "REDISTRIBUTED", ("numpy",))
+    with (
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        x = (da.ones((90, 90), chunks=20) * 2).persist()
+        distributed.wait(x, LIMIT)
+        z = ours.matmul(x, x)
+        assert not any("rechunk" in str(key) for key in z.__dask_graph__())
+        kill(client, sorted(client.nthreads())[0])
+        assert np.array_equal(client.compute(z).result(LIMIT), np.full((90, 90), 360.0))
