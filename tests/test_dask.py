@@ -453,7 +453,7 @@ def test_clients_and_sets_of_workers_that_overlap(client: Any, threads: Any) -> 
             for i in range(4):
                 layout = layout_of(63, 70, 51, 2 + (seed + i) % 3)
                 x, y = of_chunks(a + 10 * seed + i, 20), of_chunks(b, 25)
-                futures.append(mine.compute(graph.collective(x, y, layout, "full", 10.0)))
+                futures.append(mine.compute(graph.collective(mine, x, y, layout, "full", 10.0)))
             for i, future in enumerate(futures):
                 assert np.array_equal(future.result(LIMIT), (a + 10 * seed + i) @ b)
 
