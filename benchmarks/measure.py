@@ -28,7 +28,7 @@ def to_measure() -> list[str]:
     return [*older(), *absent]
 
 
-def _gpu_of(run: str) -> str | None:
+def gpu_of(run: str) -> str | None:
     """The GPU of a result; None without one, or where there is no result yet."""
     path = FOLDER / f"{run}.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -54,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         if needs.startswith("a GPU") and reason:
             print(f"{run}: needs a GPU: {reason}")
-        elif _gpu_of(run) not in (None, gpu):
-            print(f"{run}: is of another GPU, {_gpu_of(run)}")
+        elif gpu_of(run) not in (None, gpu):
+            print(f"{run}: is of another GPU, {gpu_of(run)}")
         else:
             runs.setdefault(_runnable(command), []).append(run)
     failed = False
