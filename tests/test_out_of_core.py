@@ -21,7 +21,7 @@ from tiledmm import out_of_core
 from tiledmm.distributed import journal as journals
 from tiledmm.distributed import streaming, tiling
 from tiledmm.distributed.journal import Journal, fingerprint
-from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes, tiling_within
+from tiledmm.distributed.tiling import Matrices, Tiling, cost, device_bytes, tiling_within
 from tiledmm.errors import (
     ConfigError,
     KeywordError,
@@ -175,6 +175,26 @@ def test_large_tiles() -> None:
     assert narrow.rows == 64 and narrow.cols > 32768
     by_columns = tiling_within(Matrices(10**6, 4 * 10**4, 10**4, 8, 8), 10**9, none)
     assert not by_columns.by_rows, "B is the smaller one to copy again and again"
+
+
+@pytest.mark.parametrize("share", [0.5, 1, 4])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "limit"), [(65536, 65536, 65536, 16), (20000, 20000, 20000, 1), (9000, 70001, 40000, 4)]
+)
+def test_few_tilings_are_asked_for_their_workspace(m: int, n: int, k: int, limit: int, share: float) -> None:
+    """Which takes long; the one that is found costs about as much as the best all the same."""
+    matrices, asked = Matrices(m, n, k, 4, 4), set()
+
+    def workspace(tiling: Tiling, shape: tuple[int, int, int], first: bool, last: bool) -> int:
+        asked.add((tiling.rows, tiling.cols, tiling.depth))
+        return int(share * 4 * (shape[0] + shape[1]) * shape[2])
+
+    limit *= 10**9
+    found = tiling_within(matrices, limit, workspace)
+    assert len(asked) < 50
+    fitting = [(each, limit - device_bytes(each, workspace)) for each in tiling._tilings(matrices)]
+    best = min(cost(tiling._with_spare(each, spare)) for each, spare in fitting if spare >= 0)
+    assert cost(found) <= 1.1 * best
 
 
 def test_the_next_panels_are_copied_while_a_product_runs(monkeypatch: pytest.MonkeyPatch) -> None:

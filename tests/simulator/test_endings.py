@@ -55,7 +55,7 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_thread_ends_with_a_finding(ending, workers):
     kind, code = ENDINGS[ending] if isinstance(ENDINGS[ending], tuple) else (ending, ENDINGS[ending])
     text = TEXT.replace("%s", code)

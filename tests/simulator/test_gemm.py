@@ -171,7 +171,7 @@ def test_activations(activation: str, dtype: str) -> None:
     check(simulator.gemm(a, b, activation=activation), expected(a, b, None, 1, 0, None, activation), 40)
 
 
-@pytest.mark.parametrize("split_k", [2, 40])
+@pytest.mark.parametrize("split_k", [2, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("variant", "dtype"),
     [("warp_tiled", "float32"), ("tensor_core", "float16"), ("split_tensor_core", "float32"), ("warp_tiled", "int8"),
@@ -204,8 +204,10 @@ def test_in_place_by_auto(dtype: str, scale: float) -> None:
     ("split_tensor_core", "float32"), ("split_tensor_core", "complex64"),
     ("split_float64_tensor_core", "float64"), ("split_float64_tensor_core", "complex128"),
 ])  # fmt: skip
-@pytest.mark.parametrize("spread", [0, 100])
-@pytest.mark.parametrize("split_k", [1, 3])
+@pytest.mark.parametrize(
+    ("spread", "split_k"),
+    [(100, 3), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((0, 1), (0, 3), (100, 1)))],
+)
 def test_one_kernel_of_two_writes(variant: str, dtype: str, spread: int, split_k: int) -> None:
     if split_k > 1 and "float64" in variant:
         pytest.skip("products of residues have no split-K")

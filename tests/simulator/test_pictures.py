@@ -30,7 +30,11 @@ def box(rows: range, cols: range) -> set[tuple[int, int]]:
     return {(row, col) for row in rows for col in cols}
 
 
-@pytest.mark.parametrize("name", draw.PICTURES)
+# Those for which large tiles are simulated take seconds each.
+_SLOW = ("double_buffered", "register_tiled", "warp_tiled", "split_tensor_core")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow_unless(name not in _SLOW)) for name in draw.PICTURES])
 def test_pictures_are_what_is_drawn_now(name):
     written = draw.PICTURES[name]()
     assert (draw.FOLDER / f"{name}.svg").read_text(encoding="utf-8") == written, (

@@ -82,11 +82,11 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
     done      that all are
     C         a rank's block; it needs ``done``, so that all ranks run even where only some of C is wanted
 
-    Dask makes one task of tasks in a line. None of these are: each depends on two or more, or is needed by two or more.
-    So the scheduler finds them by their names.
+    Dask makes one task of tasks in a line. None of these are, even where only some of C is wanted: each depends on two
+    or more, or is needed by two or more. So the scheduler finds them by their names.
     """
     operands, holders = [x, y], _holders(client, (x, y), layout)
-    for which, blocks in enumerate(layout.blocks):
+    for which, blocks in enumerate(layout.block_sizes):
         if holders[which] is None:
             # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
             operands[which] = operands[which].rechunk(blocks, method="tasks")
@@ -94,12 +94,12 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
     a_spread, b_spread = spreads(
         [
             (each.chunks, blocks, workers or [()] * each.npartitions)
-            for each, blocks, workers in zip(operands, layout.blocks, holders, strict=True)
+            for each, blocks, workers in zip(operands, layout.block_sizes, holders, strict=True)
         ]
     )
     library, token = kind(x._meta), tokenize(x, y, layout, a_spread, b_spread, precision, deadline)
     product = ranks.Collective(token, layout, (a_spread, b_spread), library, x.dtype, precision, deadline)
-    done, name = f"tiledmm-done-{token}", f"tiledmm-matmul-{token}"
+    done, name, nothing = f"tiledmm-done-{token}", f"tiledmm-matmul-{token}", f"tiledmm-nothing-{token}"
     tasks: dict[Any, Any] = {
         done: (ranks.all_finished, [(f"tiledmm-finished-{token}", rank) for rank in range(layout.size)])
     }
@@ -110,7 +110,9 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
         )
         c = SUMMA + token, rank
         tasks[c] = (ranks.run_rank, a, b, product, rank)
-        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, c, next(iter([*a, *b]), None))
+        tasks[f"tiledmm-finished-{token}", rank] = (ranks.finished, c, next(iter([*a, *b]), nothing))
+        if not (a or b):
+            tasks[nothing] = (ranks.all_finished, [])
         i, j = layout.place(rank)
         tasks[name, i, j] = (ranks.take, c, done)
     return _array(name, tasks, x, y, (layout.rows, layout.columns))
@@ -121,10 +123,11 @@ def _holders(client: Client, operands: tuple[Array, Array], layout: Layout) -> l
 
     Dask does it where chunks are not all there yet, and with NumPy's: it moves those from host to host, too.
     """
-    fits = [each.chunks == blocks for each, blocks in zip(operands, layout.blocks, strict=True)]
+    fits = [each.chunks == blocks for each, blocks in zip(operands, layout.block_sizes, strict=True)]
     if all(fits) or kind(operands[0]._meta) not in REDISTRIBUTED:
         return [None, None]
-    held = client.who_has(list(operands))
+    # Not client.who_has, which takes the whole graphs of what is not computed yet.
+    held = client.sync(client.scheduler.who_has, keys=[key for each in operands for key in _keys(each)])
     found = ([held.get(key, ()) for key in _keys(each)] for each in operands)
     return [workers if all(workers) else None for workers in found]
 

@@ -103,7 +103,7 @@ class Layout:
         return tuple(tuple(panels[i : i + _TOGETHER]) for i in range(0, len(panels), _TOGETHER))
 
     @property
-    def blocks(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]:
+    def block_sizes(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]:
         """Row and column sizes of A's blocks, and of B's."""
         return (self.rows, self.a_depths), (self.b_depths, self.columns)
 

@@ -105,7 +105,11 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
         address = listener.getsockname()[:2]
         problem = problem_of((a, b), collective, rank)
         seat = {"product": collective.product, "rank": rank, "size": layout.size, "worker": worker.address}
-        seat |= {"address": address, "problem": problem, "kinds": [] if problem else sorted(set(map(kind, [*a, *b])))}
+        seat |= {
+            "address": address,
+            "problem": problem,
+            "kinds": [] if problem else sorted(set(map(kind, [*a, *b])) or {collective.library}),
+        }
         attempt, addresses = _ask(worker, "tiledmm_join", **seat)
         if isinstance(attempt, str):
             raise ERRORS[attempt](f"rank {rank} was not started: {addresses}")
@@ -149,7 +153,7 @@ def _run(
     try:
         a, b = (
             block_of(held, spread, blocks, layout, rank, communicator, like)
-            for held, spread, blocks in zip(chunks, collective.operands, layout.blocks, strict=True)
+            for held, spread, blocks in zip(chunks, collective.operands, layout.block_sizes, strict=True)
         )
         c = summa(
             a,

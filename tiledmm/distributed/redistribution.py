@@ -6,18 +6,19 @@ broadcasts that panels go by. All ranks know which rank has which chunk, so noth
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, count, pairwise, product
 from typing import Any, TypeAlias
 
 from tiledmm.distributed.communicators import COLUMN, ROW, Broadcast, Communicator
 from tiledmm.distributed.grid import Layout, pair
-from tiledmm.distributed.local import copy, empty
+from tiledmm.distributed.local import copy, empty, hand_over
 
-# Bytes that a rank has on their way at once, if each has as much to send: they take memory beside the blocks.
-_BATCH_BYTES = 512 << 20
+# Most bytes of a part, and of all that are on their way along a grid row or column at once: they take memory beside the
+# blocks on each of its ranks.
+_PART_BYTES, _BATCH_BYTES = 64 << 20, 256 << 20
 
 #: Row and column sizes of a matrix's chunks, or of its blocks.
 Sizes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -47,6 +48,20 @@ class Part:
         """The number of elements."""
         return self.shape[0] * self.shape[1]
 
+    def pieces(self, most: int) -> Iterator[Part]:
+        """Ranges of its rows, of at most so many elements, or one row."""
+        rows, columns = self.shape
+        step = max(1, most // columns)
+        for begin in range(0, rows, step):
+            height = min(step, rows - begin)
+            yield Part(
+                self.chunk,
+                self.rank,
+                (height, columns),
+                _rows(self.in_chunk, begin, height),
+                _rows(self.in_block, begin, height),
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -70,10 +85,14 @@ class Spread:
         return self.chunks[0][i], self.chunks[1][j]
 
 
+def _rows(within: _Slices, begin: int, height: int) -> _Slices:
+    return slice(within[0].start + begin, within[0].start + begin + height), within[1]
+
+
 def parts(chunks: Sizes, blocks: Sizes) -> list[Part]:
-    """The parts of all chunks, in the chunks' order. Ranks are the blocks' numbers, row by row."""
+    """The parts of all chunks. Ranks are the blocks' numbers, row by row."""
     rows, columns = (list(_common(*sizes)) for sizes in zip(chunks, blocks, strict=True))
-    found = [
+    return [
         Part(
             chunk=row.chunk * len(chunks[1]) + column.chunk,
             rank=row.block * len(blocks[1]) + column.block,
@@ -83,7 +102,6 @@ def parts(chunks: Sizes, blocks: Sizes) -> list[Part]:
         )
         for row, column in product(rows, columns)
     ]
-    return sorted(found, key=lambda part: part.chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +145,10 @@ def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) ->
             for worker in holders[part.chunk][:1]:
                 held[worker, part.rank] += part.size
     rank_of = {worker: rank for rank, worker in pair((size, rank, worker) for (worker, rank), size in held.items())}
+    # A worker whose ranks were given to others gets one of the rest.
+    ranks = range(len(operands[0][1][0]) * len(operands[0][1][1]))
+    workers = sorted({worker for worker, _ in held} - rank_of.keys())
+    rank_of |= zip(workers, sorted(set(ranks) - set(rank_of.values())), strict=False)
 
     def owner(needs: Counter[int], workers: Sequence[str]) -> int:
         """Of the ranks whose workers have a chunk, the one that needs most of it; else of all."""
@@ -163,61 +185,85 @@ def block_of(
         The block; the chunk itself where they are the same.
     """
     every, own = parts(spread.chunks, blocks), dict(zip(spread.of(rank), held, strict=True))
-    moved = [part for part in every if spread.owners[part.chunk] != part.rank]
     row, column = layout.place(rank)
-    mine = [part for part in every if part.rank == rank and part.chunk in own]
     shape = blocks[0][row], blocks[1][column]
+    mine = [part for part in every if part.rank == rank and part.chunk in own]
     if len(mine) == 1 and mine[0].shape == shape == own[mine[0].chunk].shape:
         block = own[mine[0].chunk]
     else:
         block = empty(shape, like)
         for part in mine:
             copy(block[part.in_block], own[part.chunk][part.in_chunk])
-    for batch in _batches(moved, _BATCH_BYTES * layout.size // like.dtype.itemsize):
-        arrived = _exchange(batch, spread, own, layout, rank, communicator, like)
-        for index, part in enumerate(batch):
-            if part.rank == rank:
-                copy(block[part.in_block], arrived[index])
+    moves = [
+        Move(piece, layout.place(spread.owners[part.chunk]), layout.place(part.rank))
+        for part in every
+        if spread.owners[part.chunk] != part.rank
+        for piece in part.pieces(_PART_BYTES // like.dtype.itemsize)
+    ]
+    for batch in batches(moves, _BATCH_BYTES // like.dtype.itemsize):
+        for part, array in _exchange(batch, own, (row, column), communicator, like):
+            copy(block[part.in_block], array)
+    hand_over(block)
     return block
 
 
-def _exchange(
-    batch: Sequence[Part],
-    spread: Spread,
-    own: Mapping[int, Any],
-    layout: Layout,
-    rank: int,
-    communicator: Communicator,
-    like: Any,
-) -> dict[int, Any]:
-    """Some parts, by their index, as far as they have come to this rank: along grid rows, then along grid columns."""
-    here = layout.place(rank)
-    found = {i: own[part.chunk][part.in_chunk] for i, part in enumerate(batch) if part.chunk in own}
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A part, and the places in the grid of the rank that has it and of the one that needs it.
 
-    def along(axis: int, is_on_the_way: Callable[[tuple[int, int], tuple[int, int]], bool]) -> None:
-        wanted = {}
-        for index, part in enumerate(batch):
-            source, target = layout.place(spread.owners[part.chunk]), layout.place(part.rank)
-            root = source[1] if axis == ROW else source[0]
-            if is_on_the_way(source, target):
-                panel = found.get(index) if root == (here[1] if axis == ROW else here[0]) else None
-                wanted[index] = Broadcast(axis, root, panel, part.shape)
-        found.update(zip(wanted, communicator.broadcast(list(wanted.values()), like)(), strict=True))
+    It goes along the grid row of the first to the grid column of the second, and along that.
+    """
 
-    along(ROW, lambda source, target: source[0] == here[0] and source[1] != target[1])
-    along(COLUMN, lambda source, target: target[1] == here[1] and source[0] != target[0])
-    return found
+    part: Part
+    source: tuple[int, int]
+    target: tuple[int, int]
+
+    def ways(self) -> list[tuple[int, int]]:
+        """The axes along which it goes, and which grid row or column that is: up to two."""
+        row, column = (ROW, self.source[0]), (COLUMN, self.target[1])
+        return [row] * (self.source[1] != self.target[1]) + [column] * (self.source[0] != self.target[0])
 
 
-def _batches(moved: Sequence[Part], most: int) -> Iterator[list[Part]]:
-    """Parts that are on their way at once: of at most so many elements, or one."""
-    batch: list[Part] = []
-    size = 0
-    for part in moved:
-        if batch and size + part.size > most:
+def batches(moves: Sequence[Move], most: int) -> Iterator[list[Move]]:
+    """Moves that are made at once: of at most so many elements along each grid row and column, or one.
+
+    Those of all ranks come by turns, so that links carry data both ways.
+    """
+    turn: defaultdict[tuple[int, int], Iterator[int]] = defaultdict(count)
+    batch: list[Move] = []
+    under_way: Counter[tuple[int, int]] = Counter()
+    for move in sorted(moves, key=lambda move: next(turn[move.source])):
+        ways = move.ways()
+        if any(under_way[way] and under_way[way] + move.part.size > most for way in ways):
             yield batch
-            batch, size = [], 0
-        batch.append(part)
-        size += part.size
+            batch = []
+            under_way.clear()
+        batch.append(move)
+        for way in ways:
+            under_way[way] += move.part.size
     if batch:
         yield batch
+
+
+def _exchange(
+    batch: Sequence[Move], own: Mapping[int, Any], here: tuple[int, int], communicator: Communicator, like: Any
+) -> list[tuple[Part, Any]]:
+    """The parts of a batch that this rank needs. Each goes along a grid row first, then along a grid column."""
+    found = {i: own[move.part.chunk][move.part.in_chunk] for i, move in enumerate(batch) if move.source == here}
+
+    def along(axis: int) -> None:
+        """What goes along this rank's row or column, from those places of it where it is."""
+        indices = [i for i, move in enumerate(batch) if (axis, here[axis]) in move.ways()]
+        roots = [batch[i].source[1 - axis] for i in indices]
+        wanted = [
+            Broadcast(axis, root, found[i] if root == here[1 - axis] else None, batch[i].part.shape)
+            for i, root in zip(indices, roots, strict=True)
+        ]
+        found.update(zip(indices, communicator.broadcast(wanted, like)(), strict=True))
+
+    along(ROW)
+    # All ranks of a row get what goes along it: this is not for them.
+    for i in [i for i in found if batch[i].target[1] != here[1]]:
+        del found[i]
+    along(COLUMN)
+    return [(batch[i].part, array) for i, array in found.items() if batch[i].target == here]

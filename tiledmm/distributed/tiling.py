@@ -34,6 +34,10 @@ STEP_BYTES = 4 << 20
 #: Longest edge of a tile: one of its rows fits into a staging buffer, and its pitch is one that 2-D copies take.
 LONGEST = 1 << 22
 
+# The workspace of a tiling takes long to tell. Once one tiling fits, it is asked for so many others at most, and for those
+# only that are expected to cost at most this fraction.
+_MOST_ASKED, _WORTHWHILE = 24, 0.95
+
 # Bytes that rows of device matrices are padded to a multiple of, for TMA; and matrices, as CuPy's pool allocates.
 _PITCH, _ALIGNMENT = 16, 512
 
@@ -193,28 +197,37 @@ def tiling_within(matrices: Matrices, limit: int, workspace: Workspace) -> Tilin
         ConfigError: If no tile fits; it says what would.
     """
     tilings = list(_tilings(matrices))
-    left, share = [tiling for tiling in tilings if tiling.buffer_bytes <= limit], 0.0
+    left = {tiling for tiling in tilings if tiling.buffer_bytes <= limit}
+    best, best_cost, asked = None, math.inf, 0
+    share = 0.0  # of a tiling's panels, which its workspace is expected to be, by what was told of others
 
-    def rank(tiling: Tiling) -> tuple[bool, float]:
+    def expected(tiling: Tiling) -> tuple[float, int]:
         spare = limit - tiling.buffer_bytes - math.ceil(share * _panel_bytes(tiling))
-        return spare < 0, tiling.buffer_bytes if spare < 0 else cost(_with_spare(tiling, spare))
+        return cost(_with_spare(tiling, spare)) if spare >= 0 else math.inf, tiling.buffer_bytes
 
-    # Workspace takes long to tell. What one tiling needs is expected of the others, beside their panels.
-    while left:
-        left.sort(key=rank, reverse=True)
-        while left:
-            tiling = left.pop()
-            # Whole tiles need most, as a rule; but other products may need more.
-            need = workspace(tiling, *next(tiling.products()))
-            if tiling.buffer_bytes + need <= limit:
-                need = most_workspace(tiling, workspace)
-            if (spare := limit - tiling.buffer_bytes - need) >= 0:
-                return _with_spare(tiling, spare)
-            if need > share * _panel_bytes(tiling):
-                share = need / _panel_bytes(tiling)
-                break
-    least = _least_bytes(tilings, workspace)
-    raise ConfigError(f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least")
+    while left and asked < _MOST_ASKED:
+        tiling = min(left, key=expected)
+        if expected(tiling)[0] > _WORTHWHILE * best_cost:
+            break
+        left.remove(tiling)
+        asked += best is not None
+        # Whole tiles need most, as a rule; but other products may need more.
+        need = workspace(tiling, *next(tiling.products()))
+        if tiling.buffer_bytes + need <= limit:
+            need = most_workspace(tiling, workspace)
+        if (spare := limit - tiling.buffer_bytes - need) < 0:
+            share = max(share, need / _panel_bytes(tiling))
+            continue
+        found = _with_spare(tiling, spare)
+        if cost(found) < best_cost:
+            best, best_cost = found, cost(found)
+        share /= 2  # others may need less than this one
+    if best is None:
+        least = _least_bytes(tilings, workspace)
+        raise ConfigError(
+            f"memory={limit:,} bytes have no room for any tile of this product: it needs {least:,} at least"
+        )
+    return best
 
 
 def _panel_bytes(tiling: Tiling) -> int:
