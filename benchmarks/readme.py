@@ -213,6 +213,7 @@ def _held_out(text: str) -> str:
 #: The tables that a marker may name: the results (``results/<run>.json``) and how they are shown.
 TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "newcomer": ("newcomer_cpu", _with_parts(rows=newcomer_table)),
+    "newcomer-gpu": ("newcomer_gpu", _with_parts(rows=newcomer_table)),
     "machine": ("ladder", _machine),
     "ladder": ("ladder", _of_report(lambda r: ladder_table(r, r.comparisons[0].size))),
     "ladder-summary": ("ladder", _of_report(ladder_summary)),

@@ -34,8 +34,8 @@ STEP_BYTES = 4 << 20
 #: Longest edge of a tile: one of its rows fits into a staging buffer, and its pitch is one that 2-D copies take.
 LONGEST = 1 << 22
 
-# The workspace of a tiling takes long to tell. Once one tiling fits, it is asked for so many others at most, and for those
-# only that are expected to cost at most this fraction.
+# The workspace of a tiling takes long to tell. Once one fits, so many others are tried at most, and only those that are
+# expected to cost at most this fraction.
 _MOST_ASKED, _WORTHWHILE = 24, 0.95
 
 # Bytes that rows of device matrices are padded to a multiple of, for TMA; and matrices, as CuPy's pool allocates.
