@@ -103,6 +103,11 @@ class Tiling:
         (down, across), each = self.grid, self.matrices
         return each.m + down * each.n <= each.n + across * each.m
 
+    @property
+    def kept(self) -> int:
+        """The operand whose panels are kept: A (0) or B (1)."""
+        return 0 if self.by_rows else 1
+
     def tile(self, number: int) -> tuple[int, int]:
         """Row and column of the tile that comes at a place of the order: serpentine, so that a panel is shared."""
         down, across = self.grid
@@ -250,7 +255,7 @@ def cost(tiling: Tiling) -> float:
     """Bytes that are copied to the device, and others that count as many: to compare tilings of a product."""
     matrices, steps = tiling.matrices, tiling.steps
     slots, lines = (tiling.a_slots, tiling.b_slots), tiling.grid
-    kept, other = (0, 1) if tiling.by_rows else (1, 0)
+    kept, other = tiling.kept, 1 - tiling.kept
     panels = [0, 0]  # copied; at each turn those are used again that are still there
     panels[kept] = lines[kept] * (steps + (lines[other] - 1) * max(0, steps - slots[kept]))
     panels[other] = lines[other] * steps + (lines[kept] - 1) * max(0, lines[other] * steps - slots[other])
@@ -291,7 +296,7 @@ def _with_spare(tiling: Tiling, spare: int) -> Tiling:
     """The tiling with more panels in memory that is left, as far as later tiles need them again."""
     (down, across), steps = tiling.grid, tiling.steps
     slots = [tiling.a_slots, tiling.b_slots]
-    kept, other = (0, 1) if tiling.by_rows else (1, 0)
+    kept, other = tiling.kept, 1 - tiling.kept
     lines = (down, across)
     if lines[other] > 1:  # the panels of a row of tiles, and one that is copied for the next row
         most = min(steps + 1, lines[kept] * steps)
