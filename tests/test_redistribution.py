@@ -214,6 +214,15 @@ def scattered(client: Any, x: Any, chunks: Sizes, place: Any) -> Any:
     return found
 
 
+def keys(*arrays: Any) -> set[Any]:
+    return {key for each in arrays for row in each.__dask_keys__() for key in row}
+
+
+def moved(cluster: Any) -> set[Any]:
+    """The keys of what Dask has moved between workers."""
+    return {key for worker in cluster.workers.values() for log in worker.transfer_incoming_log for key in log["keys"]}
+
+
 PLACES = {"in turn": lambda i: i % 4, "backward": lambda i: 3 - i % 4, "on one worker": lambda i: 2}
 
 
@@ -228,8 +237,7 @@ def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtyp
     assert not any("rechunk" in str(key) for key in z.__dask_graph__())
     z = z.persist()
     distributed.wait(z, LIMIT)
-    moved = {key for worker in cluster.workers.values() for log in worker.transfer_incoming_log for key in log["keys"]}
-    assert not moved & {key for each in (x, y) for row in each.__dask_keys__() for key in row}
+    assert not moved(cluster) & keys(x, y)
     if place == "on one worker":  # three ranks have no chunk, and some of C is all that is wanted of theirs
         for part in (np.s_[:10], np.s_[40:, 50:], np.s_[:, 3]):
             assert np.array_equal(
@@ -241,6 +249,18 @@ def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtyp
             assert np.array_equal(client.compute(again[part]).result(LIMIT), (a @ b)[part])
     found = client.compute(z).result(LIMIT)
     assert found.dtype == a.dtype and np.array_equal(found, a @ b)
+
+
+def test_blocks_on_other_workers(client: Any, cluster: Any) -> None:
+    """Chunks that are blocks already, but those of A and of B that a rank needs are on different workers."""
+    rng = np.random.default_rng(4)
+    a, b = small_integers(rng, (60, 60), "int64"), small_integers(rng, (60, 60), "int64")
+    halves = (30, 30), (30, 30)
+    x, y = scattered(client, a, halves, PLACES["in turn"]), scattered(client, b, halves, PLACES["backward"])
+    z = ours.matmul(x, y).persist()
+    distributed.wait(z, LIMIT)
+    assert not moved(cluster) & keys(x, y)
+    assert np.array_equal(client.compute(z).result(LIMIT), a @ b)
 
 
 def test_one_operand_that_is_not_computed_yet(client: Any) -> None:

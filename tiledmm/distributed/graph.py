@@ -85,7 +85,7 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
     Dask makes one task of tasks in a line. None of these are, even where only some of C is wanted: each depends on two
     or more, or is needed by two or more. So the scheduler finds them by their names.
     """
-    operands, holders = [x, y], _holders(client, (x, y), layout)
+    operands, holders = [x, y], _holders(client, (x, y))
     for which, blocks in enumerate(layout.block_sizes):
         if holders[which] is None:
             # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
@@ -118,13 +118,12 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
     return _array(name, tasks, x, y, (layout.rows, layout.columns))
 
 
-def _holders(client: Client, operands: tuple[Array, Array], layout: Layout) -> list[Sequence[Sequence[str]] | None]:
+def _holders(client: Client, operands: tuple[Array, Array]) -> list[Sequence[Sequence[str]] | None]:
     """The workers that have each chunk of an operand, where the ranks redistribute it; None where Dask does.
 
     Dask does it where chunks are not all there yet, and with NumPy's: it moves those from host to host, too.
     """
-    fits = [each.chunks == blocks for each, blocks in zip(operands, layout.block_sizes, strict=True)]
-    if all(fits) or kind(operands[0]._meta) not in REDISTRIBUTED:
+    if kind(operands[0]._meta) not in REDISTRIBUTED:
         return [None, None]
     # Not client.who_has, which takes the whole graphs of what is not computed yet.
     held = client.sync(client.scheduler.who_has, keys=[key for each in operands for key in _keys(each)])
