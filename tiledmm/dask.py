@@ -34,8 +34,9 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
 
     Where the current client has two workers or more, it is one task a worker: they exchange panels among themselves,
     and each makes one chunk of the result. The number of workers is that of now; which rank each worker gets is decided
-    when the graph reaches the scheduler. Else each chunk of the result is a task, which adds the products along k in
-    place. NumPy's chunks are multiplied by NumPy, in the same graph.
+    when the graph reaches the scheduler. CuPy's chunks that are there now, on whichever workers, go from GPU to GPU: so
+    persist the operands, and wait for them; Dask rechunks others. With one worker or none, each chunk of the result is
+    a task, which adds the products along k in place. NumPy's chunks are multiplied by NumPy, in the same graph.
 
     Args:
         x: Left operand, ``(m, k)``.
@@ -53,6 +54,8 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
         ConfigError: No such precision.
 
     Example:
+        >>> x, y = x.persist(), y.persist()
+        >>> distributed.wait([x, y])
         >>> z = tiledmm.dask.matmul(x, y).persist()
     """
     may_decompose(precision)
