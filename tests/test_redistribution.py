@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 distributed: Any = pytest.importorskip("distributed")
 da: Any = pytest.importorskip("dask.array")
 
+import dask  # noqa: E402
+
 import tiledmm.dask as ours  # noqa: E402
 from tests.strategies import small_integers  # noqa: E402
 from tests.test_dask import is_empty, kill  # noqa: E402
@@ -269,6 +271,30 @@ def test_one_operand_that_is_not_computed_yet(client: Any) -> None:
     x, y = scattered(client, a, ((16,) * 4, (48,)), PLACES["backward"]), da.from_array(b, chunks=13)
     for left, right, result in ((x, y, a @ b), (y.T, x.T, (a @ b).T), (x, x.T, a @ a.T), (x + 1, y, (a + 1) @ b)):
         assert np.array_equal(client.compute(ours.matmul(left, right)).result(LIMIT), result)
+
+
+@pytest.mark.parametrize("chunks", [30, 13, (60, 20)])
+def test_chunks_are_computed_where_their_ranks_are(client: Any, cluster: Any, chunks: Any) -> None:
+    """Chunks that are not computed yet: nothing but the ranks needs them, and Dask moves none."""
+
+    def ramp(block: Any, block_info: Any = None) -> Any:
+        (top, _), (left, _) = block_info[0]["array-location"]
+        return block + np.arange(top, top + block.shape[0])[:, None] % 5 + left % 3
+
+    x, y = (da.full((60, 60), value, chunks=chunks).map_blocks(ramp, dtype=float) for value in (1.0, 2.0))
+    before = moved(cluster)
+    z = ours.matmul(x, y).persist()
+    distributed.wait(z, LIMIT)
+    assert not {key for key in moved(cluster) - before if not str(key).count("tiledmm")}
+    wanted = x.compute(scheduler="sync") @ y.compute(scheduler="sync")
+    assert np.array_equal(client.compute(z).result(LIMIT), wanted)
+
+
+def test_chunks_that_others_need_too(client: Any) -> None:
+    x = da.ones((60, 60), chunks=13) * 3
+    total, z = dask.persist(x.sum(), ours.matmul(x, x + 1))
+    assert client.compute(total).result(LIMIT) == 3 * 60 * 60
+    assert np.array_equal(client.compute(z).result(LIMIT), np.full((60, 60), 12.0 * 60))
 
 
 def test_chunks_that_have_moved_since(client: Any) -> None:

@@ -34,9 +34,10 @@ def matmul(x: Array, y: Array, *, precision: str = "full") -> Array:
 
     Where the current client has two workers or more, it is one task a worker: they exchange panels among themselves,
     and each makes one chunk of the result. The number of workers is that of now; which rank each worker gets is decided
-    when the graph reaches the scheduler. CuPy's chunks that are there now, on whichever workers, go from GPU to GPU: so
-    persist the operands, and wait for them; Dask rechunks others. With one worker or none, each chunk of the result is
-    a task, which adds the products along k in place. NumPy's chunks are multiplied by NumPy, in the same graph.
+    when the graph reaches the scheduler. CuPy's chunks, of any sizes and on whichever workers, go from GPU to GPU; wait
+    for what you persist, so that it is known which worker has what. NumPy's chunks are rechunked by Dask, and
+    multiplied by NumPy, in the same graph. With one worker or none, each chunk of the result is a task, which adds the
+    products along k in place.
 
     Args:
         x: Left operand, ``(m, k)``.

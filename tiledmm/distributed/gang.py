@@ -37,6 +37,9 @@ _RETRIES = 2
 # Tasks above a block that are looked at for where its elements are.
 _MOST_SEEN = 1000
 
+# Tasks that only one chunk needs are bound to its rank's worker if they are fewer.
+_MOST_OWN = 100
+
 
 @dataclass(slots=True)
 class _Seat:
@@ -96,7 +99,8 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
     def update_graph(self, scheduler: Scheduler, *, tasks: Iterable[Any], **others: Any) -> None:
         """What Dask calls with new tasks before they may run: binds each rank to a worker of its own.
 
-        The bonds are loose: a rank whose worker has died runs elsewhere.
+        So are the tasks that nothing but a rank needs: its chunks are computed where it is. The bonds are loose: where
+        a worker has died, its tasks run elsewhere.
         """
         products: dict[str, list[int]] = {}
         for key in tasks:
@@ -105,8 +109,9 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         for product, ranks in products.items():
             for rank, worker in self._workers_of(product, sorted(ranks)).items():
                 task = scheduler.tasks[SUMMA + product, rank]
-                task.worker_restrictions, task.loose_restrictions = {worker}, True
                 task.retries = task.retries or _RETRIES
+                for each in (task, *_own(task)):
+                    each.worker_restrictions, each.loose_restrictions = {worker}, True
 
     def _workers_of(self, product: str, ranks: list[int]) -> dict[int, str]:
         """A worker for each rank: those that have most of its elements first, the rest in order."""
@@ -268,6 +273,28 @@ def _rank_of(key: Any) -> tuple[str, int] | None:
     if type(key) is tuple and len(key) == 2 and type(key[0]) is str and key[0].startswith(SUMMA):
         return key[0].removeprefix(SUMMA), key[1]
     return None
+
+
+def _own(rank: TaskState) -> set[TaskState]:
+    """Tasks of which nothing has run, and whose results go to a rank alone, one by another."""
+    found: set[TaskState] = set()
+    for chunk in rank.dependencies:
+        tasks, following = {chunk}, [chunk]
+        while following and _is_free(following[-1]) and len(tasks) < _MOST_OWN:
+            new = following.pop().dependencies - tasks
+            tasks |= new
+            following += new
+        # What says that the rank has finished needs a chunk, too.
+        if not following and all(task.dependents <= tasks | {rank} | rank.dependents for task in tasks):
+            found |= tasks
+    return found
+
+
+def _is_free(task: TaskState) -> bool:
+    """Whether a task has not run, and may run anywhere."""
+    return task.state == "released" and not (
+        task.worker_restrictions or task.host_restrictions or task.resource_restrictions
+    )
 
 
 def _holders(task: TaskState) -> Counter[WorkerState]:

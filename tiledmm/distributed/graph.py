@@ -22,7 +22,7 @@ from tiledmm.distributed.redistribution import spreads
 #: Seconds that a rank may be silent, unless Dask's configuration has ``tiledmm.deadline``.
 DEADLINE = 300.0
 
-#: Libraries whose chunks the ranks redistribute, where workers have them all. Tests have another one.
+#: Libraries whose chunks the ranks redistribute. Dask rechunks NumPy's: it moves them from host to host, too.
 REDISTRIBUTED = ("cupy",)
 
 _told: weakref.WeakSet[Client] = weakref.WeakSet()
@@ -85,16 +85,19 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
     Dask makes one task of tasks in a line. None of these are, even where only some of C is wanted: each depends on two
     or more, or is needed by two or more. So the scheduler finds them by their names.
     """
-    operands, holders = [x, y], _holders(client, (x, y))
-    for which, blocks in enumerate(layout.block_sizes):
-        if holders[which] is None:
-            # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
-            operands[which] = operands[which].rechunk(blocks, method="tasks")
-    x, y = operands
+    operands, held = [x, y], dict[Any, Sequence[str]]()
+    if kind(x._meta) in REDISTRIBUTED:
+        # Not client.who_has, which takes the whole graphs of what is not computed yet.
+        held = client.sync(client.scheduler.who_has, keys=[key for each in operands for key in _keys(each)])
+    else:
+        # Dask's own exchange between workers goes over disks, and knows NumPy's arrays only.
+        x, y = operands = [
+            each.rechunk(blocks, method="tasks") for each, blocks in zip(operands, layout.block_sizes, strict=True)
+        ]
     a_spread, b_spread = spreads(
         [
-            (each.chunks, blocks, workers or [()] * each.npartitions)
-            for each, blocks, workers in zip(operands, layout.block_sizes, holders, strict=True)
+            (each.chunks, blocks, [held.get(key, ()) for key in _keys(each)])
+            for each, blocks in zip(operands, layout.block_sizes, strict=True)
         ]
     )
     library, token = kind(x._meta), tokenize(x, y, layout, a_spread, b_spread, precision, deadline)
@@ -116,19 +119,6 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
         i, j = layout.place(rank)
         tasks[name, i, j] = (ranks.take, c, done)
     return _array(name, tasks, x, y, (layout.rows, layout.columns))
-
-
-def _holders(client: Client, operands: tuple[Array, Array]) -> list[Sequence[Sequence[str]] | None]:
-    """The workers that have each chunk of an operand, where the ranks redistribute it; None where Dask does.
-
-    Dask does it where chunks are not all there yet, and with NumPy's: it moves those from host to host, too.
-    """
-    if kind(operands[0]._meta) not in REDISTRIBUTED:
-        return [None, None]
-    # Not client.who_has, which takes the whole graphs of what is not computed yet.
-    held = client.sync(client.scheduler.who_has, keys=[key for each in operands for key in _keys(each)])
-    found = ([held.get(key, ()) for key in _keys(each)] for each in operands)
-    return [workers if all(workers) else None for workers in found]
 
 
 def _keys(array: Array) -> list[Any]:
