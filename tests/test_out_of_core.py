@@ -19,9 +19,10 @@ from tests.host_device import HostDevice
 from tests.strategies import PROPERTY, small_integers
 from tiledmm import out_of_core
 from tiledmm.distributed import journal as journals
-from tiledmm.distributed import streaming, tiling
+from tiledmm.distributed import streaming, tiling_choice
 from tiledmm.distributed.journal import Journal, fingerprint
-from tiledmm.distributed.tiling import Matrices, Tiling, cost, device_bytes, tiling_within
+from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes
+from tiledmm.distributed.tiling_choice import cost, tiling_within
 from tiledmm.errors import (
     ConfigError,
     KeywordError,
@@ -67,9 +68,9 @@ def wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def small_units(monkeypatch: pytest.MonkeyPatch, staging: int = 700) -> None:
     """Tiles and staging buffers so small that small matrices have many."""
-    monkeypatch.setattr(tiling, "_SMALL", (2, 4, 8))
-    monkeypatch.setattr(tiling, "UNIT", 16)
-    monkeypatch.setattr(tiling, "STEP_BYTES", 10)
+    monkeypatch.setattr(tiling_choice, "_SMALL", (2, 4, 8))
+    monkeypatch.setattr(tiling_choice, "UNIT", 16)
+    monkeypatch.setattr(tiling_choice, "STEP_BYTES", 10)
     monkeypatch.setattr(streaming, "STAGING_BYTES", staging)
 
 
@@ -192,8 +193,8 @@ def test_few_tilings_are_asked_for_their_workspace(m: int, n: int, k: int, limit
     limit *= 10**9
     found = tiling_within(matrices, limit, workspace)
     assert len(asked) < 50
-    fitting = [(each, limit - device_bytes(each, workspace)) for each in tiling._tilings(matrices)]
-    best = min(cost(tiling._with_spare(each, spare)) for each, spare in fitting if spare >= 0)
+    fitting = [(each, limit - device_bytes(each, workspace)) for each in tiling_choice._tilings(matrices)]
+    best = min(cost(tiling_choice._with_spare(each, spare)) for each, spare in fitting if spare >= 0)
     assert cost(found) <= 1.1 * best
 
 

@@ -24,7 +24,7 @@ from tests.conftest import missing_simulator
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import small_integers
 from tiledmm import devices, launch, out_of_core
-from tiledmm.distributed import cuda_device, tiling
+from tiledmm.distributed import cuda_device, tiling_choice
 
 pytestmark = [
     pytest.mark.cupy,
@@ -124,7 +124,7 @@ def test_products(
     dtype: str, shape: tuple[int, int, int], limit: int, layouts: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (m, n, k), rng = shape, np.random.default_rng(93)
-    monkeypatch.setattr(tiling, "STEP_BYTES", 10 if k < 1000 else 1 << 20)  # many steps, or long ones
+    monkeypatch.setattr(tiling_choice, "STEP_BYTES", 10 if k < 1000 else 1 << 20)  # many steps, or long ones
     laid = {"N": np.ascontiguousarray, "T": np.asfortranarray}
     bound = 4 if k < 1000 else 2
     sizes = ((m, k), (k, n), (m, n))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledmm.distributed.shares import PANELS, Times, ranges, share_of_others
-from tiledmm.distributed.tiling import UNIT
+from tiledmm.distributed.tiling_choice import UNIT
 
 
 def panels_of(product: float, slower: float = 1.0) -> list[float]:

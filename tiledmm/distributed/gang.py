@@ -1,4 +1,4 @@
-"""The scheduler's part of products of several ranks: it places them, and starts them together, in one order.
+"""The scheduler's part of products of several ranks: it starts them together, in one order.
 
 Dask starts tasks one by one. A rank's task leaves its worker's thread pool and asks here to ``join``. When all ranks of
 a product wait here, and no rank of another product runs on their workers, all get the others' addresses at once. So
@@ -11,34 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distributed import SchedulerPlugin
 
-from tiledmm.distributed.grid import pair
+from tiledmm.distributed import placement
+from tiledmm.distributed.placement import SUMMA, rank_of
 from tiledmm.distributed.rings import Address
 
 if TYPE_CHECKING:
     from distributed import Scheduler
-    from distributed.scheduler import TaskState, WorkerState
-
-#: What the name of a rank's task begins with. The product's token and the rank follow: ``(SUMMA + token, rank)``.
-SUMMA = "tiledmm-summa-"
 
 # The name of the error of a rank that is not started.
 _NOT_STARTED = "CollectiveError"
-
-# How often a product is tried again after a rank has failed, unless the client asked for other retries.
-_RETRIES = 2
-
-# Tasks above a block that are looked at for where its elements are.
-_MOST_SEEN = 1000
-
-# Tasks that only one chunk needs are bound to its rank's worker if they are fewer.
-_MOST_OWN = 100
 
 
 @dataclass(slots=True)
@@ -94,40 +81,9 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
         calls = {"tiledmm_join": self.join, "tiledmm_failed": self.failed, "tiledmm_restart": self.restart_worker}
         scheduler.handlers.update(calls)
 
-    # ---- Placing
-
     def update_graph(self, scheduler: Scheduler, *, tasks: Iterable[Any], **others: Any) -> None:
-        """What Dask calls with new tasks before they may run: binds each rank to a worker of its own.
-
-        So are the tasks that nothing but a rank needs: its chunks are computed where it is. The bonds are loose: where
-        a worker has died, its tasks run elsewhere.
-        """
-        products: dict[str, list[int]] = {}
-        for key in tasks:
-            if (found := _rank_of(key)) and scheduler.tasks[key].state == "released":
-                products.setdefault(found[0], []).append(found[1])
-        for product, ranks in products.items():
-            for rank, worker in self._workers_of(product, sorted(ranks)).items():
-                task = scheduler.tasks[SUMMA + product, rank]
-                task.retries = task.retries or _RETRIES
-                for each in (task, *_own(task)):
-                    each.worker_restrictions, each.loose_restrictions = {worker}, True
-
-    def _workers_of(self, product: str, ranks: list[int]) -> dict[int, str]:
-        """A worker for each rank: those that have most of its elements first, the rest in order."""
-        workers = sorted(worker.address for worker in self.scheduler.running)
-        held = (
-            (size, rank, worker.address)
-            for rank in ranks
-            for worker, size in _holders(self.scheduler.tasks[SUMMA + product, rank]).items()
-            if worker.address in workers
-        )
-        chosen = dict(pair(held))
-        free = [worker for worker in workers if worker not in chosen.values()]
-        rest = [rank for rank in ranks if rank not in chosen]
-        return chosen | dict(zip(rest, free, strict=False))  # fewer workers: Dask places the others
-
-    # ---- Starting
+        """What Dask calls with new tasks before they may run."""
+        placement.bind(scheduler, tasks)
 
     async def join(
         self,
@@ -183,7 +139,7 @@ class GangPlugin(SchedulerPlugin):  # type: ignore[misc]
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **others: Any) -> None:
         """What Dask calls when a task changes its state: a rank that is not processed any more has ended."""
-        if not (found := _rank_of(key)):
+        if not (found := rank_of(key)):
             return
         product, rank = found
         if start == "processing" and finish != "processing":
@@ -266,47 +222,3 @@ def _problem_of(gang: _Gang) -> Sequence[str] | None:
 def _refuse(seat: _Seat, reason: str, error: str = _NOT_STARTED) -> None:
     if not seat.started.done():
         seat.started.set_result((error, reason))
-
-
-def _rank_of(key: Any) -> tuple[str, int] | None:
-    """Product and rank of a rank's task; None if it is another task."""
-    if type(key) is tuple and len(key) == 2 and type(key[0]) is str and key[0].startswith(SUMMA):
-        return key[0].removeprefix(SUMMA), key[1]
-    return None
-
-
-def _own(rank: TaskState) -> set[TaskState]:
-    """Tasks of which nothing has run, and whose results go to a rank alone, one by another."""
-    found: set[TaskState] = set()
-    for chunk in rank.dependencies:
-        tasks, following = {chunk}, [chunk]
-        while following and _is_free(following[-1]) and len(tasks) < _MOST_OWN:
-            new = following.pop().dependencies - tasks
-            tasks |= new
-            following += new
-        # What says that the rank has finished needs a chunk, too.
-        if not following and all(task.dependents <= tasks | {rank} | rank.dependents for task in tasks):
-            found |= tasks
-    return found
-
-
-def _is_free(task: TaskState) -> bool:
-    """Whether a task has not run, and may run anywhere."""
-    return task.state == "released" and not (
-        task.worker_restrictions or task.host_restrictions or task.resource_restrictions
-    )
-
-
-def _holders(task: TaskState) -> Counter[WorkerState]:
-    """Bytes of a task's inputs on each worker, as far as they are computed already."""
-    held: Counter[WorkerState] = Counter()
-    seen, following = {task}, [task]
-    while following and len(seen) < _MOST_SEEN:
-        for each in following.pop().dependencies:
-            if each not in seen:
-                seen.add(each)
-                if each.state != "memory":
-                    following.append(each)
-                for worker in each.who_has or ():
-                    held[worker] += each.get_nbytes()
-    return held

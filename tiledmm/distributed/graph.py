@@ -14,9 +14,10 @@ from dask.highlevelgraph import HighLevelGraph
 from distributed import Client
 
 from tiledmm.distributed import ranks
-from tiledmm.distributed.gang import SUMMA, GangPlugin
+from tiledmm.distributed.gang import GangPlugin
 from tiledmm.distributed.grid import Layout, choose_layout
 from tiledmm.distributed.local import kind, sum_of_products
+from tiledmm.distributed.placement import SUMMA
 from tiledmm.distributed.redistribution import spreads
 
 #: Seconds that a rank may be silent, unless Dask's configuration has ``tiledmm.deadline``.
@@ -100,8 +101,8 @@ def collective(client: Client, x: Array, y: Array, layout: Layout, precision: st
             for each, blocks in zip(operands, layout.block_sizes, strict=True)
         ]
     )
-    library, token = kind(x._meta), tokenize(x, y, layout, a_spread, b_spread, precision, deadline)
-    product = ranks.Collective(token, layout, (a_spread, b_spread), library, x.dtype, precision, deadline)
+    token = tokenize(x, y, layout, a_spread, b_spread, precision, deadline)
+    product = ranks.Collective(token, layout, (a_spread, b_spread), kind(x._meta), x.dtype, precision, deadline)
     done, name, nothing = f"tiledmm-done-{token}", f"tiledmm-matmul-{token}", f"tiledmm-nothing-{token}"
     tasks: dict[Any, Any] = {
         done: (ranks.all_finished, [(f"tiledmm-finished-{token}", rank) for rank in range(layout.size)])

@@ -25,9 +25,9 @@ def kind(array: Any) -> str:
     raise OperandTypeError(f"chunks are NumPy or CuPy arrays; got {cls.__module__}.{cls.__qualname__}")
 
 
-def nothing(library: str, dtype: np.dtype[Any]) -> Any:
-    """An array of a library without elements, on the current device."""
-    if library == "numpy":
+def nothing(kind: str, dtype: np.dtype[Any]) -> Any:
+    """An array of a kind without elements, on the current device."""
+    if kind == "numpy":
         return np.empty((0, 0), dtype)
     import cupy
 

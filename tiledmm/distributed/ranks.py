@@ -38,7 +38,7 @@ class Collective:
         product: Its name, the same in all of its tasks.
         layout: The grid.
         operands: The chunks of A and of B, and which rank has which.
-        library: ``"numpy"`` or ``"cupy"``, whose arrays they are.
+        kind: ``"numpy"`` or ``"cupy"``, whose arrays they are.
         dtype: The type of all elements.
         precision: As for ``tiledmm.matmul``.
         deadline: Seconds that another rank may be silent.
@@ -47,7 +47,7 @@ class Collective:
     product: str
     layout: Layout
     operands: tuple[Spread, Spread]
-    library: str
+    kind: str
     dtype: np.dtype[Any]
     precision: str
     deadline: float
@@ -104,12 +104,9 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
     with listen(host) as listener:
         address = listener.getsockname()[:2]
         problem = problem_of((a, b), collective, rank)
+        known = [*a, *b] or [nothing(collective.kind, collective.dtype)]
         seat = {"product": collective.product, "rank": rank, "size": layout.size, "worker": worker.address}
-        seat |= {
-            "address": address,
-            "problem": problem,
-            "kinds": [] if problem else sorted(set(map(kind, [*a, *b])) or {collective.library}),
-        }
+        seat |= {"address": address, "problem": problem, "kinds": [] if problem else sorted(set(map(kind, known)))}
         attempt, addresses = _ask(worker, "tiledmm_join", **seat)
         if isinstance(attempt, str):
             raise ERRORS[attempt](f"rank {rank} was not started: {addresses}")
@@ -117,7 +114,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
         try:
             peers = [(host, port) for host, port in addresses]
             tcp = TcpCommunicator(layout, rank, listener, peers, attempt, collective.deadline, check)
-            return _run(worker, tcp, (a, b), collective, rank)
+            return _run(worker, tcp, (a, b), known[0], collective, rank)
         except Exception as error:
             # While its peers do not see it yet: so the first reason is the cause of the others.
             reason = f"rank {rank} on {worker.address}: {type(error).__name__}: {error}"
@@ -144,11 +141,9 @@ def _restart(worker: Worker) -> None:
 
 
 def _run(
-    worker: Worker, tcp: TcpCommunicator, chunks: tuple[_Chunks, _Chunks], collective: Collective, rank: int
+    worker: Worker, tcp: TcpCommunicator, chunks: tuple[_Chunks, _Chunks], like: Any, collective: Collective, rank: int
 ) -> Any:
     layout = collective.layout
-    like = next((chunk for held in chunks for chunk in held), None)
-    like = nothing(collective.library, collective.dtype) if like is None else like
     communicator = nccl_communicator(worker, tcp, like, layout, rank, collective.deadline) or tcp
     try:
         a, b = (

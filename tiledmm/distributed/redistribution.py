@@ -146,12 +146,12 @@ def spreads(operands: Sequence[tuple[Sizes, Sizes, Sequence[Sequence[str]]]]) ->
                 held[worker, part.rank] += part.size
     rank_of = {worker: rank for rank, worker in pair((size, rank, worker) for (worker, rank), size in held.items())}
     # A worker whose ranks were given to others gets one of the rest.
-    ranks = range(len(operands[0][1][0]) * len(operands[0][1][1]))
-    workers = sorted({worker for worker, _ in held} - rank_of.keys())
-    rank_of |= zip(workers, sorted(set(ranks) - set(rank_of.values())), strict=False)
+    rows, columns = operands[0][1]
+    rest = sorted(set(range(len(rows) * len(columns))) - set(rank_of.values()))
+    rank_of |= zip(sorted({worker for worker, _ in held} - rank_of.keys()), rest, strict=False)
 
     def owner(needs: Counter[int], workers: Sequence[str]) -> int:
-        """Of the ranks whose workers have a chunk, the one that needs most of it; else of all."""
+        """The rank that needs most of a chunk: one whose worker has it, if there is any."""
         ranks = {rank_of[worker] for worker in workers if worker in rank_of}
         return max(ranks or needs, key=lambda rank: (needs[rank], -rank), default=0)
 

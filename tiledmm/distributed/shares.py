@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiledmm.distributed.tiling import UNIT
+from tiledmm.distributed.tiling_choice import UNIT
 
 #: Panels, as fractions of the columns: each covers the copy of the next, which is twice as wide. The last is narrow, as
 #: nothing covers its copy back. Every panel decomposes the rows of A again, so they are few.
