@@ -110,6 +110,35 @@ def test_panels_cover_k_and_belong_to_their_owners(m: int, n: int, k: int, size:
     assert at == k and layout.traffic(8) == 8 * received
 
 
+@pytest.mark.parametrize(
+    ("size", "k", "width"),
+    [
+        (2, 16384, 8192),  # what each rank has of both operands: half of k
+        (2, 1500, 1024),  # the narrowest
+        (3, 16384, 1366),  # a third would be too much in memory, and a sixth
+        (4, 16384, 2048),  # two of the ranks have no range of k of both operands
+    ],
+)
+def test_width_of_panels(size: int, k: int, width: int) -> None:
+    layout = layout_of(16384, 16384, k, size)
+    assert layout.panel_width() == width
+
+
+@given(st.integers(1024, 9000), st.integers(1024, 9000), st.integers(1024, 90000), st.integers(2, 12))
+def test_panels_in_memory(m: int, n: int, k: int, size: int) -> None:
+    layout = layout_of(m, n, k, size)
+    width = layout.panel_width()
+    received = [[0] * len(layout.steps(width)) for _ in range(layout.size)]
+    for rank, of_rank in enumerate(received):
+        row, column = layout.place(rank)
+        for index, step in enumerate(layout.steps(width)):
+            for panel in step:
+                of_rank[index] += layout.rows[row] * (panel.end - panel.begin) * (panel.a_owner != column)
+                of_rank[index] += layout.columns[column] * (panel.end - panel.begin) * (panel.b_owner != row)
+    most = max(sum(of_rank[i : i + 3]) for of_rank in received for i in range(len(of_rank)))
+    assert width == 1024 or most <= (m * k + k * n + m * n) / layout.size / 2
+
+
 # ---- Ranks, without Dask
 
 
@@ -367,6 +396,21 @@ def test_ranks_are_where_their_blocks_are(client: Any, threads: Any) -> None:
     order = [next(iter(held[(z.name, *layout.place(rank))])) for rank in range(4)]
     assert order == workers[::-1]
     assert np.array_equal(client.gather(client.compute(z)), a @ a)
+
+
+def test_ranks_are_in_order_where_another_one_gains_little(client: Any, threads: Any) -> None:
+    workers = sorted(threads.scheduler.workers)
+    a = integers((80, 80))
+    # Chunks are anywhere: no worker has many more of a rank's than another one.
+    numbers = np.random.default_rng(3).permutation(np.repeat(np.arange(4), 25)).reshape(10, 10)
+    parts = [[client.scatter(a[8 * i : 8 * i + 8, 8 * j : 8 * j + 8], workers=[workers[numbers[i, j]]])
+              for j in range(10)] for i in range(10)]  # fmt: skip
+    x = da.block([[da.from_delayed(part, (8, 8), a.dtype) for part in row] for row in parts])
+    z = ours.matmul(x, x).persist()
+    distributed.wait(z, LIMIT)
+    held = client.who_has(z)
+    layout = layout_of(80, 80, 80, 4)
+    assert [next(iter(held[(z.name, *layout.place(rank))])) for rank in range(4)] == workers
 
 
 # ---- Mistakes

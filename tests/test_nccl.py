@@ -11,7 +11,7 @@ import threading
 import time
 import types
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -176,11 +176,13 @@ def run(layout: Layout, workers: list[Any], work: Callable[[int, TcpCommunicator
         return list(threads.map(of_rank, range(len(workers))))
 
 
-def made_by(layout: Layout, workers: list[Any], deadline: float = DEADLINE, *, shared: bool = False) -> list[Any]:
-    """Each rank's communicator."""
+def made_by(
+    layout: Layout, workers: list[Any], deadline: float = DEADLINE, devices: Sequence[int] | None = None
+) -> list[Any]:
+    """Each rank's communicator. Its device has its number, unless others are named."""
 
     def work(rank: int, tcp: TcpCommunicator) -> Any:
-        like = on_device([0], 0 if shared else rank)
+        like = on_device([0], devices[rank] if devices else rank)
         return nccl_communicator(workers[rank], tcp, like, layout, rank, deadline)
 
     return run(layout, workers, work)
@@ -193,7 +195,7 @@ def made_by(layout: Layout, workers: list[Any], deadline: float = DEADLINE, *, s
 def test_communicators_are_kept_and_made_together(size: int, fake: Nccl) -> None:
     layout = layout_of(40, 50, 60, size)
     workers = [SimpleNamespace() for _ in range(size)]
-    assert made_by(layout, workers, shared=True) == [None] * size
+    assert made_by(layout, workers, devices=[0] * size) == [None] * size, "a GPU is shared"
     made = made_by(layout, workers)
     assert len({each.generation for each in made}) == 1
     assert made_by(layout, workers) == made, "kept"
@@ -203,6 +205,24 @@ def test_communicators_are_kept_and_made_together(size: int, fake: Nccl) -> None
     assert len({each.generation for each in again}) == 1
     nccl._thread_of(workers[1]).is_stuck = True
     assert made_by(layout, workers) == [None] * size, "no rank waits for a thread that is stuck"
+
+
+def test_communicators_used_last_are_kept(fake: Nccl) -> None:
+    layout, workers = layout_of(40, 50, 60, 3), [SimpleNamespace() for _ in range(3)]
+    orders = list(itertools.permutations(range(3)))
+
+    def made(order: tuple[int, ...]) -> list[Any]:
+        return made_by(layout, [workers[device] for device in order], devices=order)
+
+    known = {order: made(order) for order in orders}
+    for worker in workers:
+        assert list(nccl._thread_of(worker).communicators) == [(layout.grid, *map(str, order)) for order in orders[2:]]
+    closed = [each for order in orders[:2] for each in known[order]]
+    assert all(axis is None or axis.is_aborted for each in closed for axis in each._of_axis.values())
+    assert made(orders[2]) == known[orders[2]], "kept, and the last one now"
+    assert made(orders[0]) != known[orders[0]], "made again"
+    assert made(orders[2]) == known[orders[2]]
+    assert made(orders[3]) != known[orders[3]]
 
 
 @pytest.mark.parametrize("identifier", [bytes(range(128)), tuple(range(-64, 64))])

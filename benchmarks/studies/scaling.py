@@ -1,7 +1,7 @@
 """Products on more GPUs than were measured: ``python -m benchmarks.studies.scaling``.
 
 A model of the collective product. Its constants are fitted to what ``benchmarks.distributed`` measured on a few GPUs:
-the time of products and of broadcasts of panels, and the part of the broadcasts that products do not hide. It is shown
+the time of products and of broadcasts of panels, and what broadcasts beside products add to these. It is shown
 beside what was measured, then for other grids, as predictions. Needs no GPU.
 
 E. Solomonik, J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication and LU Factorization", 2011.
@@ -44,7 +44,7 @@ class Constants:
         sums: Seconds per byte of C in each of them, which reads and writes it.
         link: Bytes per second that a rank receives by broadcasts.
         latency: Seconds of a step's broadcasts that do not depend on bytes, for each rank that a panel passes.
-        exposed: The part of broadcasts that is not hidden behind products.
+        exposed: Seconds that broadcasts add to products, as a fraction of what they take alone.
         dask: Seconds of a product through Dask that the collective does not account for.
         dask_rank: Seconds more of it for each rank.
     """
@@ -112,7 +112,7 @@ class Prediction:
     Attributes:
         products, broadcasts, sums: Of each alone; the last of adding layers.
         dask: What Dask adds.
-        exposed: The part of broadcasts that is not hidden.
+        exposed: As in ``Constants``.
     """
 
     products: float
@@ -178,7 +178,7 @@ def constants_table(constants: Constants) -> Table:
         ("reading and writing C", f"{significant(1e-9 / constants.sums) if constants.sums else '-'} GB/s"),
         ("broadcasts, into a rank", f"{significant(constants.link / 1e9)} GB/s"),
         ("a step's broadcasts, for each rank passed", f"{significant(constants.latency * 1e6)} us"),
-        ("broadcasts that are not hidden", f"{100 * constants.exposed:.0f}%"),
+        ("what broadcasts add to products, of their own time", f"{100 * constants.exposed:.0f}%"),
         ("Dask", f"{significant(constants.dask * 1e3)} ms, and {significant(constants.dask_rank * 1e3)} ms a rank"),
     )
     return Table("", ("<what", "measured"), rows)

@@ -24,8 +24,9 @@ AHEAD = 2
 _TOGETHER = 2
 
 # Each panel's product reads and writes all of C, which takes as long as multiplying some hundred columns does: so they
-# are wide. But nothing is overlapped with the first ones, so there are some, and those that are received take at most
-# this fraction of the blocks' memory.
+# are wide. But they are broadcast while a rank multiplies what it has itself, and nothing is overlapped with the first
+# ones of a rank that has nothing: so there are some, and those that are received take at most this fraction of the
+# blocks' memory.
 _NARROWEST, _MIN_STEPS, _PANEL_MEMORY = 1024, 4, 1 / 2
 
 # How far a block may be from the even size so that a chunk boundary is kept: this fraction of it.
@@ -115,13 +116,27 @@ class Layout:
         return begin, max(begin, end)
 
     def panel_width(self) -> int:
-        """The width of panels: some in a product, none too narrow, those in memory not too large beside the blocks."""
-        (p_r, p_c), k = self.grid, sum(self.a_depths)
-        m, n = sum(self.rows), sum(self.columns)
-        blocks = (m * k + k * n + m * n) / self.size
-        received = max(self.rows) * (p_c > 1) + max(self.columns) * (p_r > 1)  # elements, of panels one wide
-        widest = int(_PANEL_MEMORY * blocks / ((AHEAD + 1) * _TOGETHER * max(1, received)))
-        return max(_NARROWEST, min(widest, -(-k // (_MIN_STEPS * _TOGETHER))))
+        """The width of panels: what each rank has itself, or some in a product; narrower where memory is short."""
+        k, m, n = sum(self.a_depths), sum(self.rows), sum(self.columns)
+        own = min(end - begin for begin, end in map(self.own, range(self.size)))
+        width = max(_NARROWEST, own, -(-k // (_MIN_STEPS * _TOGETHER)))
+        while width > _NARROWEST and self._received(width) > _PANEL_MEMORY * (m * k + k * n + m * n) / self.size:
+            width = max(_NARROWEST, -(-width // 2))
+        return width
+
+    def _received(self, width: int) -> int:
+        """Most elements of panels that a rank has in memory and has received: those of a step and of the next ones."""
+        steps = self.steps(width)
+        return max(
+            sum(
+                (panel.end - panel.begin) * (m * (panel.a_owner != column) + n * (panel.b_owner != row))
+                for step in steps[first : first + 1 + AHEAD]
+                for panel in step
+            )
+            for row, m in enumerate(self.rows)
+            for column, n in enumerate(self.columns)
+            for first in range(max(1, len(steps) - AHEAD))
+        )
 
     def traffic(self, itemsize: int) -> int:
         """Bytes that all ranks receive: each of A by the rest of its grid row, each of B by the rest of its column."""

@@ -1,7 +1,8 @@
 """The communicator over NCCL: panels go from device to device.
 
-A communicator is kept for each grid of devices, on the worker. One thread a worker makes all calls of NCCL that may
-wait; others only make identifiers, and abort. The ranks are connected over TCP first, with a deadline: NCCL itself
+A worker keeps the communicators that it has used last: making one takes longer than most products, and each takes
+memory of the device. One thread a worker makes all calls of NCCL that may wait; others only make identifiers, and
+abort. The ranks are connected over TCP first, with a deadline: NCCL itself
 would wait for ever for a rank that does not come. There they agree on what to use, and see when a rank has failed.
 Environment variables such as ``NCCL_NVLS_ENABLE`` are the user's.
 
@@ -32,6 +33,9 @@ _DONE, _NOT_YET = 0, 600
 # Counts are C ints. Elements go as bytes: NCCL has no complex types, and not each CuPy has bfloat16.
 _MOST_BYTES = 1 << 30
 
+# Communicators that a worker keeps: grids of two GPUs, ranks in either order.
+_MOST_KEPT = 4
+
 # Seconds between two looks at whether a panel has arrived, and at whether all ranks are still there.
 _TICK, _LOOK = 2e-5, 0.1
 
@@ -40,7 +44,7 @@ class NcclThread:
     """The thread that makes a worker's calls of NCCL, and the communicators that it has made.
 
     Attributes:
-        communicators: Those that are kept, by their grid and its devices.
+        communicators: Those that are kept, by their grid and its devices; the one used last is the last one.
         is_stuck: Whether a call has not returned within its deadline: no other one will be made.
     """
 
@@ -240,8 +244,11 @@ def nccl_communicator(
         ]
         known = [json.loads(each) for each in tcp.exchange(json.dumps(made).encode())]
         ids = _identifier(known[layout.rank(row, 0)][1]), _identifier(known[layout.rank(0, column)][2])
+        for unused in list(thread.communicators.values())[: 1 - _MOST_KEPT]:
+            unused.close()  # a worker has a rank of one product at a time: no other one uses it
         kept = NcclCommunicator(thread, layout, rank, ids, known[0][0], like.device, deadline)
-        thread.communicators[key] = kept
+    thread.communicators.pop(key, None)
+    thread.communicators[key] = kept
     kept.check, kept.deadline = tcp.check, deadline
     return kept
 

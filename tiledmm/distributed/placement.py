@@ -18,6 +18,10 @@ SUMMA = "tiledmm-summa-"
 # How often a product is tried again after a rank has failed, unless the client asked for other retries.
 _RETRIES = 2
 
+# Ranks are in the workers' order unless another one leaves so much more of their elements where they are: each order
+# is a communicator of its own.
+_LEAST_GAIN = 0.25
+
 # Tasks above a block that are looked at for where its elements are.
 _MOST_SEEN = 1000
 
@@ -43,18 +47,21 @@ def bind(scheduler: Scheduler, tasks: Iterable[Any]) -> None:
 
 
 def _workers_of(scheduler: Scheduler, product: str, ranks: list[int]) -> dict[int, str]:
-    """A worker for each rank: those that have most of its elements first, the rest in order."""
+    """A worker for each rank: in order, or those first that have most of its elements."""
     workers = sorted(worker.address for worker in scheduler.running)
-    held = (
-        (size, rank, worker.address)
+    held = {
+        (rank, worker.address): size
         for rank in ranks
         for worker, size in _holders(scheduler.tasks[SUMMA + product, rank]).items()
         if worker.address in workers
-    )
-    chosen = dict(pair(held))
+    }
+    in_order = dict(zip(ranks, workers, strict=False))  # fewer workers: Dask places the others
+    chosen = dict(pair((size, *place) for place, size in held.items()))
+    gain = sum(held[place] for place in chosen.items()) - sum(held.get(place, 0) for place in in_order.items())
+    if gain <= _LEAST_GAIN * sum(held.values()):
+        return in_order
     free = [worker for worker in workers if worker not in chosen.values()]
-    rest = [rank for rank in ranks if rank not in chosen]
-    return chosen | dict(zip(rest, free, strict=False))  # fewer workers: Dask places the others
+    return chosen | dict(zip([rank for rank in ranks if rank not in chosen], free, strict=False))
 
 
 def rank_of(key: Any) -> tuple[str, int] | None:
