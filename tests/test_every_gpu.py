@@ -138,4 +138,4 @@ def test_a_row_times_a_matrix_is_bound_by_memory(gpu: Gpu, dtype: str) -> None:
     wanted = of_type(dtype, 1, 8192, 8192)
     (best, *_) = model.rank(wanted)
     assert best.microseconds is not None
-    assert best.microseconds < 2 * 1e6 * 8192 * 8192 * compute_element(dtype).itemsize / gpu.bandwidth
+    assert best.microseconds < 2.5 * 1e6 * 8192 * 8192 * compute_element(dtype).itemsize / gpu.bandwidth

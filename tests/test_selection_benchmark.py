@@ -63,4 +63,4 @@ def test_the_packages_tables_choose_well_on_their_gpus() -> None:
         some = results | {"products": results["products"][::4]}  # the documentation's tables are of all
         # A table of today's kernels is no judge of the timings of older ones, nor the other way round.
         least = 0.97 if results["sources"]["kernels"] == kernels_hash() else 0.95
-        assert statistics.geometric_mean(each.ratio for each in choices.judge(some, rates)) > least
+        assert statistics.geometric_mean(each.ratio for each in choices.judge(results, rates)) > least

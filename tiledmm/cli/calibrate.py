@@ -18,7 +18,7 @@ def calibrate(
     csv: Csv = False,
     markdown: Markdown = False,
 ) -> None:
-    """Measure this GPU, for 'auto' to choose by from then on. Takes two to three minutes, compilation included.
+    """Measure this GPU, for 'auto' to choose by from then on. Takes three to six minutes, compilation included.
 
     Times every kernel that 'auto' may take, and writes what the cost model needs to know of them to a file for this
     GPU. An interrupted calibration can be resumed. Without it, 'auto' goes by measurements of another GPU and both data
