@@ -1,7 +1,7 @@
 """The run that the documented tables come from: ``python -m benchmarks.ladder``.
 
-Needs a GPU; exit status 1 if a kernel gave a wrong result. It runs several times: the file has the run in the middle,
-and how far the others are from it. ``python -m benchmarks.readme`` then writes the tables into the documents.
+Needs a GPU; exit status 1 if a kernel gave a wrong result. ``python -m benchmarks.readme`` then writes the tables into
+the documents.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from benchmarks.support.results import FOLDER, save_report
-from benchmarks.support.runs import middle
 from tiledmm.bench.comparison_tables import calls_table, comparison_table, ladder_table, padding_table
 from tiledmm.bench.results import ComparisonReport
 from tiledmm.bench.sizes import Size
@@ -95,17 +94,15 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=0.6, help="about how long to time each rival")
     parser.add_argument("--out", type=Path, default=FOLDER / "ladder.json")
-    parser.add_argument("--runs", type=int, default=3, help="how often: the middle run is kept")
     arguments = parser.parse_args()
     if reason := missing_gpu():
         print(f"no GPU: {reason}", file=sys.stderr)
         return 1
     size = Size(arguments.size, arguments.size, arguments.size)
-    reports = [measure(size, arguments.seconds) for _ in range(max(arguments.runs, 1))]
-    report, runs = middle(reports)
-    save_report(arguments.out, report, runs=runs)
+    report = measure(size, arguments.seconds)
+    save_report(arguments.out, report)
     show(report, size)
-    return 0 if all(each.ok for each in reports) else 1
+    return 0 if report.ok else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Measures again what was measured with other kernel sources, and what was not yet: ``python -m benchmarks.measure``.
 
 Runs the commands of ``results/README.md`` one after the other, until the time is up, and prints what each took.
-Results of another GPU stay as they are. ``python -m benchmarks.readme --older`` lists them all.
+Results of another GPU stay as they are. ``python -m benchmarks.readme --older`` lists them all. With ``--runs 3`` each
+command runs so often, and of each product the run in the middle is kept; ``--again`` measures those that are current,
+too.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 from benchmarks.readme import command_of, commands, older
-from benchmarks.support.results import FOLDER, ROOT
+from benchmarks.support.results import FOLDER, ROOT, save
+from benchmarks.support.runs import merged
 from tiledmm.cli import missing_gpu
 
 # A command is not begun with fewer seconds left.
@@ -28,9 +33,16 @@ def to_measure() -> list[str]:
     return [*older(), *absent]
 
 
+def all_results() -> list[str]:
+    """Names of all results that a command of the table writes."""
+    patterns = [name for name, _, _ in commands()]
+    names = sorted(path.stem for path in FOLDER.glob("*.json"))
+    return [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+
+
 def gpu_of(run: str) -> str | None:
     """The GPU of a result; None without one, or where there is no result yet."""
-    path = FOLDER / f"{run}.json"
+    path = _path(run)
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     gpu: str | None = found.get("machine", {}).get("gpu")
     return gpu
@@ -41,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=["*"], help="of results, such as 'sizes_*' (default: all)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for all of them (default: no limit)")
+    parser.add_argument("--runs", type=int, default=1, help="of each command (default: 1)")
+    parser.add_argument("--again", action="store_true", help="also results that are of today's kernel sources")
     options = parser.parse_args(arguments)
     end, gpu = time.monotonic() + options.seconds, None
     if (reason := missing_gpu()) is None:
@@ -48,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         gpu = this_machine().gpu
     runs: dict[str, list[str]] = {}
-    for run in to_measure():
+    for run in all_results() if options.again else to_measure():
         command, needs = command_of(run)
         if not any(fnmatch.fnmatch(run, name) for name in options.names):
             continue
@@ -60,14 +74,23 @@ def main(arguments: list[str] | None = None) -> int:
             runs.setdefault(_runnable(command), []).append(run)
     failed = False
     for command, names in runs.items():
-        left, begin = end - time.monotonic(), time.monotonic()
-        if left < _LEAST:
-            print(f"{', '.join(names)}: no time left")
-            continue
-        status = _run(command, left)
-        failed |= status != "measured"
-        print(f"{', '.join(names)}: {status} in {time.monotonic() - begin:.0f} s: {command}", flush=True)
+        begin, status, found = time.monotonic(), "measured", list[dict[str, Any]]()
+        for _ in range(options.runs):
+            status = _run(command, end - time.monotonic())
+            if status != "measured":
+                break
+            if options.runs > 1:
+                found.append({name: json.loads(_path(name).read_text(encoding="utf-8")) for name in names})
+        failed |= status not in ("measured", "no time left")
+        for name in names if found else ():
+            save(_path(name), merged([each[name] for each in found]))
+        count = f", {len(found)} runs" if found else ""
+        print(f"{', '.join(names)}: {status}{count} in {time.monotonic() - begin:.0f} s: {command}", flush=True)
     return 1 if failed else 0
+
+
+def _path(run: str) -> Path:
+    return FOLDER / f"{run}.json"
 
 
 def _runnable(command: str) -> str:
@@ -76,7 +99,9 @@ def _runnable(command: str) -> str:
 
 
 def _run(command: str, seconds: float) -> str:
-    """What became of a command."""
+    """What became of a command, which may take some seconds."""
+    if seconds < _LEAST:
+        return "no time left"
     program, *rest = shlex.split(command)
     arguments = [sys.executable, *rest] if program == "python" else [sys.executable, "-m", program, *rest]
     limit = None if seconds == float("inf") else seconds

@@ -44,7 +44,7 @@ from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, ROOT, is_current, origin
 from benchmarks.support.rung_results import file_of, result
-from benchmarks.support.runs import told
+from benchmarks.support.runs import extremes
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
@@ -87,14 +87,14 @@ def _with_origin(table: Callable[[ComparisonReport], Table]) -> Callable[[str], 
     return lambda text: f"{_of_report(table)(text)}\n\n{origin(json.loads(text))}"
 
 
-#: Whose ratios over several runs are told below the tables of the ladder.
-TOLD = ("warp_tiled 256", AUTO)
+#: Whose extremes over several runs stand below the tables of the ladder.
+SPREAD = ("warp_tiled 256", AUTO)
 
 
 def _machine(text: str) -> str:
     """What the ladder was made with, and how far runs differ."""
     results = json.loads(text)
-    spread = told(results, TOLD)
+    spread = extremes(results, SPREAD)
     return "\n\n".join([*([spread] if spread else []), origin(results)])
 
 

@@ -49,6 +49,35 @@ def test_names_and_time_choose(ran: list[list[str]], monkeypatch: pytest.MonkeyP
     assert len(ran) == 1, "no time left"
 
 
+def test_several_runs_are_one_result(
+    ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter([3.0, 1.0, 2.0])
+
+    def run(command: list[str], **keywords: Any) -> subprocess.CompletedProcess[str]:
+        rows = {"machine": {"cpu": "a CPU"}, "rows": [{"seconds": next(seconds)}]}
+        (tmp_path / "simulator.json").write_text(json.dumps(rows), encoding="utf-8")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(measure, "missing_gpu", lambda: "there is none")
+    monkeypatch.setattr(measure.subprocess, "run", run)
+    assert measure.main(["simulator", "--runs", "3"]) == 0
+    assert "simulator: measured, 3 runs in 0 s" in capsys.readouterr().out
+    found = json.loads((tmp_path / "simulator.json").read_text(encoding="utf-8"))
+    assert found["rows"] == [{"seconds": 2.0}]
+    assert found["runs"] == {"count": 3, "spread": {"rows.0.seconds": [1.0, 3.0]}}
+
+
+def test_current_results_are_measured_again_where_that_is_wanted(
+    ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measure, "missing_gpu", lambda: "there is none")
+    (tmp_path / "counts.json").write_text("{}", encoding="utf-8")
+    assert measure.main(["counts"]) == 0 and ran == []
+    assert measure.main(["counts", "--again"]) == 0
+    assert ran == [["-m", "benchmarks.counts"]]
+
+
 def test_a_failure_is_told(
     ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

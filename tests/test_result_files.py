@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import readme
 from benchmarks.support import results, runs
+from tiledmm.bench import report_files
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
 from tiledmm.codegen import template_files
@@ -34,27 +35,49 @@ def test_results_say_what_they_were_made_of(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{12}", results.sources()["kernels"])
 
 
-def test_of_several_runs_the_middle_one_is_kept(tmp_path: Path) -> None:
-    def run(warp_tiled: float, auto: float) -> ComparisonReport:
-        rows = (
-            Row("warp_tiled", 256, ok=True, to_cupy=warp_tiled),
-            Row("auto", ok=True, to_cupy=auto),
-            Row("cupy.matmul", ok=True, to_cupy=1.0),
-        )
-        return ComparisonReport(MACHINE, (Comparison(8, 8, 8, "float32", "NN", 1e-6, 1, rows),))
+def test_of_several_runs_the_middle_one_is_kept_of_each_product() -> None:
+    def run(number: int, *ratios: tuple[float, float]) -> dict[str, Any]:
+        rows = [
+            [
+                Row("warp_tiled", 256, ok=True, to_cupy=warp_tiled, microseconds=5.0 + number),
+                Row("auto", ok=True, to_cupy=auto, rounds=(1.5 + number, 2.5)),
+                Row("cupy.matmul", ok=True, to_cupy=1.0),
+            ]
+            for warp_tiled, auto in ratios
+        ]
+        comparisons = tuple(Comparison(8, 8, 8, "float32", "NN", 1e-6, 1, tuple(each)) for each in rows)
+        report = json.loads(report_files.to_json(ComparisonReport(MACHINE, comparisons)))
+        return {**report, "sources": results.sources()}
 
-    reports = [run(1.08, 4.0), run(1.03, 4.2), run(1.02, 4.1)]
-    report, found = runs.middle(reports)
-    assert report is reports[2] and found["count"] == 3
-    assert found["spread"] == {"warp_tiled 256": [1.02, 1.08], "auto": [4.0, 4.2]}
-    path = tmp_path / "ladder.json"
-    results.save_report(path, report, runs=found)
-    assert from_json(path.read_text(encoding="utf-8")) == report
-    said = runs.told(json.loads(path.read_text(encoding="utf-8")), readme.TOLD)
-    assert said == (
-        "x cupy.matmul over 3 runs, of which this is the middle one: warp_tiled 256 1.02 to 1.08, auto 4.00 to 4.20."
+    found = [run(0, (1.08, 4.0), (2.0, 3.0)), run(1, (1.03, 4.2), (1.0, 3.1)), run(2, (1.02, 4.1), (2.1, 2.0))]
+    merged = runs.merged(found)
+    assert [merged["comparisons"][i] for i in (0, 1)] == [found[2]["comparisons"][0], found[0]["comparisons"][1]]
+    assert merged["runs"]["count"] == 3 and merged["runs"]["spread"] == {
+        "comparisons.0.rows.0.to_cupy": [1.02, 1.08], "comparisons.0.rows.1.to_cupy": [4.0, 4.2],
+        "comparisons.0.rows.2.to_cupy": [1.0, 1.0], "comparisons.1.rows.0.to_cupy": [1.0, 2.1],
+        "comparisons.1.rows.1.to_cupy": [2.0, 3.1], "comparisons.1.rows.2.to_cupy": [1.0, 1.0],
+    }  # fmt: skip
+    assert len(from_json(json.dumps(merged)).comparisons) == 2
+    assert runs.extremes(merged, readme.SPREAD) == (
+        "x cupy.matmul over 3 runs: warp_tiled 256 1.02 to 1.08, auto 4.00 to 4.20."
     )
-    assert runs.told({}, readme.TOLD) == "" and runs.middle(reports[:1])[0] is reports[0]
+    assert "the middle of 3 runs, which differ by 5.4% in the median, 110% at most" in results.origin(merged)
+    assert runs.extremes({}, readme.SPREAD) == runs.in_words({}) == ""
+
+
+def test_of_several_runs_without_ratios_all_times_are_compared() -> None:
+    found = [{"rows": [{"name": "a", "n": 512, "us": {"one": one, "other": other}}]} for one, other in
+             ((1.0, 8.0), (2.0, 4.0), (4.0, 4.5))]  # fmt: skip
+    merged = runs.merged(found)
+    assert merged["rows"] == found[1]["rows"] and runs.merged(found[:1]) == found[0]
+    assert merged["runs"]["spread"] == {"rows.0.us.one": [1.0, 4.0], "rows.0.us.other": [4.0, 8.0]}
+
+
+def test_runs_of_other_sources_or_products_are_not_merged() -> None:
+    with pytest.raises(ValueError, match="different sources"):
+        runs.merged([{"sources": {"commit": "a"}}, {"sources": {"commit": "b"}}])
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        runs.merged([{"rows": [{}]}, {"rows": [{}, {}]}])
 
 
 def test_older_results_that_stay_have_to_be_of_the_same_sources() -> None:

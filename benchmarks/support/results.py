@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tiledmm
+from benchmarks.support import runs
 from tiledmm.bench.report_files import to_json
 from tiledmm.bench.results import ComparisonReport, Machine
 from tiledmm.codegen.template_files import kernels_hash
@@ -73,14 +74,12 @@ def measured(
 def save(path: Path, results: Mapping[str, Any]) -> None:
     """Writes results."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json_text(dict(results)), encoding="utf-8")
 
 
-def save_report(path: Path, report: ComparisonReport, runs: Mapping[str, Any] | None = None) -> None:
-    """Writes a report, with the sources and what is known of several runs; ``from_json`` reads it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside: dict[str, Any] = {"sources": sources()} | ({"runs": dict(runs)} if runs else {})
-    path.write_text(json_text({**json.loads(to_json(report)), **beside}), encoding="utf-8")
+def save_report(path: Path, report: ComparisonReport) -> None:
+    """Writes a report, with the sources; ``from_json`` reads it."""
+    save(path, {**json.loads(to_json(report)), "sources": sources()})
 
 
 def is_current(results: Mapping[str, Any]) -> bool:
@@ -89,13 +88,14 @@ def is_current(results: Mapping[str, Any]) -> bool:
 
 
 def origin(results: Mapping[str, Any]) -> str:
-    """Machine, date and, where known, sources of results, in a line; and whether kernels have changed since."""
+    """Machine, date and, where known, sources of results, in a line; several runs; and whether kernels have changed."""
     machine, known = results["machine"], results.get("sources", {})
     parts = [str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())]
     if "commit" in known:
         parts.append(f"commit {known['commit']}")
     elif "kernels" in known:
         parts.append(f"kernel sources {known['kernels']}")
+    parts += filter(None, [runs.in_words(results)])
     if not is_current(results):
         parts.append(OLDER)
     return ", ".join(parts)

@@ -1,53 +1,93 @@
-"""Several runs of one comparison: the run in the middle, and how far the others are from it."""
+"""Several runs of one command in one result: of each product the middle one, and how far the others are from it."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tiledmm.bench.results import BASELINE, ComparisonReport
+from tiledmm.bench.results import BASELINE
 from tiledmm.report.cells import significant
 
-#: What ratios of a comparison's first product are called by.
-Ratios = dict[str, float]
+# Figures that are ratios of times of one run: they are compared where there are any, and else all times.
+_RATIOS = ("ratio", "to_cupy")
 
 
-def ratios(report: ComparisonReport) -> Ratios:
-    """Times as fast as the baseline, by variant and tile."""
-    return {
-        f"{row.variant} {row.tile}" if row.tile else row.variant: row.to_cupy
-        for row in report.comparisons[0].rows
-        if row.to_cupy and row.variant != BASELINE
-    }
+def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Results of several runs of one command, as one result.
 
+    Each element of its lists, such as a product, is that of one run, since figures of different runs do not belong
+    together: of the run whose ratios are nearest to the medians of all.
 
-def middle(reports: Sequence[ComparisonReport]) -> tuple[ComparisonReport, dict[str, Any]]:
-    """The run whose ratios are nearest to the medians of all, and how many runs there were, with the extremes of each.
+    Returns:
+        A result with ``runs``: how many there were, and the least and the greatest of each ratio, by its place. A single
+        result as it is.
 
-    It stays one run: its ratios belong together, which medians of different runs would not.
+    Raises:
+        ValueError: If they are not of the same sources and the same elements.
     """
-    found = [ratios(report) for report in reports]
-    medians = {name: statistics.median(each[name] for each in found if name in each) for name in found[0]}
+    first, *others = results
+    if not others:
+        return dict(first)
+    if any(other.get("sources") != first.get("sources") for other in others):
+        raise ValueError("the runs are of different sources")
+    found, spread = dict(results[-1]), dict[str, list[float]]()
+    for name, elements in first.items():
+        if isinstance(elements, list) and all(isinstance(each, Mapping) for each in elements):
+            if any(len(other[name]) != len(elements) for other in others):
+                raise ValueError(f"the runs have different numbers of {name}")
+            found[name] = []
+            for number, of_runs in enumerate(zip(*(each[name] for each in results), strict=True)):
+                middle, extremes = _middle(of_runs)
+                found[name].append(middle)
+                spread |= {f"{name}.{number}.{place}": values for place, values in extremes.items()}
+    return found | {"runs": {"count": len(results), "spread": spread}}
+
+
+def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], dict[str, list[float]]]:
+    """The element that is nearest to the medians of all, and the extremes of what is compared."""
+    figures = [dict(_figures(each)) for each in elements]
+    shared = [place for place in figures[0] if all(place in each for each in figures)]
+    compared = [place for place in shared if place.rpartition(".")[2] in _RATIOS] or shared
+    medians = {place: statistics.median(each[place] for each in figures) for place in compared}
 
     def distance(number: int) -> float:
-        return sum(abs(math.log(value / medians[name])) for name, value in found[number].items() if name in medians)
+        return sum(abs(math.log(figures[number][place] / median)) for place, median in medians.items())
 
-    nearest = min(range(len(reports)), key=distance)
-    spread = {name: [min(values), max(values)] for name in medians if (values := [each[name] for each in found])}
-    return reports[nearest], {"count": len(reports), "spread": spread}
+    extremes = {place: [pick(each[place] for each in figures) for pick in (min, max)] for place in compared}
+    return elements[min(range(len(elements)), key=distance)], extremes
 
 
-def told(results: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The spread of some ratios, in a sentence; empty where a file is of one run."""
-    runs = results.get("runs")
-    if not runs:
+def _figures(found: Any, place: str = "") -> Iterator[tuple[str, float]]:
+    """The positive numbers of an element that are not whole, by their places; not those of a list of numbers."""
+    if isinstance(found, float) and found > 0 and place:
+        yield place, found
+    elif isinstance(found, Mapping):
+        for name, value in found.items():
+            yield from _figures(value, f"{place}.{name}" if place else name)
+    elif isinstance(found, list) and not any(isinstance(each, float) for each in found):
+        for number, value in enumerate(found):
+            yield from _figures(value, f"{place}.{number}")
+
+
+def in_words(results: Mapping[str, Any]) -> str:
+    """How many runs there were and how far they differ; empty for one."""
+    if not (runs := results.get("runs")):
+        return ""
+    far = [high / low - 1 for low, high in runs["spread"].values()]
+    differ = f"{100 * statistics.median(far):.1f}% in the median, {100 * max(far):.0f}% at most"
+    return f"the middle of {runs['count']} runs, which differ by {differ}"
+
+
+def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The extremes of some variants' ratios in a report's first product, in a sentence; empty for one run."""
+    if not (runs := results.get("runs")):
         return ""
     parts = [
-        f"{name} {significant(low)} to {significant(high)}"
-        for name in names
-        if name in runs["spread"]
-        for low, high in [runs["spread"][name]]
+        f"{label} {significant(low)} to {significant(high)}"
+        for number, row in enumerate(results["comparisons"][0]["rows"])
+        if (label := f"{row['variant']} {row['tile'] or ''}".strip()) in names
+        for low, high in [runs["spread"][f"comparisons.0.rows.{number}.to_cupy"]]
     ]
-    return f"x {BASELINE} over {runs['count']} runs, of which this is the middle one: {', '.join(parts)}."
+    return f"x {BASELINE} over {runs['count']} runs: {', '.join(parts)}."
