@@ -815,7 +815,9 @@ def test_documents_are_checked_and_written(tmp_path: Path, results: Path, capsys
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "page.md"
     (tmp_path / "README.md").write_text("no tables\n", encoding="utf-8")
-    page.write_text("".join(f"<!-- table:{name} -->\n<!-- /table -->\n" for name in readme.TABLES), encoding="utf-8")
+    # Choices take seconds to judge, which test_this_repository_shows_what_was_measured does.
+    names = [name for name in readme.TABLES if not name.startswith("choices")]
+    page.write_text("".join(f"<!-- table:{name} -->\n<!-- /table -->\n" for name in names), encoding="utf-8")
     assert readme.main(["--check"], tmp_path, results) == 1
     assert readme.main([], tmp_path, results) == 0
     assert readme.main(["--check"], tmp_path, results) == 0

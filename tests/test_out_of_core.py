@@ -77,7 +77,7 @@ def small_units(monkeypatch: pytest.MonkeyPatch, staging: int = 700) -> None:
 sizes = st.integers(1, 60)
 
 
-@settings(PROPERTY, max_examples=50)
+@settings(PROPERTY, max_examples=20)
 @given(
     sizes, sizes, sizes, st.sampled_from(TYPES), st.tuples(*3 * [st.sampled_from(LAYOUTS)]), st.integers(0, 10**6),
     st.sampled_from((0.0, 0.3, 0.9)), st.integers(10, 1500), st.integers(4000, 60_000),

@@ -52,6 +52,7 @@ def chosen(*sizes: int, **keywords: Any) -> tuple[str, int]:
 # ---- auto ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ELEMENTS)
 @given(
     sizes=st.tuples(*[st.integers(0, 5000)] * 3),

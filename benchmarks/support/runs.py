@@ -21,8 +21,8 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     together: of the run whose ratios are nearest to the medians of all.
 
     Returns:
-        A result with ``runs``: how many there were, and the least and the greatest of each ratio, by its place. A single
-        result as it is.
+        A result with ``runs``: how many there were, and the least and the greatest of each ratio, by its place. If
+        there is one, it stays as it is.
 
     Raises:
         ValueError: If they are not of the same sources and the same elements.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, chain, pairwise, zip_longest
 
 #: Steps whose panels are on their way. One would leave a GPU without work: the host launches a product when its panels
 #: are there, and a broadcast by NCCL may have to wait for the product that runs, whose blocks fill the GPU.
@@ -125,18 +125,16 @@ class Layout:
         return width
 
     def _received(self, width: int) -> int:
-        """Most elements of panels that a rank has in memory and has received: those of a step and of the next ones."""
-        steps = self.steps(width)
-        return max(
-            sum(
-                (panel.end - panel.begin) * (m * (panel.a_owner != column) + n * (panel.b_owner != row))
-                for step in steps[first : first + 1 + AHEAD]
-                for panel in step
-            )
-            for row, m in enumerate(self.rows)
-            for column, n in enumerate(self.columns)
-            for first in range(max(1, len(steps) - AHEAD))
-        )
+        """Most elements that a rank has received of panels of a step and of the next ones, which are in memory."""
+        steps, (p_r, p_c), most = self.steps(width), self.grid, 0
+        for first in range(max(1, len(steps) - AHEAD)):
+            of_a, of_b = [0] * p_c, [0] * p_r  # columns of A and rows of B, by the grid column and row that has them
+            for panel in chain(*steps[first : first + 1 + AHEAD]):
+                of_a[panel.a_owner] += panel.end - panel.begin
+                of_b[panel.b_owner] += panel.end - panel.begin
+            received = max(self.rows) * (sum(of_a) - min(of_a)) + max(self.columns) * (sum(of_b) - min(of_b))
+            most = max(most, received)
+        return most
 
     def traffic(self, itemsize: int) -> int:
         """Bytes that all ranks receive: each of A by the rest of its grid row, each of B by the rest of its column."""
