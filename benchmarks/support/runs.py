@@ -21,8 +21,8 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     together: of the run whose ratios are nearest to the medians of all.
 
     Returns:
-        A result with ``runs``: how many there were, and the least and the greatest of each ratio, by its place. If
-        there is one, it stays as it is.
+        A result with ``runs``: how many there were, and the least and the greatest of each ratio that differs, by its
+        place. If there is one, it stays as it is.
 
     Raises:
         ValueError: If they are not of the same sources and the same elements.
@@ -35,14 +35,19 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found, spread = dict(results[-1]), dict[str, list[float]]()
     for name, elements in first.items():
         if isinstance(elements, list) and all(isinstance(each, Mapping) for each in elements):
-            if any(len(other[name]) != len(elements) for other in others):
-                raise ValueError(f"the runs have different numbers of {name}")
+            if any(_identities(other[name]) != _identities(elements) for other in others):
+                raise ValueError(f"the runs have different {name}")
             found[name] = []
             for number, of_runs in enumerate(zip(*(each[name] for each in results), strict=True)):
                 middle, extremes = _middle(of_runs)
                 found[name].append(middle)
                 spread |= {f"{name}.{number}.{place}": values for place, values in extremes.items()}
     return found | {"runs": {"count": len(results), "spread": spread}}
+
+
+def _identities(elements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What does not depend on the run: sizes and names of elements."""
+    return [{name: value for name, value in each.items() if isinstance(value, int | str)} for each in elements]
 
 
 def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], dict[str, list[float]]]:
@@ -56,7 +61,8 @@ def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], d
         return sum(abs(math.log(figures[number][place] / median)) for place, median in medians.items())
 
     extremes = {place: [pick(each[place] for each in figures) for pick in (min, max)] for place in compared}
-    return elements[min(range(len(elements)), key=distance)], extremes
+    differing = {place: [least, most] for place, (least, most) in extremes.items() if least < most}
+    return elements[min(range(len(elements)), key=distance)], differing
 
 
 def _figures(found: Any, place: str = "") -> Iterator[tuple[str, float]]:
@@ -75,7 +81,7 @@ def in_words(results: Mapping[str, Any]) -> str:
     """How many runs there were and how far they differ; empty for one."""
     if not (runs := results.get("runs")):
         return ""
-    far = [high / low - 1 for low, high in runs["spread"].values()]
+    far = [high / low - 1 for low, high in runs["spread"].values()] or [0.0]
     differ = f"{100 * statistics.median(far):.1f}% in the median, {100 * max(far):.0f}% at most"
     return f"the middle of {runs['count']} runs, which differ by {differ}"
 
@@ -88,6 +94,6 @@ def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:
         f"{label} {significant(low)} to {significant(high)}"
         for number, row in enumerate(results["comparisons"][0]["rows"])
         if (label := f"{row['variant']} {row['tile'] or ''}".strip()) in names
-        for low, high in [runs["spread"][f"comparisons.0.rows.{number}.to_cupy"]]
+        for low, high in [runs["spread"].get(f"comparisons.0.rows.{number}.to_cupy", 2 * [row["to_cupy"]])]
     ]
     return f"x {BASELINE} over {runs['count']} runs: {', '.join(parts)}."
