@@ -22,6 +22,7 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 import tiledmm.dask as ours  # noqa: E402
+from tests.dask_clusters import LIMIT, client_of, is_empty, kill, threads_of  # noqa: E402
 from tiledmm.distributed import graph, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
 from tiledmm.distributed.grid import Layout, blocks, choose_layout  # noqa: E402
@@ -30,9 +31,6 @@ from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
 from tiledmm.distributed.rings import CollectiveError, listen  # noqa: E402
 from tiledmm.distributed.summa import summa  # noqa: E402
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnsupportedTypeError  # noqa: E402
-
-# A product that has not ended by then hangs.
-LIMIT = 25
 
 
 def integers(shape: tuple[int, ...], dtype: Any = "float64", seed: int = 0) -> np.ndarray[Any, Any]:
@@ -289,30 +287,14 @@ def of_chunks(x: np.ndarray[Any, Any], chunks: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Any]:
-    """A cluster of four workers in this process, with a thread each: whatever waits in it keeps others from running."""
-    with distributed.LocalCluster(
-        n_workers=4, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
+    with threads_of(4) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def client(threads: Any) -> Iterator[Any]:
-    with distributed.Client(threads) as client:
+    with client_of(threads) as client:
         yield client
-        before = time.monotonic()
-        while not is_empty(threads):
-            assert time.monotonic() - before < 10, "something is left"
-            time.sleep(0.02)
-
-
-def is_empty(cluster: Any) -> bool:
-    """Whether nothing is left on scheduler and workers, but for what a client still wants."""
-    plugin = cluster.scheduler.plugins.get("tiledmm-gang")
-    left = [name for thread in threading.enumerate() if (name := thread.name).startswith("tiledmm-ring")]
-    wanted = [task for task in cluster.scheduler.tasks.values() if task.who_wants]
-    data = [key for worker in cluster.workers.values() for key in worker.data]
-    return not left and not (plugin and (plugin.gangs or plugin.attempts)) and (bool(wanted) or not data)
 
 
 def is_collective(z: Any) -> bool:
@@ -361,12 +343,7 @@ def test_small_and_empty(client: Any, shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 6])
 def test_other_numbers_of_workers(workers: int) -> None:
     a, b = integers((63, 51)), integers((51, 70))
-    with (
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with threads_of(workers) as cluster, distributed.Client(cluster) as client:
         z = ours.matmul(of_chunks(a, 20), of_chunks(b, 30))
         assert is_collective(z) == (workers > 1) and z.npartitions == (12 if workers == 1 else workers)
         assert np.array_equal(client.compute(z).result(LIMIT), a @ b)
@@ -632,18 +609,6 @@ def exit_in_step_1(worker: Any, rank: int, step: int) -> None:
 
 def plant_exit() -> None:
     ranks.before_step = exit_in_step_1
-
-
-def kill(client: Any, worker: str) -> None:
-    client.run(plant_exit_soon, workers=[worker])
-    until = time.monotonic() + LIMIT
-    while worker in client.nthreads():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def plant_exit_soon() -> None:
-    threading.Timer(0.05, os._exit, [1]).start()
 
 
 def get_stuck(worker: Any, *others: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,8 +18,8 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 import tiledmm.dask as ours  # noqa: E402
+from tests.dask_clusters import LIMIT, client_of, kill, threads_of  # noqa: E402
 from tests.strategies import small_integers  # noqa: E402
-from tests.test_dask import is_empty, kill  # noqa: E402
 from tiledmm.distributed import graph, redistribution  # noqa: E402
 from tiledmm.distributed.communicators import COLUMN, ROW, TcpCommunicator  # noqa: E402
 from tiledmm.distributed.grid import Layout, choose_layout  # noqa: E402
@@ -36,8 +35,6 @@ from tiledmm.distributed.redistribution import (  # noqa: E402
 )
 from tiledmm.distributed.rings import listen  # noqa: E402
 from tiledmm.errors import UnsupportedTypeError  # noqa: E402
-
-LIMIT = 25
 
 sizes = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
 
@@ -184,21 +181,15 @@ def test_a_chunk_that_is_the_block_is_not_copied() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=4, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
+    with threads_of(4) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def client(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(graph, "REDISTRIBUTED", ("numpy",))
-    with distributed.Client(cluster) as client:
+    with client_of(cluster) as client:
         yield client
-        until = time.monotonic() + 10
-        while not is_empty(cluster):
-            assert time.monotonic() < until, "something is left"
-            time.sleep(0.02)
 
 
 def scattered(client: Any, x: Any, chunks: Sizes, place: Any) -> Any:
