@@ -1,15 +1,19 @@
-"""What all tests share: the tiers ``--slow`` and ``--full``, and skipping tests that need CuPy or a GPU."""
+"""What tests share: the tiers ``--slow`` and ``--full``, skipping tests that need CuPy or a GPU, site and browser."""
 
 from __future__ import annotations
 
 import functools
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parent.parent
 GPU_TESTS = Path(__file__).parent / "gpu"
 SIMULATOR_TESTS = Path(__file__).parent / "simulator"
 
@@ -116,3 +120,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless browser. Ask for it before ``site``: where there is none, nothing is built to be skipped."""
+    from docs.tools.browser import Browser, find_browser
+
+    command = find_browser()
+    if command is None:
+        pytest.skip("there is no chromium, chromium-browser or google-chrome on PATH")
+    started = Browser(command)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest) -> Path:
+    """The folder of the documentation as a site."""
+    folder: Path = request.getfixturevalue("built_site")  # not before other fixtures, as one of a session would be
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built once; a warning fails the tests."""
+    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(module)
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +13,7 @@ import pytest
 from benchmarks import readme
 from benchmarks.support import rung_results
 from docs.tools import instructions, plain, programs
-from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
+from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import missing_simulator
 from tiledmm.bench.report_files import from_json
 from tiledmm.codegen.specialization import specialize
@@ -271,27 +267,6 @@ def test_machine_code_is_what_the_compiler_makes(capsys: pytest.CaptureFixture[s
 # The site
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
-        pytest.importorskip(module)
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "-q", "--site-dir", str(folder)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    command = find_browser()
-    if command is None:
-        pytest.skip("there is no Chromium on PATH")
-    tab = Browser(command)
-    yield tab
-    tab.close()
-
-
 SELECT = """(() => {
   const select = document.querySelector("select[name=%s]");
   select.value = "%s";
@@ -300,7 +275,7 @@ SELECT = """(() => {
 SYMBOL = "document.querySelector('.kernel code').textContent.split('\\n')[0].split(' ').at(-1)"
 
 
-def test_selectors_show_another_kernel(site: Path, browser: Browser) -> None:
+def test_selectors_show_another_kernel(browser: Browser, site: Path) -> None:
     browser.resize(*DESKTOP)
     browser.open(site / "rungs" / "tensor_core.html")
     assert browser.evaluate(SYMBOL) == "tiledmm_tensor_core_f16_128x128x32_nn"
@@ -323,7 +298,7 @@ BEGINS = """(() => {
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_box_opens_at_the_kernel(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+def test_the_box_opens_at_the_kernel(browser: Browser, site: Path, size: tuple[int, int]) -> None:
     browser.resize(*size)
     browser.open(site / "rungs" / "tensor_core.html")
     assert browser.evaluate("scrollY") == 0
@@ -343,7 +318,7 @@ OUTSIDE = """[...document.querySelectorAll(".chart svg text")].filter((text) => 
 }).map((text) => text.textContent)"""
 
 
-def test_a_chart_draws_the_rows_that_are_checked_and_six_at_most(site: Path, browser: Browser) -> None:
+def test_a_chart_draws_the_rows_that_are_checked_and_six_at_most(browser: Browser, site: Path) -> None:
     browser.resize(*DESKTOP)
     browser.open(site / "charts.html")
     first = set(browser.evaluate(DRAWN))
@@ -356,7 +331,7 @@ def test_a_chart_draws_the_rows_that_are_checked_and_six_at_most(site: Path, bro
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_text_of_a_chart_is_inside_it(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+def test_the_text_of_a_chart_is_inside_it(browser: Browser, site: Path, size: tuple[int, int]) -> None:
     browser.resize(*size)
     browser.open(site / "charts.html")
     assert browser.evaluate(OUTSIDE) == []
@@ -364,7 +339,7 @@ def test_the_text_of_a_chart_is_inside_it(site: Path, browser: Browser, size: tu
     assert browser.evaluate(f"{last}.textContent").startswith("How many times as fast auto is")
 
 
-def test_auto_has_one_colour(site: Path, browser: Browser) -> None:
+def test_auto_has_one_colour(browser: Browser, site: Path) -> None:
     browser.resize(*DESKTOP)
     browser.open(site / "charts.html")
     of_auto = "[...document.querySelectorAll('.chart svg .name')].filter((name) => name.textContent === 'auto')"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
+from docs.tools.browser import DESKTOP, PHONE, Browser
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,18 +20,6 @@ SHOWN = (
     "padding.html", "sm.html", "tile_loop.html", "interactive/index.html", "simulator.html", "api.html",
     "glossary.html", "command_line.html", "notebook.html",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site's folder; a warning of the build fails the tests."""
-    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
-        pytest.importorskip(module)
-    folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
-    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 class Page(HTMLParser):
@@ -93,18 +78,8 @@ def test_every_marker_is_expanded(site: Path) -> None:
 # ---- in a browser ----
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    command = find_browser()
-    if command is None:
-        pytest.skip("no Chromium on PATH")
-    opened = Browser(command)
-    yield opened
-    opened.close()
-
-
 @pytest.mark.parametrize("page", [SHOWN[0], *(pytest.param(page, marks=pytest.mark.slow) for page in SHOWN[1:])])
-def test_no_page_scrolls_sideways_or_complains(site: Path, browser: Browser, page: str) -> None:
+def test_no_page_scrolls_sideways_or_complains(browser: Browser, site: Path, page: str) -> None:
     for width, height in (PHONE, DESKTOP):
         browser.resize(width, height)
         for scheme in ("light", "dark"):
@@ -130,7 +105,7 @@ CUT = "[...document.querySelectorAll('pre > code')].filter((code) => code.scroll
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_no_page_is_long(site: Path, browser: Browser, size: tuple[int, int]) -> None:
+def test_no_page_is_long(browser: Browser, site: Path, size: tuple[int, int]) -> None:
     browser.resize(*size)
     extent = "[document.documentElement.scrollHeight, document.documentElement.scrollWidth]"
     for path in site.glob("**/*.html"):
@@ -154,13 +129,13 @@ HIDDEN_COLUMNS = """[...document.querySelectorAll(".md-typeset__table")]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["performance.html", *(f"rungs/{name}.html" for name in ("tiled", "warp_tiled"))])
-def test_a_table_of_results_shows_all_its_columns(site: Path, browser: Browser, page: str) -> None:
+def test_a_table_of_results_shows_all_its_columns(browser: Browser, site: Path, page: str) -> None:
     browser.resize(*DESKTOP)
     browser.open(site / page)
     assert browser.evaluate(HIDDEN_COLUMNS) == []
 
 
-def test_a_link_opens_the_section_that_it_leads_to(site: Path, browser: Browser) -> None:
+def test_a_link_opens_the_section_that_it_leads_to(browser: Browser, site: Path) -> None:
     browser.resize(*PHONE)
     shown = "document.querySelector('#{}').closest('details').open"
     browser.open(site / "glossary.html", "#wavefront")
@@ -176,7 +151,7 @@ def test_a_link_opens_the_section_that_it_leads_to(site: Path, browser: Browser)
 
 
 @pytest.mark.slow
-def test_wide_tables_are_open_where_there_is_room(site: Path, browser: Browser) -> None:
+def test_wide_tables_are_open_where_there_is_room(browser: Browser, site: Path) -> None:
     for size, is_open in ((DESKTOP, True), (PHONE, False)):
         browser.resize(*size)
         browser.open(site / "performance.html")
@@ -189,7 +164,7 @@ def test_wide_tables_are_open_where_there_is_room(site: Path, browser: Browser) 
 @pytest.mark.parametrize(
     ("words", "found"), [("bank conflict", "padding.html"), ("wavefront", "glossary.html#wavefront")]
 )
-def test_search_works_from_disk(site: Path, browser: Browser, page: str, words: str, found: str) -> None:
+def test_search_works_from_disk(browser: Browser, site: Path, page: str, words: str, found: str) -> None:
     browser.resize(*DESKTOP)
     browser.open(site / page)
     field = "document.querySelector('[data-md-component=search-query]')"

@@ -133,7 +133,7 @@ def test_bits_are_those_of_the_model(layout: str, moduli: int) -> None:
             np.testing.assert_array_equal(residues[:, 0], model.residues_of(expected.integers, moduli))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [LAYOUTS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in LAYOUTS[1:])])
 def test_complex_products(layout: str) -> None:
     """Three real products each, exact modulo each modulus: the bits are those of real products by the model."""
     rng = np.random.default_rng(249)

@@ -223,7 +223,9 @@ def test_short_sums_are_not_split() -> None:
     np.testing.assert_array_equal(product(a, b), product(a, b, "warp_tiled"))
 
 
-@pytest.mark.parametrize("precision", SCHEMES)
+@pytest.mark.parametrize(
+    "precision", [pytest.param(each, marks=slow_unless(each in ("fp16x3", "tf32x3"))) for each in SCHEMES]
+)
 def test_a_scheme_takes_what_can_be_simulated(precision: str) -> None:
     rng = np.random.default_rng(13)
     for dtype in TYPES if precision == "fp16x3" else TYPES[:1]:

@@ -156,11 +156,11 @@ def test_large_tiles_are_exact(dtype: str, layout: str, shape: tuple[int, int, i
     [
         ("float16", {"bm": 256, "bn": 128}),
         ("float16", {"bk": 64, "unroll": 64, "stages": 2}),
-        ("float16", {"bm": 128, "bn": 128, "stages": 5}),
-        ("tf32", {"bk": 32, "unroll": 32, "stages": 3}),
+        pytest.param("float16", {"bm": 128, "bn": 128, "stages": 5}, marks=pytest.mark.slow),
+        pytest.param("tf32", {"bk": 32, "unroll": 32, "stages": 3}, marks=pytest.mark.slow),
         ("int8", {"bm": 256, "bn": 128, "bk": 128, "unroll": 128, "stages": 2}),
         ("float16", {"wm": 32, "tm": 4}),
-        ("float16", {"wn": 32, "tn": 8}),
+        pytest.param("float16", {"wn": 32, "tn": 8}, marks=pytest.mark.slow),
     ],
 )
 def test_configs_of_large_tiles_are_exact(dtype: str, config: dict[str, int], layout: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from docs.interactive import picture, record
-from docs.tools.browser import DESKTOP, PHONE, Browser, find_browser
+from docs.tools.browser import DESKTOP, PHONE, Browser
 from tests.conftest import full_unless, slow_unless
 from tiledmm.codegen.specialization import specialize
 from tiledmm.registry.variants import general_variants
@@ -106,16 +106,6 @@ def test_joined_accesses_are_those_of_the_machine_code():
 
 
 # ---- what is shown ----
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    command = find_browser()
-    if command is None:
-        pytest.skip("no test of the page: there is no chromium, chromium-browser or google-chrome on PATH")
-    started = Browser(command)
-    yield started
-    started.close()
 
 
 @pytest.fixture
