@@ -113,6 +113,7 @@ assert (simulator.matmul(a, a.T, variant="double_buffered", tile=8) == a @ a.T).
 """
 
 
+@pytest.mark.slow
 @pytest.mark.network
 def test_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "clean", borrow=False)

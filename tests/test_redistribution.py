@@ -220,7 +220,9 @@ PLACES = {"in turn": lambda i: i % 4, "backward": lambda i: 3 - i % 4, "on one w
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bool", *(pytest.param(each, marks=pytest.mark.slow) for each in ("float64", "complex64"))]
+)
 def test_products_of_chunks_anywhere(client: Any, cluster: Any, place: str, dtype: str) -> None:
     rng = np.random.default_rng(1)
     a, b = small_integers(rng, (60, 50), dtype), small_integers(rng, (50, 70), dtype)

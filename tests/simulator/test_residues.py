@@ -182,6 +182,7 @@ def test_sums_that_are_reduced_on_the_way() -> None:
         np.testing.assert_array_equal(found, left @ right)
 
 
+@pytest.mark.slow
 def test_batches_with_instructions_of_a_warp(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(271)
     for most in (1 << 30, 1):

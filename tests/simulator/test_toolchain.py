@@ -226,6 +226,7 @@ def building(folder: Path, *numbers: int) -> str:
     return shlex.join(["env", *variables, sys.executable, "-c", BUILD, *map(str, numbers)])
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named(tmp_path):
     for size in ("64k", "400k"):  # not even the folder; less than the runtime
         output = in_namespace(f"mount -t tmpfs -o size={size} none {tmp_path}", building(tmp_path, 1))

@@ -164,7 +164,8 @@ def test_verdicts():
     assert "race on shared memory" in verdicts[0].kinds
 
 
-@pytest.mark.parametrize("size", [16, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [16, 50])
 def test_a_sample_is_caught(size: int):
     chosen = sample(KERNELS, size, seed=3)
     verdicts = run(chosen)
