@@ -74,18 +74,10 @@ def main(arguments: list[str] | None = None) -> int:
             runs.setdefault(_runnable(command), []).append(run)
     failed = False
     for command, names in runs.items():
-        begin, status, found = time.monotonic(), "measured", list[dict[str, Any]]()
-        for _ in range(options.runs):
-            status = _run(command, end - time.monotonic())
-            if status != "measured":
-                break
-            if options.runs > 1:
-                found.append({name: json.loads(_path(name).read_text(encoding="utf-8")) for name in names})
-        failed |= status not in ("measured", "no time left")
-        for name in names if found else ():
-            save(_path(name), merged([each[name] for each in found]))
-        count = f", {len(found)} runs" if found else ""
-        print(f"{', '.join(names)}: {status}{count} in {time.monotonic() - begin:.0f} s: {command}", flush=True)
+        begin = time.monotonic()
+        status = _run(command, end - begin) if options.runs == 1 else _run_often(command, names, options.runs, end)
+        failed |= not status.startswith(("measured", "no time left"))
+        print(f"{', '.join(names)}: {status} in {time.monotonic() - begin:.0f} s: {command}", flush=True)
     return 1 if failed else 0
 
 
@@ -96,6 +88,18 @@ def _path(run: str) -> Path:
 def _runnable(command: str) -> str:
     """A command of the table as it can be run: without a seed that is to be chosen."""
     return command.replace(" --seed <seed>", "")
+
+
+def _run_often(command: str, names: list[str], runs: int, end: float) -> str:
+    """What became of several runs, of which those that ended are one result: until a time that the clock shows."""
+    status, found = "", list[dict[str, Any]]()
+    for _ in range(runs):
+        if (status := _run(command, end - time.monotonic())) != "measured":
+            break
+        found.append({name: json.loads(_path(name).read_text(encoding="utf-8")) for name in names})
+    for name in names if found else ():
+        save(_path(name), merged([each[name] for each in found]))
+    return f"{status}, {len(found)} runs"
 
 
 def _run(command: str, seconds: float) -> str:

@@ -39,9 +39,9 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 raise ValueError(f"the runs have different {name}")
             found[name] = []
             for number, of_runs in enumerate(zip(*(each[name] for each in results), strict=True)):
-                middle, extremes = _middle(of_runs)
+                middle, differing = _middle(of_runs)
                 found[name].append(middle)
-                spread |= {f"{name}.{number}.{place}": values for place, values in extremes.items()}
+                spread |= {f"{name}.{number}.{place}": values for place, values in differing.items()}
     return found | {"runs": {"count": len(results), "spread": spread}}
 
 
@@ -51,7 +51,7 @@ def _identities(elements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], dict[str, list[float]]]:
-    """The element that is nearest to the medians of all, and the extremes of what is compared."""
+    """The element that is nearest to the medians of all, and the extremes of what is compared and differs."""
     figures = [dict(_figures(each)) for each in elements]
     shared = [place for place in figures[0] if all(place in each for each in figures)]
     compared = [place for place in shared if place.rpartition(".")[2] in _RATIOS] or shared
@@ -60,8 +60,8 @@ def _middle(elements: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], d
     def distance(number: int) -> float:
         return sum(abs(math.log(figures[number][place] / median)) for place, median in medians.items())
 
-    extremes = {place: [pick(each[place] for each in figures) for pick in (min, max)] for place in compared}
-    differing = {place: [least, most] for place, (least, most) in extremes.items() if least < most}
+    ranges = {place: [pick(each[place] for each in figures) for pick in (min, max)] for place in compared}
+    differing = {place: [least, most] for place, (least, most) in ranges.items() if least < most}
     return elements[min(range(len(elements)), key=distance)], differing
 
 
