@@ -195,24 +195,25 @@ def operand_sets(size: Size, dtype: str, layout: str) -> list[Operands]:
     compute = compute_element(dtype)
     kind, result = compute.dtype, compute.result.dtype
     rng = np.random.default_rng(_SEED)
-    host_a = expected.random_matrix(rng, size.m, size.k, kind, size.k)
-    host_b = expected.random_matrix(rng, size.k, size.n, kind, size.k)
-    set_bytes = host_a.nbytes + host_b.nbytes + size.m * size.n * result.itemsize
+    set_bytes = (size.m + size.n) * size.k * kind.itemsize + size.m * size.n * result.itemsize
     cache = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["l2CacheSize"]
     count = max(1, min(_MAX_SETS, -(-2 * cache // set_bytes)))
-    place_a, place_b = _placer(host_a, layout[0]), _placer(host_b, layout[1])
-    return [Operands(place_a(), place_b(), cupy.empty((size.m, size.n), result)) for _ in range(count)]
+    new_a = _drawn(rng, size.m, size.k, kind, size.k, layout[0])
+    new_b = _drawn(rng, size.k, size.n, kind, size.k, layout[1])
+    return [Operands(new_a(), new_b(), cupy.empty((size.m, size.n), result)) for _ in range(count)]
 
 
-def _placer(host: np.ndarray[Any, Any], order: str) -> Callable[[], Any]:
-    """Copies a matrix to new device memory: rows contiguous (N), columns contiguous (T), or neither (G)."""
+def _drawn(
+    rng: np.random.Generator, rows: int, cols: int, kind: np.dtype[Any], k: int, order: str
+) -> Callable[[], Any]:
+    """Copies a random matrix to new device memory: rows contiguous (N), columns contiguous (T), or neither (G)."""
     if order == "T":
-        columns = np.ascontiguousarray(host.T)
+        columns = expected.random_matrix(rng, cols, rows, kind, k)
         return lambda: cupy.asarray(columns).T
     if order == "G":
-        wide = np.zeros((host.shape[0], 2 * host.shape[1]), host.dtype)
-        wide[:, ::2] = host
+        wide = expected.random_matrix(rng, rows, 2 * cols, kind, k)
         return lambda: cupy.asarray(wide)[:, ::2]
+    host = expected.random_matrix(rng, rows, cols, kind, k)
     return lambda: cupy.asarray(host)
 
 

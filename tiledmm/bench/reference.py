@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ SAFETY = 8
 # 2 * 16 bits are below 2^53 for K up to 2^21.
 _LIMB_BITS = 16
 _EXACT_STEPS = 2**20
+
+# Elements of a random matrix that one thread draws.
+_DRAWN_TOGETHER = 2**20
 
 # Largest relative error of rounding to tf32.
 _TF32_ROUNDING = 2.0**-11
@@ -62,6 +66,21 @@ def random_matrix(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtyp
         dtype: Any type the package multiplies.
         k: Inner size of the product: how sparse bools must be for half of the *product* to be true.
     """
+    height = max(1, _DRAWN_TOGETHER // max(1, cols))
+    if rows <= height:
+        return _random_rows(rng, rows, cols, dtype, k)
+    found = np.empty((rows, cols), dtype)
+    parts = [found[start : start + height] for start in range(0, rows, height)]
+
+    def draw(part: np.ndarray[Any, Any], own: np.random.Generator) -> None:
+        part[...] = _random_rows(own, len(part), cols, dtype, k)
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(draw, parts, rng.spawn(len(parts))))
+    return found
+
+
+def _random_rows(rng: np.random.Generator, rows: int, cols: int, dtype: np.dtype[Any], k: int) -> np.ndarray[Any, Any]:
     if dtype.kind == "b":
         return rng.random((rows, cols)) < math.sqrt(math.log(2) / k)
     if dtype.kind in "iu":
