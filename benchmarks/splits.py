@@ -57,7 +57,8 @@ def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
     import cupy
 
     from tiledmm.launch import Plan
-    from tiledmm.problem.operands import describe, resolve
+    from tiledmm.problem.arrays import describe
+    from tiledmm.problem.product import resolve
     from tiledmm.selection.select import select
 
     plan = Plan(select(variant, None, resolve(describe(a), describe(b)), {"scheme": scheme}))

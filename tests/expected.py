@@ -15,7 +15,8 @@ from typing import Any
 from tests.strategies import np_dtype
 from tiledmm.elements import ELEMENTS, TF32, element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.problem.arrays import Array
+from tiledmm.problem.product import Product, resolve
 from tiledmm.selection.model import Model
 
 PATH = Path(__file__).parent / "expected.json"

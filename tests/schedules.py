@@ -13,7 +13,7 @@ from typing import Any
 from tests.expected import matrix, product
 from tests.strategies import np_dtype
 from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.problem.operands import Product, resolve
+from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT, required_kernels, schedule
 from tiledmm.schedule.tensor_maps import TensorMap

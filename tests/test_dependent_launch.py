@@ -22,7 +22,8 @@ from tiledmm.compile import cubins
 from tiledmm.compile.options import COMPILE_OPTIONS, CUPYS_OPTIONS
 from tiledmm.dependent_launch import DependentLaunch
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.registry import auxiliary_kernels
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import VARIANTS

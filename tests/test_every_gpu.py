@@ -9,7 +9,7 @@ import pytest
 from tests.test_selection import product
 from tiledmm.elements import ELEMENTS, TF32, Element, compute_element
 from tiledmm.hardware.data_sheets import DATA_SHEETS, REFERENCE_GPUS, Gpu
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.model import Model
 

@@ -17,7 +17,8 @@ from tests.host_arrays import pretend
 from tiledmm import devices, launch, plans
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.schedule import tensor_maps
 from tiledmm.schedule.schedule import SCAN_INIT
 from tiledmm.selection.model import H100

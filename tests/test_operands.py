@@ -39,9 +39,10 @@ from tiledmm.errors import (
     TiledmmError,
     UnsupportedTypeError,
 )
+from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.casting import can_cast
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import Array, Product, describe, resolve
+from tiledmm.problem.product import Product, resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Within

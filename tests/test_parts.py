@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import PROPERTY
 from tests.test_selection import product
-from tiledmm.problem.operands import Array, describe, resolve
+from tiledmm.problem.arrays import Array, describe
+from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection import parts

@@ -21,7 +21,7 @@ from tiledmm.cli import device
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.problem.operands import Array, describe
+from tiledmm.problem.arrays import Array, describe
 from tiledmm.selection.model import H100, H100_IEEE
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.strategies import PROPERTY
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ShapeError
-from tiledmm.problem.operands import Array, describe, resolve
+from tiledmm.problem.arrays import Array, describe
+from tiledmm.problem.product import resolve
 from tiledmm.problem.strides import KERNEL_BATCH_DIMENSIONS, BatchDimension, Problem, Span, arrange
 from tiledmm.registry.variants import general_variants, kernel_variants
 from tiledmm.schedule.launches import split_k_partitions, tiles

@@ -19,8 +19,9 @@ from tiledmm.elements import ELEMENTS, element
 from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.hardware.device_properties import gpu_of
+from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.keywords import UfuncKeywords
-from tiledmm.problem.operands import Array, Product, describe, resolve
+from tiledmm.problem.product import Product, resolve
 from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
 from tiledmm.schedule.schedule import required_kernels, schedule

@@ -20,8 +20,9 @@ import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import any_bits, small_integers, tight
 from tiledmm import launch, plans, simulator
+from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.product import resolve
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.selection import choice, model, parts

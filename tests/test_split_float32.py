@@ -15,7 +15,8 @@ from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import SCHEMES
 from tiledmm.errors import ConfigError, UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.registry.variants import kernel_variants
 from tiledmm.schedule.auxiliary import decomposing
 from tiledmm.schedule.launches import Schedule

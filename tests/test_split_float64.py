@@ -18,7 +18,8 @@ from tests.test_split_float32 import matrix
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.registry.residues import (
     FEWEST_MODULI,
     MODULI,

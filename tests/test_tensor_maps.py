@@ -13,7 +13,8 @@ from tests.strategies import np_dtype
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.elements import TF32, compute_element, element
 from tiledmm.errors import DeviceError, ShapeError
-from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import Product, resolve
 from tiledmm.problem.strides import BatchDimension, Problem
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule import tensor_maps

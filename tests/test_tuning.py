@@ -24,7 +24,8 @@ from tiledmm.codegen import rendering
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import ConfigError
-from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.problem.arrays import Array
+from tiledmm.problem.product import Product, resolve
 from tiledmm.selection import tuned
 from tiledmm.selection.model import H100, Model
 from tiledmm.selection.select import AUTO, select

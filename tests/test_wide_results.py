@@ -14,7 +14,8 @@ from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS, TF32, WIDE_RESULTS, Element, compute_element, compute_element_of, element
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import DATA_SHEETS
-from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.problem.arrays import Array
+from tiledmm.problem.product import Product, resolve
 from tiledmm.registry.variants import find_variant, general_variants, kernel_variants
 from tiledmm.schedule.schedule import required_kernels, schedule
 from tiledmm.selection import tuned

@@ -23,8 +23,9 @@ from tests.host_gpu import HostGpu
 from tests.strategies import small_integers, tight
 from tiledmm import launch, plans
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.product import resolve
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection import model, tuned
 from tiledmm.selection.model import H100, Model

@@ -10,10 +10,10 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
 from tiledmm.plans import are_cupys, plan_of
+from tiledmm.problem.arrays import begin_together, describe, of_shape
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import Precision, UfuncKeywords, VariantName, only_entry
-from tiledmm.problem.operands import begin_together, describe, of_shape
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.front_end import resolve_call

@@ -19,8 +19,8 @@ from tiledmm.compile.compilation import raw_kernels
 from tiledmm.dependent_launch import LEAST_CAPABILITY, DependentLaunch, launch_function
 from tiledmm.devices import as_cupys, current_device, device_model
 from tiledmm.errors import AlignmentError
+from tiledmm.problem.arrays import Allocate, is_same
 from tiledmm.problem.epilogue import EpilogueCall
-from tiledmm.problem.operands import Allocate, is_same
 from tiledmm.schedule.launches import Launch, with_epilogue
 from tiledmm.schedule.schedule import SCAN, SCAN_INIT
 from tiledmm.schedule.tensor_maps import ALIGNMENT, TensorMap

@@ -15,8 +15,8 @@ from tests.simulator.held_out.kernels import HELD_OUT_KERNELS
 from tests.simulator.kernels import KERNELS
 from tiledmm import simulator
 from tiledmm.codegen.rendering import render
+from tiledmm.problem.arrays import begin_together, describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import begin_together, describe
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Launch, Scratch
 from tiledmm.schedule.schedule import schedule

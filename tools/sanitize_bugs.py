@@ -19,7 +19,8 @@ from pathlib import Path
 from benchmarks.support.results import FOLDER, ROOT, measured, save
 from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.options import COMPILE_OPTIONS
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.schedule import schedule
 from tools.kernel_bugs import BUGS, WRONG, Bug, operands, plant, simulate
 

@@ -25,7 +25,7 @@ from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.sizes import Size
 from tiledmm.cli import missing_gpu
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.report.cells import significant
 from tiledmm.report.tables import Table
 from tiledmm.selection import rates as tables

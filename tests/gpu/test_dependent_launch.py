@@ -13,7 +13,8 @@ from tests.gpu.device import to_device
 from tests.strategies import small_integers
 from tiledmm.devices import device_model
 from tiledmm.launch import Plan
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 from tiledmm.selection.select import select
 
 PRODUCTS = [

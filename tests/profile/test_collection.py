@@ -11,7 +11,7 @@ from tiledmm.bench.sizes import Size
 from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
-from tiledmm.problem.operands import Array
+from tiledmm.problem.arrays import Array
 from tiledmm.profile import application, collection
 from tiledmm.profile.collection import collect, command_of, machine_code_with_lines, shares
 from tiledmm.profile.kernel_profile import METRICS

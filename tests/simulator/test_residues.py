@@ -16,7 +16,8 @@ from tests import residues_in_numpy as model
 from tests.simulator.test_split import laid_out
 from tests.simulator.unchecked import execute
 from tiledmm import simulator
-from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import Product, resolve
 from tiledmm.registry.residues import DEFAULT_MODULI, MODULI
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Launch, Schedule

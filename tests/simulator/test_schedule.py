@@ -13,7 +13,7 @@ from tests.strategies import any_bits, np_dtype, small_integers
 from tiledmm import simulator
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS
 from tiledmm.errors import ConfigError
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.registry.variants import find_variant, general_variants
 from tiledmm.schedule import launches
 from tiledmm.selection import model

@@ -13,7 +13,8 @@ import pytest
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, random_matrix, small_integers
 from tiledmm.elements import ELEMENTS, SCHEMES
-from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import Product, resolve
 from tiledmm.schedule.launches import Launch, Schedule
 from tiledmm.schedule.schedule import SCAN, SCAN_HEAD, SCAN_INIT, schedule
 from tiledmm.schedule.tensor_maps import TensorMap

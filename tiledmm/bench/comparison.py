@@ -25,8 +25,8 @@ from tiledmm.compile.compilation import Kernel, compiled
 from tiledmm.devices import device_model
 from tiledmm.elements import TF32, Element, compute_element
 from tiledmm.errors import TiledmmError
+from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import describe
 from tiledmm.registry.variants import find_variant
 from tiledmm.report.roofline import roofline
 from tiledmm.selection.choice import Choice

@@ -11,9 +11,9 @@ import cupy
 import numpy as np
 
 from tiledmm import api, devices
+from tiledmm.problem.arrays import Array
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
-from tiledmm.problem.operands import Array
 from tiledmm.selection.front_end import choose, resolve_call
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]

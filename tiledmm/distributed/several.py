@@ -23,9 +23,9 @@ from tiledmm.distributed import streaming
 from tiledmm.distributed.cuda_device import Device
 from tiledmm.distributed.shares import PANELS, Times, ranges, share_of_others
 from tiledmm.errors import KeywordError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.problem.arrays import Array
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import Array
 from tiledmm.selection.front_end import choose, resolve_call
 
 _kept = threading.local()

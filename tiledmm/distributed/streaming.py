@@ -23,8 +23,8 @@ from tiledmm.distributed.tiling import Matrices, Tiling, device_bytes, most_work
 from tiledmm.distributed.tiling_choice import tiling_within
 from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
+from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import Precision
-from tiledmm.problem.operands import Array
 
 #: Bytes of a staging buffer; there are two for copies in, and two for copies out.
 STAGING_BYTES = 64 << 20

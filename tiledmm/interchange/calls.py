@@ -14,7 +14,7 @@ import cupy
 from tiledmm import devices
 from tiledmm.errors import OperandTypeError
 from tiledmm.plans import plan_of
-from tiledmm.problem.operands import Allocate, is_array
+from tiledmm.problem.arrays import Allocate, is_array
 from tiledmm.selection.select import may_decompose
 
 #: Modules of this folder by the package that a class comes from; all other arrays speak the protocols.

@@ -12,7 +12,7 @@ import numpy as np
 from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import OperandTypeError
 from tiledmm.interchange import protocols
-from tiledmm.problem.operands import Array
+from tiledmm.problem.arrays import Array
 
 stream = protocols.stream
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tiledmm.devices import ForeignArray, as_cupys
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
-from tiledmm.problem.operands import Array
+from tiledmm.problem.arrays import Array
 
 # DLPack's numbers of device memory, and of memory that is the host's as well.
 _CUDA = (2, 13)

@@ -17,8 +17,8 @@ from tiledmm.codegen.specialization import Specialization
 from tiledmm.compile.disassembly import MachineCode, disassemble_cubin
 from tiledmm.elements import compute_element
 from tiledmm.errors import CompilationError, MissingDependencyError, ProfilingError
+from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import Array
 from tiledmm.profile import ncu
 from tiledmm.profile.application import CUBLAS, arguments
 from tiledmm.profile.kernel_profile import METRICS, SECTION, Profile, reduced, with_lines

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
+from tiledmm.problem.arrays import Array
 from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName
-from tiledmm.problem.operands import Array
 from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.errors import TiledmmError
-from tiledmm.problem.operands import describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import resolve
 
 if TYPE_CHECKING:
     from tiledmm.report.tables import Table

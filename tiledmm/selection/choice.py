@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import Config
 from tiledmm.registry.variant import Variant

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import VECTOR_BYTES, Config
 from tiledmm.registry.residues import residue_planes

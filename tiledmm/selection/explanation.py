@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.registry.config import Config
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiledmm.elements import TF32, compute_element, with_float_epilogue
+from tiledmm.problem.arrays import Array, describe
 from tiledmm.problem.epilogue import EpilogueCall
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import Array, Product, describe, resolve
+from tiledmm.problem.product import Product, resolve
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.model import Model
 from tiledmm.selection.select import AUTO, dtype_of, kernel_of, may_decompose, select, with_precision

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tiledmm.elements import PACKED_ELEMENTS, Element
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tiledmm.elements import Element
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.config import VECTOR_BYTES, WORD_BYTES
 from tiledmm.registry.variant import Variant

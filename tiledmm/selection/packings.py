@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import is_short
 from tiledmm.schedule.tensor_maps import can_be_mapped

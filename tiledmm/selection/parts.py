@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from tiledmm.elements import Element
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.problem.strides import Problem
 from tiledmm.registry.residues import DEFAULT_MODULI, residue_planes
 from tiledmm.registry.variant import Variant

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tiledmm.elements import SCHEMES, TF32, Element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred

@@ -22,7 +22,7 @@ from tiledmm._version import __version__
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.problem.strides import TRANSPOSED
 from tiledmm.registry.config import VECTOR_BYTES
 from tiledmm.registry.variants import find_variant

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.problem.arrays import begin_together, describe, is_same
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
-from tiledmm.problem.operands import begin_together, describe, is_same
 from tiledmm.problem.strides import Span
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.launches import Scratch

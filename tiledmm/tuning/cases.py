@@ -12,7 +12,8 @@ from typing import Any
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import Gpu
-from tiledmm.problem.operands import Array, Product, resolve
+from tiledmm.problem.arrays import Array
+from tiledmm.problem.product import Product, resolve
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.choice import Choice, specialization_of, transposed_if_preferred

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.problem.operands import Product
+from tiledmm.problem.product import Product
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.cost import Cost

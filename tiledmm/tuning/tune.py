@@ -12,7 +12,8 @@ from tiledmm.bench.sizes import Size
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError, TiledmmError
 from tiledmm.lazy import device_module
-from tiledmm.problem.operands import Product, describe, resolve
+from tiledmm.problem.arrays import describe
+from tiledmm.problem.product import Product, resolve
 from tiledmm.registry.config import Config
 from tiledmm.selection import tuned
 from tiledmm.selection.choice import Choice

@@ -10,102 +10,21 @@ The rules are NumPy's for the generalized ufunc ``matmul``, ``(n?,k),(k,m?)->(n?
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tiledmm.elements import Element, compute_element_of, element
 from tiledmm.errors import AlignmentError, AxisError, KeywordError, ShapeError
+from tiledmm.problem.arrays import Array
 from tiledmm.problem.casting import check_cast, converts_in_kernel, loop_type
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.strides import Problem, Span, arrange
 
 SIGNATURE = "(n?,k),(k,m?)->(n?,m?)"
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """What is known of an array without its data: shape, strides in bytes, dtype."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def as_type(self, dtype: Any) -> Array:
-        """What ``astype`` gives: the same axes from slowest to fastest in memory, without gaps."""
-        kind = np.dtype(dtype)
-        strides, step = [0] * len(self.shape), kind.itemsize
-        for axis in sorted(range(len(self.shape)), key=lambda axis: (abs(self.strides[axis]), -axis)):
-            strides[axis] = step
-            step *= self.shape[axis]
-        return Array(self.shape, tuple(strides), kind)
-
-    @classmethod
-    def laid_out(cls, shape: tuple[int, int], dtype: np.dtype[Any], letter: str) -> Array:
-        """The description of a matrix of a layout: N rows contiguous, T columns, G neither."""
-        (rows, cols), step = shape, dtype.itemsize
-        strides = {"N": (cols * step, step), "T": (step, rows * step), "G": (2 * cols * step, 2 * step)}
-        return cls(shape, strides[letter], dtype)
-
-    @classmethod
-    def allocated(cls, shape: tuple[int, ...], dtype: np.dtype[Any], order: str = "C") -> Array:
-        """The description of a new array."""
-        strides = []
-        step = dtype.itemsize
-        for size in shape if order == "F" else shape[::-1]:
-            strides.append(step)
-            step *= max(size, 1)
-        return cls(shape, tuple(strides if order == "F" else strides[::-1]), dtype)
-
-
-#: Makes a new array, of a shape, NumPy's type and an order in memory, ``"C"`` or ``"F"``.
-Allocate: TypeAlias = Callable[[tuple[int, ...], Any, str], Any]
-
-
-def describe(array: Any) -> Array:
-    """The description of any array that has ``shape``, ``strides`` and ``dtype``."""
-    return Array(array.shape, array.strides, array.dtype)
-
-
-def is_array(x: Any) -> bool:
-    """Whether an argument is an array, of whatever library; of NumPy's, one that is more than a number."""
-    if isinstance(x, (np.ndarray, np.generic)):
-        return x.ndim > 0
-    return hasattr(type(x), "__dlpack__") or hasattr(type(x), "__cuda_array_interface__")
-
-
-def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
-    """The description of a row-major array that is not there.
-
-    Args:
-        shape: Its shape.
-        dtype: Its type; None for float32.
-
-    Raises:
-        ShapeError: If that is no shape.
-        UnsupportedTypeError: If there is no such type.
-    """
-    if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0 for size in shape):
-        raise ShapeError(f"a shape has whole numbers from 0 on, such as (512, 300); got {shape!r}")
-    return Array.allocated(tuple(map(int, shape)), element("float32" if dtype is None else dtype).dtype)
-
-
-def begin_together(x1: Any, x2: Any) -> bool:
-    """Whether the first elements of two CuPy arrays, or of two NumPy arrays, are the same place in memory."""
-    first, second = _place(x1), _place(x2)
-    return first is not None and first == second
-
-
-def is_same(x: Any, y: Any) -> bool:
-    """Whether two arrays have the same elements in the same places of memory."""
-    return begin_together(x, y) and (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype)
-
-
-def _place(x: Any) -> Any:
-    return x.ctypes.data if isinstance(x, np.ndarray) else getattr(getattr(x, "data", None), "ptr", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +155,7 @@ def resolve(
         problem, transposed = _NO_PROBLEM, False
     else:
         strides = (left.strides(loop), right.strides(loop), target.strides(loop))
-        read = [_Operand(_broadcast_to(each, shape), entry, 2, len(core)).strides(loop) for each in arrays]
+        read = [_Operand(each.broadcast_to(shape), entry, 2, len(core)).strides(loop) for each in arrays]
         problem, transposed = arrange((m, n, k), loop, *strides, read)
     return Product(
         problem=problem,
@@ -360,17 +279,6 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
         ) from None
 
 
-def _broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
-    """An array repeated, by strides of 0, to a shape that it broadcasts to."""
-    missing = len(shape) - len(array.shape)
-    if missing < 0 or any(have not in (1, size) for have, size in zip(array.shape, shape[missing:], strict=True)):
-        raise ShapeError(f"an array of shape {array.shape} does not broadcast to the result, which has shape {shape}")
-    steps = zip(array.shape, array.strides, shape[missing:], strict=True)
-    return Array(
-        shape, (0,) * missing + tuple(0 if have != size else stride for have, stride, size in steps), array.dtype
-    )
-
-
 def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tuple[tuple[int, ...], Any]:
     """Shape of a new result whose core axes stand where ``axes`` says, and those axes."""
     ndim = len(loop) + len(core)
@@ -384,20 +292,5 @@ def _memory_order(order: str, *operands: Array) -> str:
     """``"C"`` or ``"F"``. K is C, as CuPy has it; A is F if every operand is F-contiguous and not C-contiguous."""
     order = order.upper()
     if order == "A":
-        return "F" if all(_is_contiguous(x, "F") and not _is_contiguous(x, "C") for x in operands) else "C"
+        return "F" if all(x.is_contiguous("F") and not x.is_contiguous("C") for x in operands) else "C"
     return "C" if order == "K" else order
-
-
-def _is_contiguous(x: Array, order: str) -> bool:
-    expected = x.dtype.itemsize
-    for size, stride in sorted_axes(x, order):
-        if size > 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def sorted_axes(x: Array, order: str) -> Sequence[tuple[int, int]]:
-    """(size, stride) of each axis, fastest first, for memory order ``"C"`` or ``"F"``."""
-    pairs = list(zip(x.shape, x.strides, strict=True))
-    return pairs if order == "F" else pairs[::-1]
