@@ -69,7 +69,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
     from tiledmm.bench.comparison import operand_sets
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
-    from tiledmm.launch import Plan
+    from tiledmm.launch.plan import Plan
 
     considered = {product: _considered(device_model(), dtype, *product) for product in products}
     print(f"{dtype}: compiling ...", file=sys.stderr, flush=True)

@@ -56,7 +56,7 @@ def uses_tensor_cores(a: Any, b: Any, variant: str, scheme: str) -> bool:
     """Whether the data goes to tensor cores, which the operand scan decides on the device."""
     import cupy
 
-    from tiledmm.launch import Plan
+    from tiledmm.launch.plan import Plan
     from tiledmm.problem.arrays import describe
     from tiledmm.problem.product import resolve
     from tiledmm.selection.select import select

@@ -9,7 +9,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from tiledmm import devices, launch
+from tiledmm import devices
+from tiledmm.launch import plan
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import Within
 from tiledmm.selection.model import H100
@@ -39,7 +40,7 @@ def numbers(*shape: int, dtype: str = "f4") -> Any:
 
 
 class HostPlan:
-    """What stands for ``launch.Plan``."""
+    """What stands for ``tiledmm.launch.plan.Plan``."""
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.choice = choice
@@ -54,6 +55,6 @@ class HostPlan:
 
 def pretend(setattr: Callable[[Any, str, Any], None] = setattr) -> None:
     """Has this package find an H100 that multiplies such arrays."""
-    setattr(launch, "Plan", HostPlan)
+    setattr(plan, "Plan", HostPlan)
     setattr(devices, "current_device", lambda: 0)
     setattr(devices, "device_model", lambda decomposes=True: H100)

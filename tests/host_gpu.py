@@ -23,10 +23,11 @@ import tiledmm.plans
 from tests.kernels_in_numpy import Argument, run_in_numpy
 from tests.simulator.unchecked import execute
 from tests.strategies import Layout, lay_out, plain
-from tiledmm import devices, launch
+from tiledmm import devices
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.errors import UnsupportedTypeError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.launch import plan, prepared
 from tiledmm.schedule import tensor_maps
 from tiledmm.selection import tuned
 from tiledmm.selection.model import Model
@@ -240,19 +241,19 @@ class HostGpu:
             MemoryPointer=cupy.cuda.MemoryPointer,
         )
         stands = SimpleNamespace(ndarray=_Constructor(self._empty), empty=self._empty, copyto=self._copyto, cuda=cuda)
-        for module in (devices, launch):
+        for module in (devices, plan, prepared):
             monkeypatch.setattr(module, "cupy", stands)
-        monkeypatch.setattr(launch, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
-        monkeypatch.setattr(launch, "_PreparedArgument", lambda array: array)
-        monkeypatch.setattr(launch, "launch_function", lambda: None)
-        for module in (devices, launch):
+        monkeypatch.setattr(plan, "raw_kernels", lambda kernels: [self._raw_kernel(each) for each in kernels])
+        monkeypatch.setattr(prepared, "_PreparedArgument", lambda array: array)
+        monkeypatch.setattr(prepared, "launch_function", lambda: None)
+        for module in (devices, prepared):
             monkeypatch.setattr(module, "current_device", lambda: 0)
             monkeypatch.setattr(module, "device_model", self._model)
         monkeypatch.setattr(tensor_maps.TensorMap, "encode", encode)
         # The folder of all that is kept has the simulator's compiled kernels, too.
         monkeypatch.setattr(tuned, "path_of", lambda gpu: cache / f"{gpu}.json")
         tuned.table_of.cache_clear()
-        launch._encoded.cache_clear()
+        prepared._encoded.cache_clear()
         self.become(self.gpu.arch.name)
 
     def _malloc_async(self, size: int, stream: int) -> int:

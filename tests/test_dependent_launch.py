@@ -14,14 +14,15 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 from cupy.cuda import nvrtc
 
-from tiledmm import dependent_launch, launch
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import cubins
 from tiledmm.compile.options import COMPILE_OPTIONS, CUPYS_OPTIONS
-from tiledmm.dependent_launch import DependentLaunch
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.launch import dependent, prepared
+from tiledmm.launch import plan as plan_module
+from tiledmm.launch.dependent import DependentLaunch
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.registry import auxiliary_kernels
@@ -38,7 +39,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The current stream, whose ``ptr`` a test may change."""
     current = SimpleNamespace(ptr=7)
     cuda = SimpleNamespace(get_current_stream=lambda: current, driver=SimpleNamespace(CUDADriverError=OSError))
-    monkeypatch.setattr(dependent_launch, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(dependent, "cupy", SimpleNamespace(cuda=cuda))
     return current
 
 
@@ -59,7 +60,7 @@ def test_what_the_driver_is_told(stream: SimpleNamespace, monkeypatch: pytest.Mo
         told.append((numbers.tolist(), int(on), count, attribute[[0, 2]].tolist(), function.value, values, extra))
         return 0
 
-    monkeypatch.setattr(dependent_launch, "launch_function", lambda: launched)
+    monkeypatch.setattr(dependent, "launch_function", lambda: launched)
     arguments = [np.array([n], np.uint64).view("V8") for n in (1000, 2000, 3000)]
     call = DependentLaunch(SimpleNamespace(ptr=123), (5,), (32, 4), 1024, arguments)
     call()
@@ -71,11 +72,11 @@ def test_what_the_driver_is_told(stream: SimpleNamespace, monkeypatch: pytest.Mo
     assert told == [expected, (expected[0], 9, *expected[2:]), expected]
     for stream.ptr in range(100):
         call()
-    assert len(call._on_stream) <= dependent_launch._MOST_STREAMS
+    assert len(call._on_stream) <= dependent._MOST_STREAMS
 
 
 def test_what_the_driver_refuses_is_an_error(stream: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dependent_launch, "launch_function", lambda: lambda *told: 1)
+    monkeypatch.setattr(dependent, "launch_function", lambda: lambda *told: 1)
     with pytest.raises(OSError, match="1"):
         DependentLaunch(SimpleNamespace(ptr=1), (1,), (32,), 0, [np.zeros(1)])()
 
@@ -87,8 +88,8 @@ def test_without_such_a_driver_there_is_no_function(gives: Any, monkeypatch: pyt
             raise gives
         return gives
 
-    monkeypatch.setattr(dependent_launch, "driver", driver)
-    assert dependent_launch.launch_function.__wrapped__() is None
+    monkeypatch.setattr(dependent, "driver", driver)
+    assert dependent.launch_function.__wrapped__() is None
 
 
 @pytest.mark.parametrize(
@@ -99,13 +100,13 @@ def test_all_but_the_first_launch_depend_where_the_device_can(
     target: str, has_function: bool, dependent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernels = lambda specializations: [SimpleNamespace(kernel=None) for _ in specializations]  # noqa: E731
-    monkeypatch.setattr(launch, "raw_kernels", kernels)
-    monkeypatch.setattr(launch, "device_model", lambda: Model(REFERENCE_GPUS[target]))
-    monkeypatch.setattr(launch, "launch_function", lambda: (lambda: None) if has_function else None)
+    monkeypatch.setattr(plan_module, "raw_kernels", kernels)
+    monkeypatch.setattr(prepared, "device_model", lambda: Model(REFERENCE_GPUS[target]))
+    monkeypatch.setattr(prepared, "launch_function", lambda: (lambda: None) if has_function else None)
 
     def depend(variant: str, dtype: str = "f4", **config: int) -> list[bool]:
         x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
-        plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2)), config or None))
+        plan = plan_module.Plan(select(variant, None, resolve(describe(x1), describe(x2)), config or None))
         return [each.dependent for each in plan.launches]
 
     assert depend("split_tensor_core") == [False, dependent, dependent, dependent]

@@ -14,9 +14,12 @@ import cupy
 
 import tiledmm
 from tests.host_arrays import pretend
-from tiledmm import devices, launch, plans
+from tiledmm import devices, plans
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
+from tiledmm.launch import plan as plan_module
+from tiledmm.launch import prepared
+from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.schedule import tensor_maps
@@ -42,12 +45,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         seen.append(("encode", pointer))
         return np.array([pointer, *[0] * 15], np.uint64).view("V128")
 
-    monkeypatch.setattr(launch, "raw_kernels", raw_kernels)
-    monkeypatch.setattr(launch, "launch_function", lambda: None)
-    monkeypatch.setattr(launch, "device_model", lambda decomposes=True: H100)
-    monkeypatch.setattr(launch, "current_device", lambda: 0)
+    monkeypatch.setattr(plan_module, "raw_kernels", raw_kernels)
+    monkeypatch.setattr(prepared, "launch_function", lambda: None)
+    monkeypatch.setattr(prepared, "device_model", lambda decomposes=True: H100)
+    monkeypatch.setattr(prepared, "current_device", lambda: 0)
     monkeypatch.setattr(
-        launch, "_by_value", lambda array: array if array.size > 1 or array.dtype.kind == "V" else array[0]
+        prepared, "_by_value", lambda array: array if array.size > 1 or array.dtype.kind == "V" else array[0]
     )
     monkeypatch.setattr(tensor_maps.TensorMap, "encode", encode)
 
@@ -59,8 +62,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     cuda = SimpleNamespace(
         get_current_stream=lambda: stream, alloc=lambda size: SimpleNamespace(ptr=SCRATCH), runtime=runtime
     )
-    monkeypatch.setattr(launch, "cupy", SimpleNamespace(cuda=cuda))
-    launch._encoded.cache_clear()
+    for module in (plan_module, prepared):
+        monkeypatch.setattr(module, "cupy", SimpleNamespace(cuda=cuda))
+    prepared._encoded.cache_clear()
     return seen
 
 
@@ -76,9 +80,9 @@ def array(shape: tuple[int, ...], dtype: str, pointer: int) -> Any:
     )
 
 
-def run(variant: str, dtype: str, times: int = 1, begins: tuple[int, int] = (0, 0), **numbers: int) -> launch.Plan:
+def run(variant: str, dtype: str, times: int = 1, begins: tuple[int, int] = (0, 0), **numbers: int) -> Plan:
     x1, x2 = np.empty((512, 600), dtype), np.empty((600, 512), dtype)
-    plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2)), numbers or None))
+    plan = Plan(select(variant, None, resolve(describe(x1), describe(x2)), numbers or None))
     for _ in range(times):
         first = array((512, 600), dtype, (1 << 24) + begins[0])
         second = array((600, 512), dtype, (2 << 24) + begins[1])
@@ -122,7 +126,7 @@ def test_what_a_launch_is_told_is_made_once(sent: list[tuple[Any, ...]]) -> None
 @pytest.mark.parametrize(("variant", "scratch"), [("split_tensor_core", True), ("warp_tiled", False)])
 def test_each_launch_can_be_called_by_itself(sent: list[tuple[Any, ...]], variant: str, scratch: bool) -> None:
     x1, x2 = np.empty((512, 600), "f4"), np.empty((600, 512), "f4")
-    plan = launch.Plan(select(variant, None, resolve(describe(x1), describe(x2))))
+    plan = Plan(select(variant, None, resolve(describe(x1), describe(x2))))
     arrays = array((512, 600), "f4", 1 << 24), array((600, 512), "f4", 2 << 24), array((512, 512), "f4", 3 << 24)
     calls = plan.calls(*arrays)
     whole = list(sent)
@@ -203,7 +207,7 @@ def test_cupys_own_product_is_found_where_its_name_means_ours(monkeypatch: pytes
 
 
 def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_KEPT_ARGUMENTS", 2)
+    monkeypatch.setattr(plan_module, "_KEPT_ARGUMENTS", 2)
     plan = run("wgmma", "float16")
     made = [plan._launches_at((256 * i, 512, 1024, 4096)) for i in (1, 2, 1, 2)]
     assert made[0] is made[2] or made[1] is made[3]
@@ -216,7 +220,7 @@ def test_arguments_are_kept_for_a_few_addresses(sent: list[Any], monkeypatch: py
 def test_maps_are_encoded_in_a_context_of_the_device(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A new thread has none before ``setDevice``."""
     chosen: list[int] = []
-    monkeypatch.setattr(launch.cupy.cuda.runtime, "setDevice", chosen.append)
-    monkeypatch.setattr(launch, "current_device", lambda: 3)
+    monkeypatch.setattr(prepared.cupy.cuda.runtime, "setDevice", chosen.append)
+    monkeypatch.setattr(prepared, "current_device", lambda: 3)
     run("wgmma", "float16")
     assert chosen == [3, 3]

@@ -126,7 +126,7 @@ def lay_like(array: Any) -> Any:
 
 
 class _ReferencePlan:
-    """Stands for ``tiledmm.launch.Plan``."""
+    """Stands for ``tiledmm.launch.plan.Plan``."""
 
     def __init__(self, choice: Choice, within: Within | None = None) -> None:
         self.product = choice.product
@@ -151,7 +151,7 @@ def launch_on_numpy() -> Iterator[None]:
         for module in (plans, api):
             patch.setattr(module, "plan_of", plan_of)
         patch.setattr(api, "are_cupys", lambda *arguments: True)
-        patch.setitem(sys.modules, "tiledmm.launch", launch)
+        patch.setitem(sys.modules, "tiledmm.launch.plan", launch)
         patch.setitem(sys.modules, "tiledmm.devices", devices)
         yield
 

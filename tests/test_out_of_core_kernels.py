@@ -23,8 +23,9 @@ import cupy
 from tests.conftest import missing_simulator
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import small_integers
-from tiledmm import devices, launch, out_of_core
+from tiledmm import devices, out_of_core
 from tiledmm.distributed import cuda_device, tiling_choice
+from tiledmm.launch import plan
 
 pytestmark = [
     pytest.mark.cupy,
@@ -91,7 +92,7 @@ class Gpu:
             return allocate(size)
 
         with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(launch.cupy.cuda, "alloc", alloc)
+            monkeypatch.setattr(plan.cupy.cuda, "alloc", alloc)
             yield
 
     def _copy(self, to: int, to_pitch: int, begin: int, pitch: int, width: int, height: int, *_: Any) -> None:

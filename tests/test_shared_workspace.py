@@ -19,7 +19,9 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import any_bits, small_integers, tight
-from tiledmm import launch, plans, simulator
+from tiledmm import plans, simulator
+from tiledmm.launch import prepared
+from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
@@ -104,8 +106,8 @@ def operands(
     return x1, x2, np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
 
 
-def planned(x1: Any, x2: Any, out: Any) -> launch.Plan:
-    found: launch.Plan = plans.plan_of(x1, x2, out, tuple(UfuncKeywords()), ("auto", None, None, "full"))
+def planned(x1: Any, x2: Any, out: Any) -> Plan:
+    found: Plan = plans.plan_of(x1, x2, out, tuple(UfuncKeywords()), ("auto", None, None, "full"))
     return found
 
 
@@ -117,7 +119,7 @@ def in_parts(x1: Any, x2: Any, out: Any) -> list[Choice]:
     return list(found.values())
 
 
-def check(gpu: HostGpu, made: launch.Plan, x1: Any, x2: Any, out: Any, right: np.ndarray) -> None:
+def check(gpu: HostGpu, made: Plan, x1: Any, x2: Any, out: Any, right: np.ndarray) -> None:
     out.fill(np.nan if right.dtype.kind in "fc" else 77)
     made.run(x1, x2, out)
     np.testing.assert_array_equal(out.held, right, str(made.choice))
@@ -135,7 +137,7 @@ def test_every_variant_in_parts(h100: HostGpu, limited: Any, dtype: str, layout:
     out = h100.array(right, tight(layout[2]))
     for each in in_parts(x1, x2, out):
         assert each.shares_workspace and len(each.parts) >= 4
-        made = launch.Plan(each)
+        made = Plan(each)
         assert made.scratch_bytes == each.workspace == max(planned.workspace for planned in each.schedules)
         check(h100, made, x1, x2, out, right)
 
@@ -156,7 +158,7 @@ def test_split_k_within_parts(h100: HostGpu, limited: Any, dtype: str) -> None:
         ]
         whole = replace(split[0], others=tuple(split[1:]))
         h100.launched.clear()
-        check(h100, launch.Plan(whole), x1, x2, out, right)
+        check(h100, Plan(whole), x1, x2, out, right)
         assert sum(kernel.variant.name == "split_k_reduction" for kernel in h100.launched) == len(split)
 
 
@@ -255,25 +257,25 @@ def test_the_simulator_computes_parts(monkeypatch: pytest.MonkeyPatch, limited: 
 def test_what_begins_a_part_waits_for_the_part_before(
     h100: HostGpu, limited: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "launch_function", lambda: print)
+    monkeypatch.setattr(prepared, "launch_function", lambda: print)
     x1, x2, right = operands(h100, dtype)
     limited(x1, x2)
     for each in in_parts(x1, x2, h100.array(right)):
-        made, schedules = launch.Plan(each), each.schedules
+        made, schedules = Plan(each), each.schedules
         first = {0, *itertools.accumulate(len(planned.launches) for planned in schedules)}
-        assert any(prepared.dependent for prepared in made.launches)
+        assert any(one.dependent for one in made.launches)
         scanned = any(memory.name == SCAN for memory in schedules[0].scratch)
-        for i, prepared in enumerate(made.launches):
-            assert not (prepared.dependent and i in first)
-            assert (prepared.fills is not None) is (scanned and i in first)
+        for i, one in enumerate(made.launches):
+            assert not (one.dependent and i in first)
+            assert (one.fills is not None) is (scanned and i in first)
         assert made.scans == []
         for part in each.parts:  # as it is alone, and where parts do not share
-            alone = launch.Plan(replace(part, others=()))
-            assert len(alone.scans) == scanned and not any(prepared.fills for prepared in alone.launches)
+            alone = Plan(replace(part, others=()))
+            assert len(alone.scans) == scanned and not any(one.fills for one in alone.launches)
         monkeypatch.setattr(choice, "MOST_APART", 1 << 40)
-        apart = launch.Plan(each)
+        apart = Plan(each)
         monkeypatch.setattr(choice, "MOST_APART", 0)
-        assert [prepared.dependent for prepared in apart.launches].count(False) < len(apart.launches) - len(schedules)
+        assert [one.dependent for one in apart.launches].count(False) < len(apart.launches) - len(schedules)
         assert len(apart.scans) == scanned * len(schedules) and not any(one.fills for one in apart.launches)
         assert apart.scratch_bytes == sum(planned.workspace for planned in schedules) > made.scratch_bytes
 
@@ -282,14 +284,14 @@ def test_scans_are_filled_before_each_part(h100: HostGpu, limited: Any, monkeypa
     x1, x2, right = operands(h100, "float32")
     limited(x1, x2)
     out, events = h100.array(right), []
-    fill = launch.cupy.cuda.runtime.memsetAsync
+    fill = prepared.cupy.cuda.runtime.memsetAsync
 
     def memset(address: int, value: int, size: int, stream: int) -> None:
         assert value == SCAN_INIT
         events.append(("fill", len(h100.launched)))
         fill(address, value, size, stream)
 
-    monkeypatch.setattr(launch.cupy.cuda.runtime, "memsetAsync", memset)
+    monkeypatch.setattr(prepared.cupy.cuda.runtime, "memsetAsync", memset)
     plan = planned(x1, x2, out)
     h100.launched.clear()
     plan.run(x1, x2, out)

@@ -371,7 +371,7 @@ def device(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
 
     for name, module in (
         ("devices", SimpleNamespace(device_model=lambda decomposes=True: MADE_UP)),
-        ("launch", SimpleNamespace(Plan=Plan)),
+        ("launch.plan", SimpleNamespace(Plan=Plan)),
         ("compile.compilation", SimpleNamespace(compiled=compiled)),
         ("bench.comparison", SimpleNamespace(operand_sets=operand_sets)),
     ):
@@ -397,7 +397,7 @@ def test_tune_keeps_the_fastest_that_is_right(device: list[str], capsys: pytest.
 
 
 def test_tune_leaves_out_what_has_no_room_for_its_workspace(device: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, failed = sys.modules["tiledmm.launch"].Plan, []
+    plan, failed = sys.modules["tiledmm.launch.plan"].Plan, []
 
     class Plan(plan):  # type: ignore[misc, valid-type]
         def run(self, a: Any, b: Any, c: Any) -> None:
@@ -406,7 +406,7 @@ def test_tune_leaves_out_what_has_no_room_for_its_workspace(device: list[str], m
                 raise MemoryError("no room")
             super().run(a, b, c)
 
-    monkeypatch.setattr(sys.modules["tiledmm.launch"], "Plan", Plan)
+    monkeypatch.setattr(sys.modules["tiledmm.launch.plan"], "Plan", Plan)
     (entry,) = tiledmm.tune([(40, 50, 700)], trials=30, seconds=0.001, progress=False)
     assert failed and entry.variant == QUICK.variant.name
 

@@ -21,8 +21,10 @@ import tiledmm
 from tests.conftest import slow_unless
 from tests.host_gpu import HostGpu
 from tests.strategies import small_integers, tight
-from tiledmm import launch, plans
+from tiledmm import plans
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.launch import plan as plan_module
+from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import UfuncKeywords
 from tiledmm.problem.product import resolve
@@ -76,12 +78,12 @@ class Product:
         return list(self.gpu.launched)
 
     @property
-    def plan(self) -> launch.Plan:
+    def plan(self) -> Plan:
         """Its plan."""
         return planned(self.x1, self.x2, self.out, self.keywords.get("precision", "float32"))
 
 
-def planned(x1: Any, x2: Any, out: Any, precision: str = "float32") -> launch.Plan:
+def planned(x1: Any, x2: Any, out: Any, precision: str = "float32") -> Plan:
     """The plan of ``auto``."""
     return plans.plan_of(x1, x2, out, tuple(UfuncKeywords()), ("auto", None, None, precision))
 
@@ -197,7 +199,7 @@ def test_c_in_parts(h100: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(part.workspace for each in found for part in each.others)
     for choice in found:
         first = replace(choice, others=())
-        assert choice.workspace == launch.Plan(choice).scratch_bytes
+        assert choice.workspace == Plan(choice).scratch_bytes
         assert choice.workspace == first.workspace + sum(other.workspace for other in choice.others)
 
 
@@ -215,16 +217,16 @@ def test_a_batch_of_more_dimensions_than_a_kernel_counts(h100: HostGpu) -> None:
     named = select("split_float32", None, plan.product)
     assert len(list(plan.product.problem.outer_offsets())) == 2
     for enough in (0, 1):
-        named_plan, tries = launch.Plan(named, plan._within), itertools.count()
+        named_plan, tries = Plan(named, plan._within), itertools.count()
         with pytest.MonkeyPatch.context() as patch:
-            have = launch.cupy.cuda.alloc
+            have = plan_module.cupy.cuda.alloc
 
             def alloc(size: int, have: Any = have, tries: Any = tries, enough: int = enough) -> Any:
                 if next(tries) >= enough:
                     raise OutOfMemory(size, 0, 0)
                 return have(size)
 
-            patch.setattr(launch.cupy.cuda, "alloc", alloc)
+            patch.setattr(plan_module.cupy.cuda, "alloc", alloc)
             h100.launched.clear()
             out.fill(0)
             named_plan.run(x1, x2, out)
@@ -303,7 +305,7 @@ def test_a_result_over_its_operand(h100: HostGpu) -> None:
 
 def test_where_no_kernel_fits_the_error_is_the_allocators(h100: HostGpu) -> None:
     product = Product(h100, "float32", (64, 20000), (20000, 64), precision="ieee")
-    plan = launch.Plan(product.plan.choice, lambda fits: None)
+    plan = Plan(product.plan.choice, lambda fits: None)
     h100.most = 0
     for _ in range(2):
         with pytest.raises(OutOfMemory, match="workspace of"):
@@ -318,7 +320,7 @@ def test_other_allocators(h100: HostGpu, error: Exception, monkeypatch: pytest.M
     def alloc(size: int) -> Any:
         raise error
 
-    monkeypatch.setattr(launch.cupy.cuda, "alloc", alloc)
+    monkeypatch.setattr(plan_module.cupy.cuda, "alloc", alloc)
     if isinstance(error, MemoryError):
         assert len(product.run()) == 1
         with pytest.raises(MemoryError, match="std::bad_alloc: workspace of"):

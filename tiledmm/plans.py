@@ -126,7 +126,7 @@ class _Converted:
         as_cupys, (left, right) = device_module("devices").as_cupys, self.product.convert
         x1 = x1 if left is None else as_cupys(x1).astype(left)
         x2 = x2 if right is None else as_cupys(x2).astype(right)
-        cupy = device_module("launch").cupy
+        cupy = device_module("launch.plan").cupy
         target = cupy.empty(out.shape, self.dtype) if self.product.via_temporary else out
         result = plan_of(x1, x2, target, self.ufunc, self.kernel, epilogue).run(x1, x2, target, epilogue, allocate)
         if not self.product.via_temporary:
@@ -159,7 +159,9 @@ def _make_plan(
     choice = choose(call, kernel, devices.device_model)
     if call.product.converts:
         return _Converted(call, choice, ufunc, kernel)
-    return device_module("launch").Plan(choice, functools.partial(choose_within, call, kernel, devices.device_model))
+    return device_module("launch.plan").Plan(
+        choice, functools.partial(choose_within, call, kernel, devices.device_model)
+    )
 
 
 def _keep(key: Any, plan: Any) -> None:

@@ -75,7 +75,7 @@ def measure(dtype: str, products: list[tuple[Size, str]]) -> list[dict[str, Any]
     from tiledmm.bench.timing import one_after_the_other
     from tiledmm.compile.compilation import raw_kernels
     from tiledmm.devices import device_model
-    from tiledmm.launch import Plan
+    from tiledmm.launch.plan import Plan
     from tiledmm.tuning.bench import Bench
     from tiledmm.tuning.cases import Case
 

@@ -12,7 +12,7 @@ import tiledmm
 from tests.gpu.device import to_device
 from tests.strategies import small_integers
 from tiledmm.devices import device_model
-from tiledmm.launch import Plan
+from tiledmm.launch.plan import Plan
 from tiledmm.problem.arrays import describe
 from tiledmm.problem.product import resolve
 from tiledmm.selection.select import select

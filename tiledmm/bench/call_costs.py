@@ -11,7 +11,7 @@ from tiledmm.bench.results import BASELINE, CallCost
 from tiledmm.bench.sizes import Size
 from tiledmm.compile.compilation import raw_kernel
 from tiledmm.elements import compute_element
-from tiledmm.launch import Plan
+from tiledmm.launch.plan import Plan
 from tiledmm.selection.select import AUTO, dtype_of, precision_of
 
 _BARE = "cupy.empty + RawKernel"

@@ -30,7 +30,7 @@ class Kernel:
         specialization: What it was rendered from: variant, config, types, layout.
         source: Its CUDA C.
         raw: The ``cupy.RawKernel``. Its arguments are three pointers, or two tensor maps and a pointer, and one
-            ``Problem`` (see ``tiledmm.launch``).
+            ``Problem`` (see ``tiledmm.launch.prepared``).
         block: Threads of a block along x and y.
         registers: Registers a thread uses.
         shared_bytes: Bytes of shared memory of a block.

@@ -89,7 +89,7 @@ class Bench:
     def timings(self, row: KernelRates, jobs: Jobs) -> dict[str, Any]:
         """Most resident blocks of a kernel; and the microseconds of each case."""
         from tiledmm.bench.timing import one_after_the_other
-        from tiledmm.launch import Plan
+        from tiledmm.launch.plan import Plan
 
         found = []
         for case, choice in jobs.cases:
@@ -169,7 +169,7 @@ class Bench:
 
     def _launches(self, variant: str, tile: int, dtype: str, case: Case, **launch: int) -> list[TimedCall]:
         """Each launch of a product by itself."""
-        from tiledmm.launch import Plan
+        from tiledmm.launch.plan import Plan
 
         plan, sets = Plan(named(variant, tile, dtype, case, **launch)), self.operands(case, dtype)
         every = [plan.calls(*operands) for operands in sets]
@@ -235,7 +235,7 @@ class Bench:
     def _host(self, variant: str) -> float:
         """Host microseconds of a call with the launches of a decomposed product: the least, as others use it, too."""
         from tiledmm.bench.timing import HostClock
-        from tiledmm.launch import Plan
+        from tiledmm.launch.plan import Plan
 
         case = Case(1, 128, 128, 256)
         plan = Plan(named(variant, 128, "float32", case))

@@ -127,7 +127,7 @@ def _fastest(model: Model, product: Product, sets: list[Any], trials: int, secon
     """The fastest of the kernels that give the right result and do not spill."""
     from tiledmm.bench import reference, timing
     from tiledmm.compile.compilation import compiled
-    from tiledmm.launch import Plan
+    from tiledmm.launch.plan import Plan
 
     first = sets[0]
     right = reference.reference(first.a, first.b, product.compute)
