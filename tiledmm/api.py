@@ -201,7 +201,7 @@ def explain(
     Example:
         >>> tiledmm.explain((512, 300), (300, 400)).variant
         'warp_tiled'
-        >>> print(tiledmm.explain(a, b))
+        >>> print(tiledmm.explain((64, 4096), (4096, 64)))
         (64 x 4096) @ (4096 x 64), float32, layout NN
         tiledmm_warp_tiled_f32_64x64x8_nn, split-K 96: 9.58 us expected on H100 SXM 80 GB
         ...

@@ -39,6 +39,7 @@ def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: in
         shared_bytes: Shared memory of a block, static and dynamic together.
 
     Example:
+        >>> from tiledmm.hardware.architectures import TARGETS
         >>> occupancy(TARGETS["sm_90"], threads=1024, registers=40, shared_bytes=8192)
         Occupancy(blocks=1, warps=32, fraction=0.5, limited_by='registers')
 
