@@ -93,8 +93,11 @@ def _runnable(command: str) -> str:
 def _run_often(command: str, names: list[str], runs: int, end: float) -> str:
     """What became of several runs, of which those that ended are one result: until a time that the clock shows."""
     status, found = "", list[dict[str, Any]]()
-    for _ in range(runs):
-        if (status := _run(command, end - time.monotonic())) != "measured":
+    for number in range(1, runs + 1):
+        begin = time.monotonic()
+        status = _run(command, end - begin)
+        print(f"run {number} of {runs}: {status} in {time.monotonic() - begin:.0f} s: {command}", flush=True)
+        if status != "measured":
             break
         found.append({name: json.loads(_path(name).read_text(encoding="utf-8")) for name in names})
     for name in names if found else ():
