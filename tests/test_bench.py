@@ -27,7 +27,7 @@ from tiledmm.bench import reference as ref
 from tiledmm.bench.report_files import from_json, to_json
 from tiledmm.bench.results import BASELINE, CallCost, Comparison, ComparisonReport, Machine, Row
 from tiledmm.bench.sizes import Size, parse_size
-from tiledmm.bench.variant_tiles import VariantTile, expand, multiplying
+from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, multiplying, running
 from tiledmm.codegen.specialization import specialize
 from tiledmm.compile.inspection import Resources
 from tiledmm.elements import ELEMENTS, TF32, compute_element, element
@@ -1063,3 +1063,15 @@ def test_an_error_where_all_terms_are_zero_is_seen() -> None:
     expected = ref.reference(zeros, zeros.T.copy())
     wrong = ref.judge(np.array([[0, 0], [0, 5]], "f4"), expected)
     assert (wrong.ok, wrong.error) == (False, 5.0)
+
+
+def test_variants_for_a_target_are_those_that_it_runs() -> None:
+    variant_tiles = expand(["tiled", "tensor_core", "wgmma", "auto"], "all")
+    running_there = running(variant_tiles, "float16", "sm_75")
+    assert {each.label for each in variant_tiles if each not in running_there} >= {"wgmma 256", "tensor_core 256"}
+    assert {each.variant for each in running_there} == {"tiled", "tensor_core", "auto"}
+    (sentence,) = left_out(variant_tiles, ["float16"], "sm_75")
+    assert sentence.startswith("Left out: tensor_core 256, wgmma") and sentence.endswith(": not for sm_75.")
+    assert left_out(variant_tiles, ["float16"], "sm_90") == []
+    with pytest.raises(ConfigError, match="variant 'wgmma' needs compute capability"):
+        running(expand(["wgmma"]), "float16", "sm_80")

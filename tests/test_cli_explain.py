@@ -39,6 +39,16 @@ def test_mistakes() -> None:
         (("300", "--precision", "half"), "precision"),
         (("3x",), "3x"),
         (("0x5x6",), "0x5x6"),
+        (("64", "--dtype", ""), "nothing to explain"),
     ):
         result = invoke(*arguments)
         assert result.exit_code == 2 and says in result.output, arguments
+
+
+def test_a_row_has_the_size_and_the_layout_that_were_asked_for() -> None:
+    result = invoke("64x1x1", "4096x1x4096", "--layout", "NN,NT", "--json")
+    rows = [row for table in json.loads(result.output)["tables"] for row in table["rows"]]
+    assert [(row["shape"], row["layout"]) for row in rows] == [
+        (shape, layout) for shape in ("64 x 1 x 1", "4096 x 1 x 4096") for layout in ("NN", "NT")
+    ]
+    assert all(row["auto takes"].endswith(", of the transposes") for row in rows)

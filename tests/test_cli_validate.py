@@ -280,6 +280,9 @@ def test_a_mismatch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         (("naive", "--dtypes", "tf32"), "naive does not multiply tf32"),
         (("tiled", "--layouts", "NX"), "NX"),
         (("tiled", "--target", "sm_1"), "the targets are"),
+        (("naive", "--tile", "16"), "naive has no tiles to choose from"),
+        (("wgmma", "--target", "sm_75"), "needs compute capability 9.0, which sm_75"),
+        (("tensor_core", "--tile", "256", "--target", "sm_75"), "a block of sm_75 has at most 65,536"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: None) -> None:
@@ -319,3 +322,15 @@ def test_a_kernel_for_gpus_only_is_left_out_on_the_simulator_and_fails_nothing(
     (table,) = json.loads(result.stdout)["tables"]
     assert {row["variant"]: row["check"] for row in table["rows"]} == {"naive": "ok", "wgmma": "left out", "auto": "ok"}
     assert next(note for note in table["notes"] if note.startswith("wgmma")).endswith(": on a GPU only.")
+
+
+def test_what_the_target_cannot_run_is_left_out(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiledmm.simulator.run", lambda a, b, **_: (np.matmul(a, b), SimpleNamespace(findings=())))
+    result = invoke("naive", "wgmma", "--sizes", "5x6x7", "--dtypes", "float16", "--target", "sm_80")
+    assert result.exit_code == 0 and "Left out: wgmma 256: not for sm_80." in result.output
+    assert "Every kernel that ran is right." in result.output
+
+
+def test_where_no_kernel_ran_none_is_said_to_be_right(no_gpu: None) -> None:
+    result = invoke("wgmma", "--sizes", "8")
+    assert result.exit_code == 0 and "No kernel ran." in result.output and "is right" not in result.output

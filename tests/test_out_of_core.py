@@ -493,6 +493,13 @@ class ndarray:
         (UnsupportedTypeError, r"a is of type float32 and b float64.*b.astype\('float32'\)", (A, B.astype("f8")), {}),
         (UnsupportedTypeError, "out is of the operands' type, float32; .*<f8", (A, B, np.ones((4, 6))), {}),
         (KeywordError, "read-only", (A, B, np.broadcast_to(np.float32(1), (4, 6))), {}),
+        (
+            ShapeError,
+            "share one place",
+            (A, B, np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4, 6), (0, 0))),
+            {},
+        ),
+        (KeywordError, "memory is a number of bytes", (A, B), {"memory": -(10**400)}),
         (KeywordError, "memory is a number of bytes", (A, B), {"memory": -1}),
         (KeywordError, "memory is a number of bytes", (A, B), {"memory": "16e9"}),
         (KeywordError, "memory is a number of bytes", (A, B), {"memory": float("nan")}),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiledmm
-from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
+from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnknownVariantError, UnsupportedTypeError
 from tiledmm.problem.keywords import Precision, VariantName
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.select import AUTO, PRECISIONS
@@ -79,3 +79,19 @@ def test_source_takes_a_config() -> None:
     assert "TM = 4;" in text and "TM = 8;" in tiledmm.source("register_tiled", page=True)
     with pytest.raises(ConfigError, match="unknown config field"):
         tiledmm.source("tiled", config={"x": 1})
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [3, 4], "ab"])
+def test_explain_names_what_is_no_array(wrong: object) -> None:
+    with pytest.raises(OperandTypeError, match=r"x1 is an array, or a shape such as \(512, 300\)"):
+        tiledmm.explain(wrong, (4, 5))
+
+
+def test_explain_names_a_shape_that_no_memory_has() -> None:
+    with pytest.raises(ShapeError, match="at most"):
+        tiledmm.explain((10**30, 4), (4, 5))
+
+
+def test_auto_has_no_kernel_of_its_own() -> None:
+    with pytest.raises(UnknownVariantError, match="'auto' takes another kernel for each product; those with a name"):
+        tiledmm.source("auto")

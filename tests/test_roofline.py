@@ -197,3 +197,12 @@ def test_a_warp_of_axpy_reads_four_rows_of_b() -> None:
 )
 def test_groups_of_a_warp_read_tiles_of_their_own(tile: int, layout: str, wavefronts: float) -> None:
     assert wavefronts_per_multiply_add(specialize("tiny", tile=tile, layout=layout), 64, 64, 64) == wavefronts
+
+
+@pytest.mark.parametrize(("k", "reads"), [(4, 32 + 2), (5, 128 + 128)])
+def test_outer_products_keep_nothing_where_k_is_longer_than_they_are_for(k: int, reads: int) -> None:
+    spec = specialize("outer_products", tile=4)
+    found = roofline(spec, H100, 128, 128, k)
+    per_element = found.requested_bytes - 4 * 128 * 128
+    assert (per_element == 4 * 128 * k * reads) is (k > spec.config.bk)
+    assert wavefronts_per_multiply_add(spec, 128, 128, k) > (1.9 if k > spec.config.bk else 0)

@@ -110,7 +110,7 @@ def test_a_kernel_that_there_is_not_is_said_before_the_program_runs(
     assert says in " ".join(errors.replace("│", " ").split())
 
 
-@pytest.mark.parametrize(("ending", "status"), [("", 1), ("sys.exit(0)", 1), ("sys.exit(3)", 3)])
+@pytest.mark.parametrize(("ending", "status"), [("", 74), ("sys.exit(0)", 74), ("sys.exit(3)", 3)])
 @pytest.mark.parametrize("option", ["--report", "--json"])
 def test_an_account_that_cannot_be_written_is_no_success(tmp_path: Path, option: str, ending: str, status: int) -> None:
     """Its folder is gone by then."""
@@ -119,6 +119,13 @@ def test_an_account_that_cannot_be_written_is_no_success(tmp_path: Path, option:
     found, output, errors = run(program, options=(option, str(tmp_path / "folder" / "x.json")))
     assert (found, output) == (status, "runs\n")
     assert "cannot be written" in errors and "Traceback" not in errors
+
+
+def test_the_account_does_not_replace_the_program(tmp_path: Path) -> None:
+    program = write(tmp_path, "print('runs')")
+    status, output, errors = run(program, options=("--report", str(program)))
+    assert (status, output) == (2, "") and "would replace the program" in " ".join(errors.split())
+    assert program.read_text(encoding="utf-8") == "print('runs')"
 
 
 @pytest.mark.parametrize("name", ["", "none/x.json"])

@@ -6,11 +6,11 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from tiledmm.elements import SCHEMES
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.data_sheets import find_gpu
 from tiledmm.lazy import device_module
 from tiledmm.plans import are_cupys, plan_of
-from tiledmm.problem.arrays import begin_together, describe, of_shape
+from tiledmm.problem.arrays import begin_together, describe, is_array, of_shape
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
 from tiledmm.problem.keywords import Precision, UfuncKeywords, VariantName, only_entry
@@ -224,6 +224,8 @@ def explain(
 def _to_be_described(x: Any, name: str, dtype: Any) -> Any:
     if isinstance(x, tuple):
         return of_shape(x, dtype)
+    if not (hasattr(x, "shape") or is_array(x) or (x is None and name == "out")):
+        raise OperandTypeError(f"{name} is an array, or a shape such as (512, 300); got {x!r}")
     # Some libraries' arrays have no strides, or have them as a method.
     foreign = x is not None and not isinstance(getattr(x, "strides", None), tuple)
     return _interchange().viewed(x, name) if foreign else x

@@ -244,9 +244,8 @@ def element(dtype: Any) -> Element:
         raise UnsupportedTypeError(f"{dtype!r} is not a dtype: {error}; the types are {', '.join(ELEMENTS)}") from None
     row = ELEMENTS.get(resolved.name) if resolved.isnative else None
     if row is None:
-        raise UnsupportedTypeError(
-            f"matrix products of {resolved!r} are not supported; the types are {', '.join(ELEMENTS)}"
-        )
+        named = dtype if isinstance(dtype, str) else repr(resolved)
+        raise UnsupportedTypeError(f"matrix products of {named} are not supported; the types are {', '.join(ELEMENTS)}")
     return row
 
 

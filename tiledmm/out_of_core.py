@@ -139,6 +139,8 @@ def _check_out(a: _Matrix, b: _Matrix, out: Any, shape: tuple[int, int]) -> None
         raise UnsupportedTypeError(f"out is of the operands' type, {a.dtype}; it is of type {out.dtype.str}")
     if not out.flags.writeable:
         raise KeywordError("out is read-only; a memmap is opened with mode='r+' to be written")
+    if out.size and any(stride == 0 and size > 1 for stride, size in zip(out.strides, out.shape, strict=True)):
+        raise ShapeError("several elements of out share one place in memory (a stride of 0): nothing can be written")
     for name, x in (("a", a), ("b", b)):
         if _shares_memory(x, out) or journals.same_file(x, out):
             raise KeywordError(f"out overlaps {name}, which is read while out is written; pass another out")
@@ -156,7 +158,7 @@ def _bytes(memory: Any) -> int | None:
     if memory is None:
         return None
     is_number = isinstance(memory, (int, float, np.integer, np.floating)) and not isinstance(memory, bool)
-    if not is_number or not math.isfinite(memory) or memory <= 0:
+    if not is_number or not 0 < memory < math.inf:
         raise KeywordError(f"memory is a number of bytes greater than 0, such as 16e9, or None; got {memory!r}")
     return int(memory)
 

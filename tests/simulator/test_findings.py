@@ -410,6 +410,11 @@ def test_a_thread_that_does_not_end_is_in_a_loop(loop: int) -> None:
         ("race on global memory", {"unfenced": 1}, "at k.cu:22 with no fence after the flag that it read"),
         ("lanes of a warp differ", {"bytes": 2}, "and thread (7, 8), at k.cu:22, which is at another place"),
         ("lanes of a warp differ", {"other_pc": 10, "bytes": 2}, None),
+        (
+            "lanes of a warp differ",
+            {"other_pc": 0, "bytes": 0},
+            "waits for lanes of its warp by a mask that does not have its own lane",
+        ),
     ],
 )
 def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | None) -> None:

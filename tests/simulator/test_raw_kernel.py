@@ -16,7 +16,7 @@ from tiledmm.errors import CompilationError, ConfigError, OperandTypeError, Simu
 from tiledmm.simulator import raw_kernel
 from tiledmm.simulator.compile_options import CompileOptions
 from tiledmm.simulator.settings import Settings
-from tiledmm.simulator.translation.declarations import has_c_linkage
+from tiledmm.simulator.translation.declarations import has_c_linkage, kernels_in
 
 SCALE = """
 extern "C" __global__ void __launch_bounds__(64) scale(float* x, int n, float a, double b) {
@@ -130,10 +130,21 @@ def test_a_name_of_cpp_is_found_by_name_expressions_alone() -> None:
         ('#define KERNEL extern "C" __global__\nKERNEL void k(int* x) {}', True),
         ('// extern "C"\n__global__ void k(int* x) {}', False),
         ("template <class T> __global__ void k(T* x) {}", False),
+        ('extern "C" void __global__ k(int* x) {}', True),
+        ('extern "C" void __global__ __launch_bounds__(32) k(int* x) {}', True),
+        ("void __global__ k(int* x) {}", False),
     ],
 )
 def test_extern_c(text: str, found: bool) -> None:
     assert has_c_linkage(text, "k") == found
+
+
+def test_void_before_global() -> None:
+    text = 'extern "C" __global__ void a(int* x) { x[0] = 1; } extern "C" void __global__ b(int* x) { x[0] = 2; }'
+    assert kernels_in(text) == ["a", "b"]
+    x = np.zeros(1, np.int32)
+    simulator.RawModule(code=text).get_function("b")((1,), (1,), (x,))
+    assert x == 2
 
 
 # Options

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import PROPERTY, any_bits, lay_out, layouts, np_dtype, operand_shapes, small_integers
 from tiledmm import errors, simulator
 from tiledmm.elements import ELEMENTS
-from tiledmm.registry.variants import general_variants
+from tiledmm.registry.variants import general_variants, kernel_variants
 
 
 def test_a_product_of_integers_is_exact():
@@ -175,7 +175,11 @@ def test_mistakes_are_the_same_errors():
         simulator.matmul(a, a.T, variant="cublas")
     with pytest.raises(errors.OperandTypeError, match="numpy"):
         simulator.matmul([[1.0]], a)
-    with pytest.raises(errors.OperandTypeError, match="read-only"):
+    with pytest.raises(errors.ConfigError, match="a block of sm_75 has at most 65,536"):
+        simulator.run(a.astype("f2"), a.T.astype("f2"), variant="tensor_core", tile=256, target="sm_75")
+    with pytest.raises(errors.ConfigError, match="config is a mapping"):
+        simulator.matmul(a, a.T, variant="warp_tiled", config=[1])
+    with pytest.raises(errors.KeywordError, match="read-only"):
         frozen = np.zeros((3, 3))
         frozen.flags.writeable = False
         simulator.matmul(a, a.T, out=frozen)
@@ -199,3 +203,13 @@ def test_without_checks_the_result_is_the_same():
     a, b = rng.standard_normal((2, 70, 45)), rng.standard_normal((45, 66))
     checked = simulator.matmul(a, b, variant="double_buffered", tile=32)
     np.testing.assert_array_equal(checked, simulator.matmul(a, b, variant="double_buffered", tile=32, checks=False))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
+def test_every_kernel_takes_empty_products(m: int, n: int, k: int) -> None:
+    for row in kernel_variants():
+        if not row.simulated:
+            continue
+        dtype = row.default_type
+        result = simulator.matmul(np.ones((m, k), dtype), np.ones((k, n), dtype), variant=row.name)
+        assert result.shape == (m, n) and not result.any()

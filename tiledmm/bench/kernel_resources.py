@@ -63,11 +63,12 @@ def specializations(variant_tiles: Iterable[VariantTile], dtype: str, layout: st
     Raises:
         TiledmmError: As ``tiledmm.source`` does.
     """
-    return [
+    kernels = (
         specialize(r.variant, tile=r.tile, dtype=dtype, layout=layout).kernel
         for r in multiplying(variant_tiles, dtype)
         if r.variant != "auto"
-    ]
+    )
+    return list(dict.fromkeys(kernels))  # of some types, two tiles are one kernel
 
 
 def compile_all(

@@ -94,8 +94,11 @@ def details_table(kernels: list[Compiled], size: Size) -> Table:
                 *([] if only else [kernel.target]),
                 *costs,
                 significant(bounds.intensity),
-                significant(bounds.bound / 1e12),
-                bounds.limited_by,
+                *(
+                    (NONE, "does not fit")
+                    if kernel.occupancy and not kernel.occupancy.blocks
+                    else (significant(bounds.bound / 1e12), bounds.limited_by)
+                ),
             )
         )
     return Table(
@@ -136,7 +139,7 @@ def _matrix_cell(kernel: Compiled | None) -> str:
         return NONE
     if kernel.resources is None or kernel.occupancy is None:
         return "fails" if kernel.error else "unknown"
-    limits = "".join(_LETTERS[limit] for limit in kernel.occupancy.limited_by.split(" and "))
+    limits = "".join(letter for limit, letter in _LETTERS.items() if limit in kernel.occupancy.limited_by)
     spilled = f", spills {kernel.spilled} B" if kernel.spilled else ""
     return f"{kernel.resources.registers}  {percent(kernel.occupancy.fraction)} {limits}{spilled}"
 
@@ -196,12 +199,16 @@ BOUNDS_NOTE = (
 
 
 def tile_name(spec: Specialization) -> str:
-    """The tile, where the variant has tiles: the one with this config."""
+    """The tile, where the variant has tiles: the one with this config, or all of them."""
     config = spec.kernel.config
     scheme = (config.scheme,) if config.scheme else ()
-    for tile in spec.variant.tiles:
-        if replace(spec.variant.configure(tile, spec.compute, *scheme), launch=LaunchConfig()) == config:
-            return Figure(str(tile), tile)
+    same = [
+        tile
+        for tile in spec.variant.tiles
+        if replace(spec.variant.configure(tile, spec.compute, *scheme), launch=LaunchConfig()) == config
+    ]
+    if same:
+        return Figure(", ".join(map(str, same)), same[0])
     return f"{config.bm}x{config.bn}" if spec.variant.tiles else NONE
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.errors import ConfigError, UnsupportedTypeError
+from tiledmm.hardware.architectures import find_target
 from tiledmm.registry.variants import find_variant, kernel_variants
 
 
@@ -42,10 +44,11 @@ def expand(
     fitting = {tile for row in rows for tile in row.tiles}
     wanted = None if tiles is None else sorted(fitting if tiles == "all" else set(tiles))
     for tile in wanted or ():
+        if not fitting:
+            raise ConfigError(f"{' and '.join(names)} has no tiles to choose from; leave the tile out")
         if tile not in fitting:
             which = "no variant" if variants is None else f"none of {', '.join(row.name for row in rows)}"
-            fits = ", ".join(map(str, sorted(fitting))) or "none"
-            raise ConfigError(f"{which} has a tile {tile}; tiles are {fits}")
+            raise ConfigError(f"{which} has a tile {tile}; tiles are {', '.join(map(str, sorted(fitting)))}")
     variant_tiles: list[VariantTile] = []
     for row in rows:
         if not row.tiles:
@@ -73,17 +76,38 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
     return found
 
 
-def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str]) -> list[str]:
-    """A sentence for each type that some of the variants do not multiply, with their names.
+def running(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> list[VariantTile]:
+    """The variants that multiply elements of a type on GPUs of a target architecture.
+
+    Raises:
+        UnsupportedTypeError: If there is no such type, or none of them multiplies it.
+        ConfigError: If there is no such target, or none of them runs there.
+    """
+    arch, fitting = find_target(target), multiplying(variant_tiles, dtype)
+    reasons = {
+        each: specialize(each.variant, tile=each.tile, dtype=dtype).why_not_on(arch)
+        for each in fitting
+        if each.variant != "auto"
+    }
+    if fitting and all(reasons.get(each) for each in fitting):
+        raise ConfigError(reasons[fitting[0]])
+    return [each for each in fitting if not reasons.get(each)]
+
+
+def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str], target: str = "") -> list[str]:
+    """A sentence for each type that some of the variants do not multiply, and for a target where some do not run.
 
     Raises:
         UnsupportedTypeError: If there is no such type.
+        ConfigError: If there is no such target, or none of them runs there.
     """
-    every = list(variant_tiles)
+    every, elsewhere = list(variant_tiles), dict[str, None]()
     said = []
     for dtype in dtypes:
         fitting = multiplying(every, dtype)
         names = dict.fromkeys(each.variant for each in every if each not in fitting)
         if names:
             said.append(f"Left out: {', '.join(names)}: not for {compute_element(dtype).dtype_name}.")
-    return said
+        here = running(fitting, dtype, target) if target else fitting
+        elsewhere |= dict.fromkeys(each.label for each in fitting if each not in here)
+    return said + ([f"Left out: {', '.join(elsewhere)}: not for {target}."] if elsewhere else [])

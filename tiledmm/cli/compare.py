@@ -23,7 +23,7 @@ from tiledmm.cli.arguments import (
     types_of,
 )
 from tiledmm.cli.compiling import compiled
-from tiledmm.cli.output import ALL_RIGHT, Csv, Json, Markdown, Output, Progress, progress
+from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output, Progress, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
@@ -79,7 +79,7 @@ def compare(
         tiledmm compare 4096 --variant tiled,auto --layout NN,NT
         tiledmm compare 512 --json > results.json
     """
-    from tiledmm.bench.variant_tiles import VariantTile, expand, left_out
+    from tiledmm.bench.variant_tiles import VariantTile, expand, left_out, running
     from tiledmm.hardware.architectures import find_target
 
     out = Output(json=json, csv=csv, markdown=markdown)
@@ -87,7 +87,6 @@ def compare(
     products = named or sizes_of(list(DEFAULT_SIZES))
     variant_tiles = expand(names_of(variants) or None, tiles_of(tiles))
     kinds, orders = types_of(dtypes), layouts_of(layouts)
-    missing = left_out(variant_tiles, kinds)
     find_target(target)
     if not kinds or (layouts and not orders):
         raise typer.BadParameter("there is nothing to compare: name at least one type and one layout")
@@ -97,10 +96,10 @@ def compare(
         raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
     if reason:
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.")
-    out.say("\n".join([*missing, ""]))
+    out.say("\n".join([*left_out(variant_tiles, kinds, target if reason else ""), ""]))
     if reason:
-        asked = _Asked(variant_tiles, products, kinds, orders, target, bool(named))
-        _without_gpu(out, asked)
+        chosen = {kind: running(variant_tiles, kind, target) for kind in kinds}
+        _without_gpu(out, _Asked(chosen, products, orders, target, bool(named)))
     if not variants:
         variant_tiles.append(VariantTile("auto"))
     _on_gpu(out, variant_tiles, products, kinds, orders or ["NN"], seconds, peers)
@@ -168,15 +167,14 @@ _METHOD = (
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is compared without a GPU: kernels, products, types, layouts (none: the default), and the target.
+    """What is compared without a GPU: types with their kernels, products, layouts (none: the default), and the target.
 
     Attributes:
         named: Whether the products were named.
     """
 
-    variant_tiles: list[VariantTile]
+    kinds: dict[str, list[VariantTile]]
     products: list[Size]
-    kinds: list[str]
     orders: list[str]
     target: str
     named: bool
@@ -196,7 +194,7 @@ def _without_gpu(out: Output, asked: _Asked) -> NoReturn:
     if not ok:
         out.say("FAILED: at least one kernel is wrong, does not compile or spills registers.")
     else:
-        out.say(ALL_RIGHT if right else "No kernel ran.")
+        out.say(ALL_RIGHT if right else NONE_RAN)
     out.end(ok=ok)
 
 
@@ -210,8 +208,8 @@ def _compile_and_bound(out: Output, asked: _Asked, orders: list[str], tell: Prog
     from tiledmm.hardware.architectures import TARGETS
 
     ok, no_compiler = True, ""
-    for kind, layout in itertools.product(asked.kinds, orders):
-        specs = kernel_resources.specializations(asked.variant_tiles, kind, layout)
+    for (kind, variant_tiles), layout in itertools.product(asked.kinds.items(), orders):
+        specs = kernel_resources.specializations(variant_tiles, kind, layout)
         if not specs:
             out.say("auto chooses a kernel for each product on a GPU, and has none of its own to show.")
             return None
@@ -243,9 +241,9 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
 
     right: list[bool] = []
     try:
-        for kind in asked.kinds:
+        for kind, variant_tiles in asked.kinds.items():
             tell(f"{kind}: estimating how long it takes", 0, 0)
-            chosen = simulable(asked.products if asked.named else [], asked.variant_tiles, kind, asked.target)
+            chosen = simulable(asked.products if asked.named else [], variant_tiles, kind, asked.target)
             if str(chosen):
                 out.say(f"{chosen}\n")
             # Where no layout is named, NT beside NN, but of one product: the differences are the same for all.
@@ -256,7 +254,7 @@ def _simulate(out: Output, asked: _Asked, tell: Progress) -> bool | None:
                 for layout in orders:
                     step = tell.portion(next(steps), of)
                     rows = simulated.simulate_all(
-                        asked.variant_tiles, size, dtype=kind, layout=layout, target=asked.target,
+                        variant_tiles, size, dtype=kind, layout=layout, target=asked.target,
                         progress=lambda name, done, of, step=step, what=f"{size} {kind} {layout}": step(  # type: ignore[misc]
                             f"{what}: {name}", done, of
                         ),

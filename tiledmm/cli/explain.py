@@ -10,6 +10,7 @@ from tiledmm.cli.arguments import Dtypes, Layouts, SizeOption, Sizes, layouts_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 if TYPE_CHECKING:
+    from tiledmm.bench.sizes import Size
     from tiledmm.report.tables import Table
     from tiledmm.selection.explanation import Explanation
 
@@ -44,11 +45,13 @@ def explain(
 
     out = Output(json=json, csv=csv, markdown=markdown)
     names = [name.strip() for name in target.split(",") if name.strip()] or ["" if missing_gpu() is None else "sm_90"]
-    jobs = itertools.product(some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts), names)
-    found = [explained(*job, precision) for job in jobs]
+    jobs = list(itertools.product(some_sizes_of(sizes, size), types_of(dtypes), layouts_of(layouts), names))
+    if not jobs:
+        raise typer.BadParameter("there is nothing to explain: name at least one type and one layout")
+    found = [(each, layout, explained(each, dtype, layout, name, precision)) for each, dtype, layout, name in jobs]
     out.table(_table(found))
     if not out.for_programs:
-        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for each in found):
+        for line in dict.fromkeys(f"{each.gpu}: rates {each.rates}." for _, _, each in found):
             out.say(line)
     out.end(ok=True)
 
@@ -71,21 +74,20 @@ def explained(size: tuple[int, int, int], dtype: str, layout: str, target: str, 
     return explanation(product, model, table_of(model.gpu.name))
 
 
-def _table(found: list[Explanation]) -> Table:
-    """A row a product and GPU."""
+def _table(found: list[tuple[Size, str, Explanation]]) -> Table:
+    """A row a product and GPU: its size and layout, and what ``auto`` takes."""
     from tiledmm.report.cells import significant
     from tiledmm.report.tables import Table
 
     rows = []
-    for each in found:
-        problem = each.product.problem
-        size = f"{problem.m} x {problem.n} x {problem.k}"
-        head = (size, each.product.compute.dtype_name, problem.layout, each.gpu)
-        flops = 2.0 * problem.m * problem.n * problem.k
+    for size, layout, each in found:
+        head = (str(size), each.product.compute.dtype_name, layout, each.gpu)
+        flops = 2.0 * size.m * size.n * size.k
+        transposed = ", of the transposes" if each.product.is_transposed else ""
         rows.append(
             (
                 *head,
-                str(each.best).replace("tiledmm_", ""),
+                str(each.best).replace("tiledmm_", "") + transposed,
                 significant(each.expected_us),
                 significant(each.bound_us),
                 significant(flops / each.expected_us / 1e6),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 from collections.abc import Callable
 from typing import ParamSpec
 
@@ -10,11 +12,15 @@ import typer
 
 _Arguments = ParamSpec("_Arguments")
 
+# Errors of a file that was opened and then cannot be written.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 
 def told(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
     """A command whose errors are told in a sentence.
 
-    The exit status is 2 where another command line would do, and 1 where something is missing or broken.
+    The exit status is 2 where another command line would do, 74 where the disk is full, and 1 where something else is
+    missing or broken.
     """
 
     @functools.wraps(command)
@@ -41,4 +47,4 @@ def _missing(error: Exception) -> typer.Exit:
     """Says what an error says, and Python's name for it where the message alone may not be clear."""
     name = "" if type(error).__module__ == "tiledmm.errors" else f"{type(error).__name__}: "
     typer.secho(f"{name}{error}", err=True, fg=typer.colors.RED)
-    return typer.Exit(1)
+    return typer.Exit(os.EX_IOERR if isinstance(error, OSError) and error.errno in _FULL else 1)

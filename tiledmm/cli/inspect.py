@@ -51,13 +51,13 @@ def inspect(
     out = Output(json=json, csv=csv, markdown=markdown)
     specs = [kernel_of(variant, tile, dtype, layout, config)]
     if tile is None and not config:
-        specs = [kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,)]
+        every = (kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,))
+        specs = list(dict.fromkeys(every))  # of some types, two tiles are one kernel
     product = size_of(size)
     targets = [find_target(target).name] if target else list(TARGETS)
     kernels = compiled(specs, targets)
     if not kernels:
-        major, minor = specs[0].variant.least_capability(specs[0].compute)
-        raise ConfigError(f"variant {variant!r} needs compute capability {major}.{minor}, which {target} has not")
+        raise ConfigError(specs[0].why_not_on(find_target(target)))
     if out.for_programs:
         out.table(resource_tables.details_table(kernels, product))
     else:

@@ -35,6 +35,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 #: The last line of a command by which every kernel is checked.
 ALL_RIGHT = "Every kernel that ran is right."
+NONE_RAN = "No kernel ran."
 
 
 class Output:

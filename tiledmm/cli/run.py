@@ -49,6 +49,8 @@ def run(
     from tiledmm.replacement import replacement_by
     from tiledmm.replacement import script as scripts
 
+    if report and report.exists() and report.samefile(script):
+        raise typer.BadParameter(f"--report would replace the program by its account: {report}")
     replacement = replacement_by(variant=variant, tile=tile_of(tile), config=None, precision=precision)
     # The program's threads and its own functions for the exit may multiply, too: this comes after all of them.
     ending: list[SystemExit] = []
@@ -73,7 +75,7 @@ def _report(products: Products, file: Path | None, ending: list[SystemExit]) -> 
         with contextlib.suppress(OSError):
             typer.echo(f"tiledmm: the account of the products cannot be written: {error}", err=True)
         if not any(end.code for end in ending):
-            _leave_with(1)
+            _leave_with(os.EX_IOERR)
 
 
 def _leave_with(status: int) -> None:

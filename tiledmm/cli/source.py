@@ -66,12 +66,8 @@ def _compiled(spec: Specialization, target: str, *, machine_code: bool) -> str:
     from tiledmm.errors import ConfigError
     from tiledmm.hardware.architectures import find_target
 
-    if not spec.variant.runs_on(find_target(target).capability, spec.compute):
-        major, minor = spec.variant.least_capability(spec.compute)
-        needed = f"{major}.{minor}" if spec.variant.arch else f"{major}.{minor} or newer"
-        raise ConfigError(
-            f"variant {spec.variant.name!r} needs compute capability {needed}, which {target} does not have"
-        )
+    if not spec.variant.runs_on((arch := find_target(target)).capability, spec.compute):
+        raise ConfigError(spec.why_not_on(arch))
     compiler = disassembly.sass if machine_code else inspection.ptx_of
     return compiler(render(spec), spec.symbol, spec.variant.arch or target)
 

@@ -52,6 +52,7 @@ def tiles(
     """
     from tiledmm.bench import tile_sizes
     from tiledmm.bench.simulable import simulable
+    from tiledmm.bench.variant_tiles import left_out, running
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import find_variant
 
@@ -67,10 +68,14 @@ def tiles(
     if chart:
         tile_sizes.check_chart(variant, row.tiles, chart)
     if reason:
+        absent = left_out(variant_tiles, [kind], target)
+        variant_tiles = running(variant_tiles, kind, target)
+        specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
         chosen = simulable([product], variant_tiles, kind, target)
         if not chosen.asked:
             raise typer.BadParameter(f"{chosen.reason} Name a smaller --size.")
-        out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.\n")
+        out.say(f"No GPU ({reason}): the kernels run on the simulator, which counts what they do. No times below.")
+        out.say("\n".join([*absent, ""]))
         table, ok = _counted(out, variant_tiles, specs, product, kind, layout.upper(), target)
     else:
         table, ok = _measured(out, variant_tiles, specs, product, kind, layout.upper(), seconds)

@@ -9,7 +9,7 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, complete_variants, layouts_of, sizes_of, tiles_of, types_of
-from tiledmm.cli.output import ALL_RIGHT, Csv, Json, Markdown, Output, progress
+from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
     from tiledmm.bench.variant_tiles import VariantTile
@@ -61,7 +61,7 @@ def validate(
     """
     from tiledmm.bench import validation
     from tiledmm.bench.simulable import simulable
-    from tiledmm.bench.variant_tiles import expand, left_out
+    from tiledmm.bench.variant_tiles import expand, left_out, running
     from tiledmm.hardware.architectures import find_target
     from tiledmm.registry.variants import kernel_variants
 
@@ -77,8 +77,12 @@ def validate(
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     if reason:
         out.say(f"No GPU ({reason}): the kernels run on the simulator.")
-    out.say("\n".join([*(left_out(variant_tiles, kinds) if dtypes else []), ""]))
-    ok = True
+    absent = left_out(variant_tiles, kinds) if dtypes else []
+    if reason:
+        absent += [each for kind, chosen in kinds.items() for each in left_out(chosen, [kind], target)]
+        kinds = {kind: running(chosen, kind, target) for kind, chosen in kinds.items()}
+    out.say("\n".join([*absent, ""]))
+    ok, ran = True, False
     with progress(len(kinds), out) as tell:
         for kind, chosen in kinds.items():
             if reason:
@@ -95,9 +99,13 @@ def validate(
                 else:
                     found = validation.on_gpu(chosen, size, dtype=kind, layout=layout, progress=step)
                 ok = ok and found.ok
+                ran = ran or not all(row.left_out for row in found.rows)
                 out.table(validation.validation_table(found))
             tell.next_part()
-    out.say(ALL_RIGHT if ok else "MISMATCH: at least one kernel is wrong, or did not run.")
+    if not ok:
+        out.say("MISMATCH: at least one kernel is wrong, or did not run.")
+    else:
+        out.say(ALL_RIGHT if ran else NONE_RAN)
     out.end(ok=ok)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, SCHEMES, Element, compute_element, compute_element_of, element
 from tiledmm.errors import ConfigError, ShapeError, UnsupportedTypeError
+from tiledmm.hardware.architectures import Architecture
 from tiledmm.problem.casting import converts_in_kernel
 from tiledmm.problem.epilogue import Epilogue
 from tiledmm.registry.auxiliary_kernels import DECOMPOSE_BYTES, DECOMPOSE_RESIDUES
@@ -172,6 +173,19 @@ class Specialization:
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         return self.variant.shared_bytes(self.config, self.compute, self.layout)
+
+    def why_not_on(self, arch: Architecture) -> str:
+        """Why GPUs of an architecture cannot run the kernel; empty if they can."""
+        if not self.variant.runs_on(arch.capability, self.compute):
+            major, minor = self.variant.least_capability(self.compute)
+            needed = f"{major}.{minor}" if self.variant.arch else f"{major}.{minor} or newer"
+            return f"variant {self.variant.name!r} needs compute capability {needed}, which {arch.name} does not have"
+        if self.shared_bytes > arch.max_shared_bytes:
+            return (
+                f"{self.symbol} needs {self.shared_bytes:,} bytes of shared memory, and a block of {arch.name} has at "
+                f"most {arch.max_shared_bytes:,}"
+            )
+        return ""
 
 
 def specialize(

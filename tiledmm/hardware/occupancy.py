@@ -59,7 +59,8 @@ def occupancy(arch: Architecture, threads: int, registers: int, shared_bytes: in
         "shared memory": _blocks_by_shared_memory(arch, shared_bytes),
     }
     blocks = min(limits.values())
-    binding = " and ".join(name for name, limit in limits.items() if limit == blocks)
+    *others, last = (name for name, limit in limits.items() if limit == blocks)
+    binding = f"{', '.join(others)} and {last}" if others else last
     return Occupancy(blocks, blocks * warps, blocks * warps / arch.max_warps, binding)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +11,9 @@ import numpy as np
 
 from tiledmm.elements import element
 from tiledmm.errors import ShapeError
+
+# Elements of 16 bytes whose offsets in bytes fit into 64 bits.
+_MOST_ELEMENTS = 2**59
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,8 @@ def of_shape(shape: tuple[Any, ...], dtype: Any = None) -> Array:
     """
     if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0 for size in shape):
         raise ShapeError(f"a shape has whole numbers from 0 on, such as (512, 300); got {shape!r}")
+    if math.prod(max(int(size), 1) for size in shape) > _MOST_ELEMENTS:
+        raise ShapeError(f"an array has at most {_MOST_ELEMENTS:,} elements; got the shape {shape!r}")
     return Array.allocated(tuple(map(int, shape)), element("float32" if dtype is None else dtype).dtype)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
@@ -211,6 +211,8 @@ class Variant:
 
     def _scheme_of(self, overrides: ConfigOverrides) -> str:
         """The scheme that is named, or the first; empty for a variant without schemes."""
+        if not isinstance(overrides, Mapping):
+            raise ConfigError(f"config is a mapping of fields to values, such as {{'bk': 16}}; got {overrides!r}")
         known = [name for name, _ in self.schemes] or [""]
         scheme = overrides.get("scheme", known[0])
         if scheme not in known:
@@ -224,7 +226,7 @@ class Variant:
             largest = dict(self.schemes).get(scheme, self.default_tile)
             return self.configure(min(self.default_tile, largest), element, *of_scheme)
         if not self.tiles:
-            raise ConfigError(f"variant {self.name!r} has no tile to choose; leave tile= out")
+            raise ConfigError(f"variant {self.name!r} has no tile to choose: leave the tile out")
         try:
             return self.configure(self.tiles[self.tiles.index(operator.index(tile))], element, *of_scheme)
         except (TypeError, ValueError):

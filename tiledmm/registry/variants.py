@@ -351,6 +351,10 @@ def find_variant(name: str) -> Variant:
     """
     row = VARIANTS.get(name) if isinstance(name, str) else None
     if row is None:
+        if name == "auto":
+            raise UnknownVariantError(
+                f"'auto' takes another kernel for each product; those with a name are {', '.join(VARIANTS)}"
+            )
         near = difflib.get_close_matches(str(name), VARIANTS, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise UnknownVariantError(f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}")

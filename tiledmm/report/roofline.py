@@ -111,6 +111,8 @@ def roofline(spec: Specialization, gpu: Gpu, m: int, n: int, k: int) -> Roofline
     if _is_staged(spec):
         # Each row of blocks reads all of B, each column of blocks all of A.
         reads_a, reads_b = -(-n // spec.config.bn), -(-m // spec.config.bm)
+    elif _is_too_long(spec, k):
+        reads_a, reads_b = n, m  # an element of C at a time
     else:
         # Each thread, or each warp whose lanes share k, reads its own rows and columns.
         reads_a, reads_b = -(-n // spec.config.tn), -(-m // spec.config.tm)
@@ -175,6 +177,11 @@ def _is_staged(spec: Specialization) -> bool:
     return spec.config.stages > 0
 
 
+def _is_too_long(spec: Specialization, k: int) -> bool:
+    """Whether K is longer than a kernel for a short one is for: it keeps nothing in registers then."""
+    return spec.variant.short_k and k > spec.config.bk
+
+
 def _fragment_wavefronts(spec: Specialization) -> float:
     """Reads of fragments, 16 bytes a lane at a time, from tiles kept K-major, for one multiply-add."""
     config = spec.config
@@ -226,6 +233,8 @@ def _outer_wavefronts(spec: Specialization, k: int) -> float:
     config, word = spec.config, max(1, WORD_BYTES // spec.c.itemsize)
     step = spec.b.itemsize * word * (k if spec.layout[1] == "T" else 1)
     from_b = global_wavefronts([lane * step for lane in range(WARP_SIZE)], spec.b.itemsize)
+    if _is_too_long(spec, k):
+        return 1 + from_b
     return 1 / config.tn + from_b / config.tm
 
 

@@ -144,4 +144,4 @@ def _rows_in_part(problem: Problem, tile: int, row_bytes: int) -> int:
     """Rows of C whose residues are in memory at a time: all, or whole tiles in parts of the same size."""
     most = max(MOST_RESIDUES_OF_C // max(row_bytes, 1) // tile, 1) * tile
     parts = tiles(problem.m, most)
-    return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else problem.m
+    return tiles(tiles(problem.m, parts), tile) * tile if parts > 1 else max(problem.m, 1)

@@ -152,12 +152,16 @@ def finding(
         unordered=_unordered(raw, other_block == block),
         for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
     )
+    own = kind == LANES and not raw.bytes  # the mask of the lane's own call
+    if own:
+        said = "waits for lanes of its warp by a mask that does not have its own lane"
     called = f"; called at {', '.join(map(lines.location, calls))}" if calls else ""
     times = f" ({raw.count:,} times)" if raw.count > 1 else ""
     loop = lines.loop(line) if kind in ENDLESS else 0
     if loop not in (0, line):
         said += f", in the loop at {lines.location(loop)}"
-    second, other_line = kind in OF_TWO or loop > 0, loop or other_line
+    of_two = kind in OF_TWO and not own
+    second, other_line = of_two or loop > 0, loop or other_line
     return Finding(
         kind=kind,
         message=f"{symbol}, {lines.location(line)}: {kind}: {who} {said}{called}{times}",
@@ -169,8 +173,8 @@ def finding(
         other_line=other_line if second else None,
         other_location=lines.location(other_line) if second else None,
         other_text=lines.text(other_line) if second else None,
-        other_block=other_block if kind in OF_TWO else None,
-        other_thread=other_thread if kind in OF_TWO else None,
+        other_block=other_block if of_two else None,
+        other_thread=other_thread if of_two else None,
         count=raw.count,
         calls=calls,
     )

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.errors import AlignmentError, ConfigError, OperandTypeError
+from tiledmm.errors import AlignmentError, ConfigError, KeywordError, OperandTypeError
+from tiledmm.hardware.architectures import find_target
+from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.problem.arrays import begin_together, describe, is_same
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
@@ -70,14 +72,15 @@ def simulate(
             kind = f"{type(x).__module__}.{type(x).__qualname__}"
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
     if out is not None and not out.flags.writeable:
-        raise OperandTypeError("out is read-only")
+        raise KeywordError("out is read-only")
     described = None if out is None else describe(out)
     epilogue = EpilogueCall()
     if epilogue_keywords is not None:
         epilogue = resolve_epilogue(loop_type(x1.dtype, x2.dtype, ufunc.dtype), ufunc.casting, epilogue_keywords)
     together = begin_together(x1, x2)
     call = resolve_call(describe(x1), describe(x2), described, ufunc, kernel.precision, together, epilogue)
-    choice, text = choose(call, kernel, _model, tuned=False), Source.read(source) if source else None
+    model = functools.partial(_model, settings.target)
+    choice, text = choose(call, kernel, model, tuned=False), Source.read(source) if source else None
     run = _Run(choice, text, settings)
     left, right = call.product.convert
     x1 = x1 if left is None else x1.astype(left)
@@ -120,10 +123,10 @@ def _differ(one: Simulation, other: Simulation) -> bool:
 
 
 @functools.lru_cache
-def _model(decomposes: bool) -> Model:
-    """The model by which ``auto`` selects here: an H100's kernels that can be simulated."""
+def _model(target: str, decomposes: bool) -> Model:
+    """The model by which ``auto`` selects here: of the target's kernels those that can be simulated."""
     rates = H100.rates.only(lambda variant: find_variant(variant).simulated)
-    return Model(H100.gpu, rates, decomposes=decomposes)
+    return Model(REFERENCE_GPUS[find_target(target).name], rates, decomposes=decomposes)
 
 
 class _Run:

@@ -74,6 +74,8 @@ class SimulatedKernel:
         text = self._given.text if self._given else render(self.spec)
         places = file_map(self._given.name, text) if self._given else source_map(self.spec)
         target = find_target(settings.target)
+        if why := self.spec.why_not_on(target):
+            raise ConfigError(why)
         self._use(CompiledKernel(text, places, self.spec.symbol, target, build=settings.built))
         if self._given:
             self._check_parameters(self._given.name)

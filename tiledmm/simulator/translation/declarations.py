@@ -14,9 +14,10 @@ def kernels_in(text: str) -> list[str]:
     """The names of the ``__global__`` functions that a text defines or declares, in its order."""
     plain = without_comments(text)
     found = []
-    for match in re.finditer(r"__global__\b", plain):
+    for match in re.finditer(r"(?P<void>\bvoid\s+)?__global__\b", plain):
         rest = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[match.end() : match.end() + 2000])
-        if named := re.match(r"[\s\w:]*?\bvoid\s+([A-Za-z_]\w*)\s*\(", rest):
+        void = "" if match["void"] else r"\bvoid\s+"
+        if named := re.match(rf"[\s\w:]*?{void}\b([A-Za-z_]\w*)\s*\(", rest):
             found.append(named[1])
     return list(dict.fromkeys(found))
 
@@ -25,11 +26,8 @@ def has_c_linkage(text: str, kernel: str) -> bool:
     """Whether a kernel is ``extern "C"``, as far as its text tells: a macro before ``__global__`` may say so, too."""
     plain = without_comments(text)
     blocks = [_closed(plain, match.end()) for match in re.finditer(r'\bextern\s*"C"\s*\{', plain)]
-    declared = [
-        match
-        for match in re.finditer(r"__global__\b(?P<rest>[^;{}\"]*?\bvoid\s+(?P<name>\w+)\s*\()", plain)
-        if match["name"] == kernel
-    ]
+    heads = rf"(?P<void>\bvoid\s+)?__global__\b(?P<rest>[^;{{}}\"]*?\b{re.escape(kernel)}\s*\()"
+    declared = [match for match in re.finditer(heads, plain) if match["void"] or re.search(r"\bvoid\b", match["rest"])]
     for match in declared:
         before = re.sub(rf"__launch_bounds__\s*{_PARENTHESES}", " ", plain[max(0, match.start() - 500) : match.start()])
         if re.search(r'\bextern\s*"C"[\s\w]*$', before) or any(a <= match.start() < b for a, b in blocks):
