@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from tiledmm.codegen.specialization import specialize
@@ -76,22 +76,29 @@ def multiplying(variant_tiles: Iterable[VariantTile], dtype: str) -> list[Varian
     return found
 
 
-def running(variant_tiles: Iterable[VariantTile], dtype: str, target: str) -> list[VariantTile]:
-    """The variants that multiply elements of a type on GPUs of a target architecture.
+def running(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[str, list[VariantTile]]:
+    """By types, the variants that multiply elements of the type on GPUs of a target architecture.
 
     Raises:
-        UnsupportedTypeError: If there is no such type, or none of them multiplies it.
-        ConfigError: If there is no such target, or none of them runs there.
+        UnsupportedTypeError: If there is no such type, or none of its variants multiplies it.
+        ConfigError: If there is no such target, or none of all variants runs there.
     """
-    arch, fitting = find_target(target), multiplying(variant_tiles, dtype)
-    reasons = {
-        each: specialize(each.variant, tile=each.tile, dtype=dtype).why_not_on(arch)
-        for each in fitting
-        if each.variant != "auto"
-    }
-    if fitting and all(reasons.get(each) for each in fitting):
-        raise ConfigError(reasons[fitting[0]])
-    return [each for each in fitting if not reasons.get(each)]
+    found, reasons = dict[str, list[VariantTile]](), list[str]()
+    for dtype, variant_tiles in by_type.items():
+        why = {each: _why_not(each, dtype, target) for each in multiplying(variant_tiles, dtype)}
+        reasons += filter(None, why.values())
+        if here := [each for each, reason in why.items() if not reason]:
+            found[dtype] = here
+    if reasons and not found:
+        raise ConfigError(reasons[0])
+    return found
+
+
+def _why_not(variant_tile: VariantTile, dtype: str, target: str) -> str:
+    """Why a kernel does not run on a target; empty if it does, or if none is named."""
+    if variant_tile.variant == "auto" or not target:
+        return ""
+    return specialize(variant_tile.variant, tile=variant_tile.tile, dtype=dtype).why_not_on(find_target(target))
 
 
 def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str], target: str = "") -> list[str]:
@@ -99,7 +106,7 @@ def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str], target
 
     Raises:
         UnsupportedTypeError: If there is no such type.
-        ConfigError: If there is no such target, or none of them runs there.
+        ConfigError: If there is no such target.
     """
     every, elsewhere = list(variant_tiles), dict[str, None]()
     said = []
@@ -108,6 +115,5 @@ def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str], target
         names = dict.fromkeys(each.variant for each in every if each not in fitting)
         if names:
             said.append(f"Left out: {', '.join(names)}: not for {compute_element(dtype).dtype_name}.")
-        here = running(fitting, dtype, target) if target else fitting
-        elsewhere |= dict.fromkeys(each.label for each in fitting if each not in here)
+        elsewhere |= dict.fromkeys(each.label for each in fitting if _why_not(each, dtype, target))
     return said + ([f"Left out: {', '.join(elsewhere)}: not for {target}."] if elsewhere else [])

@@ -98,7 +98,7 @@ def compare(
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.")
     out.say("\n".join([*left_out(variant_tiles, kinds, target if reason else ""), ""]))
     if reason:
-        chosen = {kind: running(variant_tiles, kind, target) for kind in kinds}
+        chosen = running(dict.fromkeys(kinds, variant_tiles), target)
         _without_gpu(out, _Asked(chosen, products, orders, target, bool(named)))
     if not variants:
         variant_tiles.append(VariantTile("auto"))

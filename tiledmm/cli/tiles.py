@@ -69,7 +69,7 @@ def tiles(
         tile_sizes.check_chart(variant, row.tiles, chart)
     if reason:
         absent = left_out(variant_tiles, [kind], target)
-        variant_tiles = running(variant_tiles, kind, target)
+        variant_tiles = running({kind: variant_tiles}, target)[kind]
         specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
         chosen = simulable([product], variant_tiles, kind, target)
         if not chosen.asked:

@@ -80,7 +80,7 @@ def validate(
     absent = left_out(variant_tiles, kinds) if dtypes else []
     if reason:
         absent += [each for kind, chosen in kinds.items() for each in left_out(chosen, [kind], target)]
-        kinds = {kind: running(chosen, kind, target) for kind, chosen in kinds.items()}
+        kinds = running(kinds, target)
     out.say("\n".join([*absent, ""]))
     ok, ran = True, False
     with progress(len(kinds), out) as tell:
