@@ -1070,9 +1070,9 @@ def test_variants_for_a_target_are_those_that_it_runs() -> None:
     running_there = running({"float16": variant_tiles}, "sm_75")["float16"]
     assert {each.label for each in variant_tiles if each not in running_there} >= {"wgmma 256", "tensor_core 256"}
     assert {each.variant for each in running_there} == {"tiled", "tensor_core", "auto"}
-    (sentence,) = left_out(variant_tiles, ["float16"], "sm_75")
+    (sentence,) = left_out({"float16": variant_tiles}, "sm_75")
     assert sentence.startswith("Left out: tensor_core 256, wgmma") and sentence.endswith(": not for sm_75.")
-    assert left_out(variant_tiles, ["float16"], "sm_90") == []
+    assert left_out({"float16": variant_tiles}, "sm_90") == []
     with pytest.raises(ConfigError, match="variant 'wgmma' needs compute capability"):
         running({"float16": expand(["wgmma"])}, "sm_80")
     by_type = {"float64": expand(["split_float64"]), "float32": expand(["naive"])}

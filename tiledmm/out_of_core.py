@@ -21,6 +21,7 @@ import numpy as np
 from tiledmm.distributed import journal as journals
 from tiledmm.distributed.streaming import Told, multiply
 from tiledmm.errors import KeywordError, OperandTypeError, ShapeError, UnsupportedTypeError
+from tiledmm.problem.arrays import describe
 from tiledmm.problem.keywords import Precision
 from tiledmm.selection.select import may_decompose
 
@@ -139,8 +140,7 @@ def _check_out(a: _Matrix, b: _Matrix, out: Any, shape: tuple[int, int]) -> None
         raise UnsupportedTypeError(f"out is of the operands' type, {a.dtype}; it is of type {out.dtype.str}")
     if not out.flags.writeable:
         raise KeywordError("out is read-only; a memmap is opened with mode='r+' to be written")
-    if out.size and any(stride == 0 and size > 1 for stride, size in zip(out.strides, out.shape, strict=True)):
-        raise ShapeError("several elements of out share one place in memory (a stride of 0): nothing can be written")
+    describe(out).check_writable()
     for name, x in (("a", a), ("b", b)):
         if _shares_memory(x, out) or journals.same_file(x, out):
             raise KeywordError(f"out overlaps {name}, which is read while out is written; pass another out")

@@ -68,7 +68,7 @@ def specializations(variant_tiles: Iterable[VariantTile], dtype: str, layout: st
         for r in multiplying(variant_tiles, dtype)
         if r.variant != "auto"
     )
-    return list(dict.fromkeys(kernels))  # of some types, two tiles are one kernel
+    return list(dict.fromkeys(kernels))  # two tiles may be one kernel, as with complex128
 
 
 def compile_all(

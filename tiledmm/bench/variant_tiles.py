@@ -95,22 +95,22 @@ def running(by_type: Mapping[str, Iterable[VariantTile]], target: str) -> dict[s
 
 
 def _why_not(variant_tile: VariantTile, dtype: str, target: str) -> str:
-    """Why a kernel does not run on a target; empty if it does, or if none is named."""
+    """Why a kernel does not run on a target; empty if it does, or if no target is named."""
     if variant_tile.variant == "auto" or not target:
-        return ""
+        return ""  # it takes what the target runs
     return specialize(variant_tile.variant, tile=variant_tile.tile, dtype=dtype).why_not_on(find_target(target))
 
 
-def left_out(variant_tiles: Iterable[VariantTile], dtypes: Iterable[str], target: str = "") -> list[str]:
-    """A sentence for each type that some of the variants do not multiply, and for a target where some do not run.
+def left_out(by_type: Mapping[str, Iterable[VariantTile]], target: str = "") -> list[str]:
+    """A sentence for each type that some of its variants do not multiply, and for a target where some do not run.
 
     Raises:
         UnsupportedTypeError: If there is no such type.
         ConfigError: If there is no such target.
     """
-    every, elsewhere = list(variant_tiles), dict[str, None]()
-    said = []
-    for dtype in dtypes:
+    said, elsewhere = list[str](), dict[str, None]()
+    for dtype, variant_tiles in by_type.items():
+        every = list(variant_tiles)
         fitting = multiplying(every, dtype)
         names = dict.fromkeys(each.variant for each in every if each not in fitting)
         if names:

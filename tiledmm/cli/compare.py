@@ -96,10 +96,10 @@ def compare(
         raise typer.BadParameter("cuBLAS runs on a GPU only: without one, name a variant with a kernel")
     if reason:
         out.say(f"No GPU ({reason}): the kernels run on a simulator, which counts what they do. No times below.")
-    out.say("\n".join([*left_out(variant_tiles, kinds, target if reason else ""), ""]))
+    by_type = dict.fromkeys(kinds, variant_tiles)
+    out.say("\n".join([*left_out(by_type, target if reason else ""), ""]))
     if reason:
-        chosen = running(dict.fromkeys(kinds, variant_tiles), target)
-        _without_gpu(out, _Asked(chosen, products, orders, target, bool(named)))
+        _without_gpu(out, _Asked(running(by_type, target), products, orders, target, bool(named)))
     if not variants:
         variant_tiles.append(VariantTile("auto"))
     _on_gpu(out, variant_tiles, products, kinds, orders or ["NN"], seconds, peers)

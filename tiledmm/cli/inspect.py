@@ -52,7 +52,7 @@ def inspect(
     specs = [kernel_of(variant, tile, dtype, layout, config)]
     if tile is None and not config:
         every = (kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,))
-        specs = list(dict.fromkeys(every))  # of some types, two tiles are one kernel
+        specs = list(dict.fromkeys(every))  # two tiles may be one kernel, as with complex128
     product = size_of(size)
     targets = [find_target(target).name] if target else list(TARGETS)
     kernels = compiled(specs, targets)

@@ -60,17 +60,17 @@ def tiles(
     kernel_of(variant, None, dtype, layout)  # whose errors are of the variant, type and layout
     row = find_variant(variant)
     variant_tiles = tile_sizes.variant_tiles_of(variant, row.tiles)
-    specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
     find_target(target)
     reason = "--no-gpu" if no_gpu else device.missing_gpu()
     product = size_of(size or ("256" if reason else "4096"))
     kind = dtype or row.default_type
     if chart:
         tile_sizes.check_chart(variant, row.tiles, chart)
+    absent = left_out({kind: variant_tiles}, target if reason else "")
     if reason:
-        absent = left_out(variant_tiles, [kind], target)
         variant_tiles = running({kind: variant_tiles}, target)[kind]
-        specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
+    specs = [kernel_of(variant, each.tile, dtype, layout) for each in variant_tiles]
+    if reason:
         chosen = simulable([product], variant_tiles, kind, target)
         if not chosen.asked:
             raise typer.BadParameter(f"{chosen.reason} Name a smaller --size.")

@@ -177,8 +177,7 @@ class Specialization:
     def why_not_on(self, arch: Architecture) -> str:
         """Why GPUs of an architecture cannot run the kernel; empty if they can."""
         if not self.variant.runs_on(arch.capability, self.compute):
-            major, minor = self.variant.least_capability(self.compute)
-            needed = f"{major}.{minor}" if self.variant.arch else f"{major}.{minor} or newer"
+            needed = self.variant.needed_capability(self.compute)
             return f"variant {self.variant.name!r} needs compute capability {needed}, which {arch.name} does not have"
         if self.shared_bytes > arch.max_shared_bytes:
             return (

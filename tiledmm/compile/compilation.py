@@ -209,8 +209,7 @@ def _check_capability(specialization: Specialization) -> None:
     has = str(cupy.cuda.Device().compute_capability)
     capability = int(has[:-1]), int(has[-1])
     if not variant.runs_on(capability, compute):
-        major, minor = variant.least_capability(compute)
-        needed = f"{major}.{minor}" if variant.arch else f"{major}.{minor} or newer"
+        needed = variant.needed_capability(compute)
         others = [row for row in kernel_variants() if variant.decomposes and row.decomposes and row.multiplies(compute)]
         likewise = [repr(row.name) for row in others if row.runs_on(capability, compute)]
         advice = f"{' and '.join(likewise)} does the same here, and 'warp_tiled'" if likewise else "'warp_tiled'"

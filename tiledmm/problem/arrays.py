@@ -50,6 +50,18 @@ class Array:
             step *= max(size, 1)
         return cls(shape, tuple(strides if order == "F" else strides[::-1]), dtype)
 
+    def check_writable(self) -> None:
+        """Checks that it can be a result.
+
+        Raises:
+            ShapeError: If several of its elements share one place in memory.
+        """
+        repeats = any(stride == 0 and size > 1 for stride, size in zip(self.strides, self.shape, strict=True))
+        if repeats and 0 not in self.shape:
+            raise ShapeError(
+                "several elements of out share one place in memory (a stride of 0): nothing can be written"
+            )
+
     def is_contiguous(self, order: str) -> bool:
         """Whether there are no gaps in memory order ``"C"`` or ``"F"``."""
         expected = self.dtype.itemsize

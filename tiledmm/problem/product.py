@@ -142,11 +142,7 @@ def resolve(
             raise ShapeError(f"out has shape {out.shape}, too small for a product of shape {loop + core}")
         shape, loop, order = out.shape, target.loop_shape, "C"
         via_temporary = not converts_in_kernel(compute_type, out.dtype)
-        repeats = any(stride == 0 and size > 1 for stride, size in zip(out.strides, out.shape, strict=True))
-        if repeats and 0 not in out.shape:
-            raise ShapeError(
-                "several elements of out share one place in memory (a stride of 0): nothing can be written"
-            )
+        out.check_writable()
 
     convert = tuple(None if converts_in_kernel(x.dtype, compute_type) else compute_type for x in (x1, x2))
     a, b, c = (element(x) for x in (x1.dtype, x2.dtype, compute_type if via_temporary else result_type))

@@ -193,6 +193,11 @@ class Variant:
         """The least compute capability that multiplies elements of this type, or limbs of it."""
         return dict(self.types).get(element.multiplied, min((least for _, least in self.types), default=(0, 0)))
 
+    def needed_capability(self, element: Element) -> str:
+        """The same in words: ``"8.0 or newer"``; for a variant of one architecture ``"9.0"``."""
+        major, minor = self.least_capability(element)
+        return f"{major}.{minor}" if self.arch else f"{major}.{minor} or newer"
+
     def has_triangle(self, config: Config) -> bool:
         """Whether it can compute only the tiles on and below the diagonal of a symmetric C."""
         return config.wm > 0 and config.bm == config.bn and not self.tensor_cores
