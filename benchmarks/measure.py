@@ -3,7 +3,7 @@
 Runs the commands of ``results/README.md`` one after the other, until the time is up, and prints what each took.
 Results of another GPU stay as they are. ``python -m benchmarks.readme --older`` lists them all. With ``--runs 3`` each
 command runs so often, and of each product the run in the middle is kept; ``--again`` measures those that are current,
-too.
+too. ``--merge FOLDER FOLDER FOLDER`` makes one result of runs made elsewhere, such as at one time on several GPUs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for all of them (default: no limit)")
     parser.add_argument("--runs", type=int, default=1, help="of each command (default: 1)")
     parser.add_argument("--again", action="store_true", help="also results that are of today's kernel sources")
+    parser.add_argument(
+        "--merge", type=Path, nargs="+", metavar="FOLDER", help="run nothing: merge the results in these folders"
+    )
     options = parser.parse_args(arguments)
+    if options.merge:
+        return _merge(options.names, options.merge)
     end, gpu = time.monotonic() + options.seconds, None
     if (reason := missing_gpu()) is None:
         from tiledmm.bench.environment import this_machine
@@ -103,6 +108,24 @@ def _run_often(command: str, names: list[str], runs: int, end: float) -> str:
     for name in names if found else ():
         save(_path(name), merged([each[name] for each in found]))
     return f"{status}, {len(found)} runs"
+
+
+def _merge(patterns: list[str], folders: list[Path]) -> int:
+    """Writes results whose runs are in several folders; returns the exit status: 1 if they do not belong together."""
+    shared = set.intersection(*({path.stem for path in folder.glob("*.json")} for folder in folders))
+    names = sorted(name for name in shared if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
+    if not names:
+        print("no result is in each of the folders")
+        return 1
+    for name in names:
+        runs = [json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for folder in folders]
+        try:
+            save(_path(name), merged(runs))
+        except ValueError as error:
+            print(f"{name}: {error}")
+            return 1
+        print(f"{name}: {len(runs)} runs")
+    return 0
 
 
 def _run(command: str, seconds: float) -> str:

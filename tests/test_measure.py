@@ -68,6 +68,25 @@ def test_several_runs_are_one_result(
     assert found["runs"] == {"count": 3, "spread": {"rows.0.seconds": [1.0, 3.0]}}
 
 
+def test_runs_made_elsewhere_are_one_result(
+    ran: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [tmp_path / "first", tmp_path / "second", tmp_path / "third"]
+    for folder, seconds in zip(folders, (3.0, 1.0, 2.0), strict=True):
+        folder.mkdir()
+        text = json.dumps({"sources": {"kernels": "abc"}, "rows": [{"seconds": seconds}]})
+        (folder / "selection.json").write_text(text, encoding="utf-8")
+    (folders[0] / "ladder.json").write_text("{}", encoding="utf-8")
+    assert measure.main(["--merge", *map(str, folders)]) == 0 and ran == []
+    assert capsys.readouterr().out == "selection: 3 runs\n"
+    assert json.loads((tmp_path / "selection.json").read_text(encoding="utf-8"))["rows"] == [{"seconds": 2.0}]
+    (folders[2] / "selection.json").write_text('{"sources": {"kernels": "other"}}', encoding="utf-8")
+    assert measure.main(["--merge", *map(str, folders)]) == 1
+    assert "selection: the runs are of different sources" in capsys.readouterr().out
+    assert measure.main(["ladder", "--merge", *map(str, folders)]) == 1
+    assert "no result is in each of the folders" in capsys.readouterr().out
+
+
 def test_current_results_are_measured_again_where_that_is_wanted(
     ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
