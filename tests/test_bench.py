@@ -780,6 +780,12 @@ def test_programs_get_figures_in_full() -> None:
     ]
 
 
+def test_several_values_of_a_csv_cell_stand_apart() -> None:
+    row = cells.Figure("8 16*", [8, 16]), cells.Figure("-", []), cells.Figure("7.5", {"int8": "7.5", "tf32": "8.0"})
+    text = documents.csv_text([tables.Table("one", ("tiles", "none", "needs"), (row,))])
+    assert text == "tiles,none,needs\n8 16,,int8=7.5 tf32=8.0\n"
+
+
 def test_documented_tables() -> None:
     report = sample_report()
     size = report.comparisons[0].size

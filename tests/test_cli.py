@@ -86,6 +86,13 @@ def test_mistakes_are_named(arguments: tuple[str, ...], message: str, no_gpu: No
     assert message in " ".join(result.output.split())
 
 
+def test_flags_may_be_repeated() -> None:
+    """Unlike values, of which the last would count alone."""
+    result = CliRunner().invoke(cli.app, ["variants", "--json", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["ok"]
+
+
 def test_without_a_gpu_kernels_are_compiled(no_gpu: None) -> None:
     pytest.importorskip("cuda.core")
     try:
@@ -477,6 +484,25 @@ def test_without_stdout_a_command_runs() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_an_interrupt_is_silent_while_a_command_imports_modules(tmp_path: Path) -> None:
+    (tmp_path / "jinja2.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-m", "tiledmm", "source", "tiled"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_an_interrupt_before_a_command_is_found_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(cli, "guard", lambda: None)
+    with pytest.raises((SystemExit, KeyboardInterrupt)) as ended:
+        cli.main()
+    assert isinstance(ended.value, SystemExit) and ended.value.code == 130
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -484,6 +510,7 @@ def test_without_stdout_a_command_runs() -> None:
         (("inspect", "tiled", "--tile", "1.5"), "no tile '1.5'; its tiles are 8, 16, 32, 64"),
         (("compare", "--tile", "abc"), "a tile is one of 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256"),
         (("source", "naive", "--tile", "8"), "has no tile to choose"),
+        (("source", "tiled", "--tile", "8,16"), "--tile takes one tile here, or is left out for the variant's own"),
         (("compare", "--dtype", "float99"), "the types are float32, float64"),
         (("source", "tiled", "--dtype", "float99"), "the types are float32, float64"),
         (("tune",), "name a product"),

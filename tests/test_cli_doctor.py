@@ -161,6 +161,23 @@ def test_without_a_driver_the_advice_is_for_cuda_12(monkeypatch: pytest.MonkeyPa
     assert checks._cuda_extra() == "cuda12"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the simulator runs on Linux")
+@pytest.mark.parametrize("rest", ["exit 0", "echo 'error: not for me' >&2; exit 1"])
+def test_a_compiler_that_only_tells_its_version_is_broken(
+    rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``CXX=true``, which is coreutils' own."""
+    compiler = tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "c++ 1.0" && exit 0\n{rest}\n', encoding="utf-8")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path / "cache"))
+    check = checks.carry_out("simulator", "C++ compiler", checks._compiler, "mend it")
+    assert check.state == BROKEN
+    assert f"{compiler} does not compile the simulator's runtime: " in check.found
+    assert "Set CXX to a compiler of C++17" in check.found
+
+
 def test_folders(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").write_bytes(bytes(2**20))

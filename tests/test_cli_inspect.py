@@ -96,6 +96,8 @@ def test_what_spills_or_does_not_compile_fails(spills: dict[str, int], spilled: 
         (("tilde",), "did you mean"),
         (("auto",), "chooses a kernel"),
         (("tiled", "--tile", "24"), "its tiles are 8, 16"),
+        (("tiled", "--tile", "all"), "--tile takes one tile here, or is left out for all of its tiles; got 'all'"),
+        (("tiled", "--tile", "16,32"), "--tile takes one tile here"),
         (("tiled", "--target", "sm_1"), "the targets are"),
         (("tiled", "--size", "3x4"), "MxNxK"),
         (("wgmma", "--target", "sm_80"), "compute capability 9.0"),
@@ -104,7 +106,7 @@ def test_what_spills_or_does_not_compile_fails(spills: dict[str, int], spilled: 
 def test_mistakes_are_named(arguments: tuple[str, ...], message: str, spills: dict[str, int]) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert message in " ".join(result.output.split())
+    assert message in " ".join(result.output.replace("│", " ").split())
 
 
 def test_without_a_compiler_it_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import Any
 
@@ -34,6 +36,13 @@ def test_it_says_what_the_registry_says() -> None:
             least = tuple(map(int, text.split(".")))
             runs = [each for each in CAPABILITIES if variant.runs_on(each, compute_element(name))]
             assert runs[0] == least
+
+
+def test_a_csv_cell_has_names_with_spaces_between_them() -> None:
+    rows = {row["variant"]: row for row in csv.DictReader(io.StringIO(invoke("--csv")))}
+    assert rows["tiled"]["tiles"] == "8 16 32 64" and rows["naive"]["tiles"] == ""
+    assert rows["tiled"]["types"].split() == list(ELEMENTS)
+    assert rows["wgmma"]["compute capability"].startswith("float16=9.0 ")
 
 
 def test_people_see_defaults_and_limits() -> None:

@@ -609,6 +609,26 @@ def test_a_mistake_raises_what_cupy_raises_too(mistake: str) -> None:
         tiledmm.matmul(x1, x2, **keywords)
 
 
+@pytest.mark.parametrize(
+    ("x1", "x2", "shape", "axes", "instead"),
+    [
+        (A[None], B, (2, 4), None, "(1, 2, 4); pass out.reshape(1, 2, 4)"),
+        (A[:1], B, (4,), None, "(1, 4); pass out.reshape(1, 4)"),
+        (A[:1], V, (), None, "(1,); pass out.reshape(1,)"),
+        (A[None], B, (4, 2), [(-2, -1), (-2, -1), (2, 0)], "(4, 1, 2); pass out.reshape(4, 1, 2)"),
+        (BATCH, B, (2, 4), None, "(3, 2, 4)"),
+        (A, B, (8,), None, "(2, 4)"),
+    ],
+)
+def test_out_with_fewer_dimensions_is_told_the_shape(
+    x1: Any, x2: Any, shape: tuple[int, ...], axes: Any, instead: str
+) -> None:
+    """CuPy refuses them all, NumPy those that lack more than extents of 1."""
+    with pytest.raises(ShapeError) as ours:
+        tiledmm.matmul(x1, x2, out=np.empty(shape), axes=axes)
+    assert str(ours.value) == f"out has shape {shape}, with fewer dimensions than the product, of shape {instead}"
+
+
 @pytest.mark.parametrize("keyword", ["foo", "where", "subok", "extobj"])
 def test_an_unknown_keyword_raises_type_error(keyword: str) -> None:
     with pytest.raises(TypeError):
@@ -649,6 +669,11 @@ def test_strides_between_elements_are_an_alignment_error() -> None:
     x = Array((3, 3), (9, 4), np.dtype("f4"))
     with pytest.raises(AlignmentError, match=r"copy"):
         resolve(x, describe(np.ones((3, 3), "f4")))
+
+
+def test_strides_of_no_elements_do_not_matter() -> None:
+    x = Array((2, 0), (3, 4), np.dtype("f4"))
+    assert resolve(x, describe(np.ones((0, 5), "f4"))).shape == (2, 5)
 
 
 def test_strides_of_single_elements_do_not_matter() -> None:

@@ -484,6 +484,8 @@ class ndarray:
         (OperandTypeError, "a is a CuPy array.*tiledmm.matmul", (ndarray(), B), {}),
         (OperandTypeError, "out is a CuPy array", (A, B, ndarray()), {}),
         (OperandTypeError, "b is a NumPy array or memmap; got builtins.list", (A, [[1]]), {}),
+        (OperandTypeError, r"a is a masked array.*a\.filled\(\.\.\.\)", (np.ma.masked_less(A, 1), B), {}),
+        (OperandTypeError, r"out is a masked array.*out\.data", (A, B, np.ma.ones((4, 6))), {}),
         (ShapeError, r"a is a matrix.*\(4,\)", (A[:, 0], B), {}),
         (ShapeError, r"b is a matrix.*\(1, 5, 6\)", (A, B[None]), {}),
         (ShapeError, "a has 5 columns and b 4 rows", (A, A), {}),

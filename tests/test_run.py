@@ -110,6 +110,14 @@ def test_a_kernel_that_there_is_not_is_said_before_the_program_runs(
     assert says in " ".join(errors.replace("│", " ").split())
 
 
+@pytest.mark.parametrize("name", ["", "."])
+def test_a_directory_is_no_program(tmp_path: Path, name: str) -> None:
+    command = [sys.executable, "-m", "tiledmm", "run", name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name a program, such as train.py; '.' is a directory" in " ".join(done.stderr.replace("│", " ").split())
+
+
 @pytest.mark.parametrize(("ending", "status"), [("", 74), ("sys.exit(0)", 74), ("sys.exit(3)", 3)])
 @pytest.mark.parametrize("option", ["--report", "--json"])
 def test_an_account_that_cannot_be_written_is_no_success(tmp_path: Path, option: str, ending: str, status: int) -> None:

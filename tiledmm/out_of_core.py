@@ -76,7 +76,7 @@ def matmul(
 
     Raises:
         ShapeError: Operands that are no matrices, or do not fit together, or an ``out`` that does not fit.
-        OperandTypeError: An operand or ``out`` that is not in host memory, or no array.
+        OperandTypeError: An operand or ``out`` that is not in host memory, or no array, or a masked one.
         UnsupportedTypeError: Element types that are not supported, or differ.
         KeywordError: An ``out`` that is read-only or overlaps operands, a ``memory`` or ``progress`` that is none, a
             journal without a memmap.
@@ -122,6 +122,9 @@ def _check_operands(a: Any, b: Any) -> None:
 
 
 def _check_array(name: str, x: Any) -> None:
+    if isinstance(x, np.ma.MaskedArray):
+        instead = "out.data" if name == "out" else f"{name}.filled(...), with a value for masked elements"
+        raise OperandTypeError(f"{name} is a masked array, whose mask a product would ignore: pass {instead}")
     if isinstance(x, np.ndarray):
         return
     if type(x).__module__.partition(".")[0] == "cupy":

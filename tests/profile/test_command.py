@@ -115,6 +115,8 @@ def test_the_command_line_is_printed_without_a_gpu(monkeypatch: pytest.MonkeyPat
         (("wgmma",), "wgmma does not multiply float32, only float16"),
         (("tiled", "--report", "/not/there/x.ncu-rep"), "no folder"),
         (("tilde",), "did you mean"),
+        (("",), "name a variant: auto, naive, coalesced, "),
+        ((",", "--print-command"), "name a variant: auto, naive, coalesced, "),
         (("tiled", "--size", "0"), "MxNxK"),
         (("tiled", "--tiles", "24"), "24"),
         (("tiled", "--layout", "NX"), "NX"),

@@ -354,6 +354,9 @@ SAID = {
         "does a cast here"
     ),
     "shift out of range": ("shifts a signed integer of 2 bits by 104, which C++ leaves undefined"),
+    "matrix that wmma cannot access": (
+        "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes"
+    ),
     "alignment not declared": (
         "writes 3 bytes at byte 4 of global array A (8 bytes), and the array is declared with a smaller "
         "alignment: a GPU may place it where the access fails (__align__(3) prevents that)"

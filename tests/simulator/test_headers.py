@@ -245,8 +245,11 @@ def test_products_of_small_integers_are_exact(shape, types, dtypes):
     assert report.flops == own.get(types[1], 2 * m * n * k)
 
 
-@pytest.mark.parametrize(("at", "ldm"), [(0, 12), (8, 16)])
-def test_matrices_are_aligned(at, ldm):
+@pytest.mark.parametrize(
+    ("at", "ldm", "rule"),
+    [(0, 12, "a leading dimension that is not a multiple of 16"), (8, 16, "not a multiple of 32")],
+)
+def test_matrices_are_aligned(at, ldm, rule):
     text = f"""
     #include <mma.h>
     using namespace nvcuda::wmma;
@@ -255,7 +258,8 @@ def test_matrices_are_aligned(at, ldm):
         load_matrix_sync(f, a + {at}, {ldm});
     }}
     """
-    assert not simulator.launch(text, 1, 32, (np.zeros(300, np.float16),)).ok
+    (found,) = simulator.launch(text, 1, 32, (np.zeros(300, np.float16),)).findings
+    assert found.kind == "matrix that wmma cannot access" and rule in found.message
 
 
 @pytest.mark.parametrize(
@@ -266,8 +270,8 @@ def test_matrices_are_aligned(at, ldm):
          7),
         ("load_matrix_sync(f, a, 16, L);", "if (lane) store_matrix_sync(a, f, 16, L);", "warp not converged", 8),
         ("if (lane == 3) return; load_matrix_sync(f, a, 16, L);", "", "warp not converged", 7),
-        ("load_matrix_sync(f, lane == 9 ? a + 8 : a, 16, L);", "", "assertion failed", 7),
-        ("load_matrix_sync(f, a, lane == 9 ? 32 : 16, L);", "", "assertion failed", 7),
+        ("load_matrix_sync(f, lane == 9 ? a + 8 : a, 16, L);", "", "matrix that wmma cannot access", 7),
+        ("load_matrix_sync(f, a, lane == 9 ? 32 : 16, L);", "", "matrix that wmma cannot access", 7),
     ],
 )  # fmt: skip
 def test_all_lanes_load_and_store_one_matrix(load, store, kind, line):

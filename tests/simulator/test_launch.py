@@ -146,6 +146,12 @@ X = np.zeros(8, np.float32)
         ((X, X, 1, 1.0), {"grid": "x"}, ConfigError, "whole numbers; got 'x'"),
         ((X, X, 1, 1.0), {"expected": {"z": X}}, ConfigError, r"by number or name \(x, y, n, a\); got 'z'"),
         ((X, X, 1, 1.0), {"expected": {"x": X[:3]}}, ShapeError, "has shape"),
+        ((X, X, 1, 1.0), {"expected": [X]}, OperandTypeError, r"a dict of arrays by number or name \(x, y, n, a\)"),
+        ((X, X, 1, 1.0), {"rtol": "a"}, ConfigError, "rtol is a number from 0, or None; got 'a'"),
+        ((X, X, 1, 1.0), {"atol": -1}, ConfigError, "atol is a number from 0, or None; got -1"),
+        ((X, X, 1, 1.0), {"timeout": -1}, ConfigError, "timeout is a number of seconds, or None for no limit; got -1"),
+        ((X, X, 1, 1.0), {"max_steps": "a"}, ConfigError, "max_steps is a whole number, 0 for no limit; got 'a'"),
+        (5, {}, OperandTypeError, r"arguments is a tuple with one for each parameter; got int: write \(x,\) for one"),
     ],
 )
 def test_what_does_not_fit_the_kernel_is_refused(arguments, options, error, message):
@@ -159,10 +165,12 @@ def test_a_text_with_several_kernels_needs_a_name(tmp_path):
     file.write_text("__global__ void one(int* x) {} /* __global__ void no(); */ __global__ void two(int* x) {}")
     with pytest.raises(ConfigError, match=r"two.cu has 2 kernels \(one, two\); name= says which"):
         simulator.launch(file, 1, 1, (np.zeros(1, np.int32),))
-    with pytest.raises(ConfigError, match="has no __global__ function"):
+    with pytest.raises(ConfigError, match="has no void __global__ function"):
         simulator.launch("void f() {}", 1, 1, ())
     with pytest.raises(ConfigError, match="cannot be read"):
         simulator.launch(tmp_path / "none.cu", 1, 1, ())
+    with pytest.raises(OperandTypeError, match="source is CUDA C, or the path of a file with it; got int"):
+        simulator.launch(5, 1, 1, ())
 
 
 def test_the_file_and_line_of_a_finding(tmp_path):

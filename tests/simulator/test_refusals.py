@@ -48,6 +48,10 @@ def in_kernel(line: str, **options) -> str:
         ("using namespace nvcuda;", "nvcuda needs #include <mma.h>"),
         ("__pipeline_commit();", "__pipeline_commit needs #include <cuda_pipeline.h>"),
         ("struct S { int a[9]; } s; __shfl_sync(~0u, s, 0);", "a shuffle moves int, unsigned"),
+        ("int n = out[0]; int sums[n]; out[1] = sums[0];", "the size of an array must be known when the kernel"),
+        ("__shared__ int sums[32] = {0}; out[0] = sums[0];", "shared memory has no initializer: threads write it"),
+        ("int* p = new int[4]; out[0] = p[0];", "new: device memory is not allocated in kernels here: pass an array"),
+        ("__shared__ alignas(16) float sum = 0.0f; out[0] = sum;", "shared memory has no initializer"),
         ('static_assert(sizeof(int) == 8, "an int of 8 bytes");', "an int of 8 bytes"),
     ],
 )
@@ -71,6 +75,21 @@ def test_one_sentence_at_its_line(line, sentence):
 def test_headers_are_refused(header, reason):
     said = refusal(f"// A kernel.\n#include <{header}>\n__global__ void kernel(int* out) {{ out[0] = 0; }}\n")
     assert said.startswith(f"kernel.cu:2: #include <{header}>: {reason}")
+
+
+def test_what_looks_like_a_refused_text_is_none():
+    text = """
+    struct alignas(16) Node { int value; __device__ Node& operator=(const Node& b) { value = b.value; return *this; } };
+    __global__ void kernel(int* out) {
+        __shared__ int sums[32 >= 8 ? 32 : 8];   // = {0} would be none
+        __shared__ union { int i; float f; } both;
+        both.i = 3, sums[0] = both.i;
+        printf("a new value, __shared__ = %d", sums[0]);
+        out[0] = sums[0];
+    }"""
+    out = np.zeros(1, np.int32)
+    simulator.launch(text, 1, 1, (out,)).check()
+    assert out[0] == 3
 
 
 def test_unused_headers_of_the_host_are_no_error():

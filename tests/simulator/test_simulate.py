@@ -175,6 +175,8 @@ def test_mistakes_are_the_same_errors():
         simulator.matmul(a, a.T, variant="cublas")
     with pytest.raises(errors.OperandTypeError, match="numpy"):
         simulator.matmul([[1.0]], a)
+    with pytest.raises(errors.OperandTypeError, match="not numpy"):
+        simulator.matmul(np.ma.ones((2, 3)), a)
     with pytest.raises(errors.ConfigError, match="a block of sm_75 has at most 65,536"):
         simulator.run(a.astype("f2"), a.T.astype("f2"), variant="tensor_core", tile=256, target="sm_75")
     with pytest.raises(errors.ConfigError, match="config is a mapping"):
@@ -186,6 +188,7 @@ def test_mistakes_are_the_same_errors():
     with pytest.raises(errors.AlignmentError):
         odd = np.zeros(4 * 16 + 1, np.uint8)[1:].view("f4").reshape(4, 4)
         simulator.matmul(odd, odd)
+    assert simulator.matmul(odd[:0], a.astype("f4").T).shape == (0, 3)
     with pytest.raises(errors.ConfigError, match="reverse"):
         simulator.run(a, a.T, threads="sideways")
 

@@ -3,7 +3,7 @@
 In: a command line. Out: tables and documents. May import everything; nothing imports it.
 
 Exit status: 0 if all is well; 1 if a kernel is wrong, or something that the command needs is missing; 2 if the command
-cannot be carried out as it was given.
+cannot be carried out as it was given; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from tiledmm.cli.arguments import normalized
 from tiledmm.cli.device import missing_gpu
 from tiledmm.cli.failures import told
 from tiledmm.cli.stdout import guard
+
+# As a shell reports a process that SIGINT ended.
+_INTERRUPTED = 128 + 2
 
 __all__ = ["app", "main", "missing_gpu"]
 
@@ -88,7 +91,7 @@ def _help(command: Callable[..., None]) -> str:
 
 
 class _Command(TyperCommand):
-    """A command whose options are given once, if they do not take several: else the last would count alone."""
+    """A command whose options are given once, if they do not take several: else the last value would count alone."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As of ``click.Command``.
@@ -98,8 +101,8 @@ class _Command(TyperCommand):
         """
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for option, times in Counter[Any](given).items():
-            if times > 1 and option.param_type_name == "option" and not option.multiple:
-                raise typer.BadParameter("it is given twice; several values go with commas", ctx, option)
+            if times > 1 and option.param_type_name == "option" and not (option.multiple or option.is_flag):
+                raise typer.BadParameter("it is given twice; where it takes several, commas separate them", ctx, option)
         return super().parse_args(ctx, args)
 
 
@@ -112,8 +115,11 @@ for _panel, _commands in _COMMANDS.items():
 
 def main() -> None:
     """Entry point of the console script."""
-    guard()
     try:
-        app(prog_name="tiledmm")
-    finally:
-        sys.stdout.flush()  # here, where an error can still be told
+        guard()
+        try:
+            app(prog_name="tiledmm")
+        finally:
+            sys.stdout.flush()  # here, where an error can still be told
+    except KeyboardInterrupt:  # while typer imports or looks for the command
+        raise SystemExit(_INTERRUPTED) from None

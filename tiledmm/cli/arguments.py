@@ -127,10 +127,17 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def tile_of(text: str | None) -> int | None:
-    """A tile size; what is none is left to the variant, which knows its tiles."""
+def tile_of(text: str | None, default: str = _DEFAULT_TILE) -> int | None:
+    """The one tile size of a command that takes one; what is none is left to the variant, which knows its tiles.
+
+    Args:
+        text: The option.
+        default: The tiles of the command without it.
+    """
     if text is None or text.isdecimal():
         return None if text is None else int(text)
+    if text == "all" or "," in text:
+        raise typer.BadParameter(f"--tile takes one tile here, or is left out for {default}; got {text!r}")
     return text  # type: ignore[return-value]
 
 

@@ -245,13 +245,21 @@ def _compare(found: Any, right: Any) -> None:
 
 
 def _compiler() -> str:
-    from tiledmm.errors import MissingDependencyError
-    from tiledmm.simulator.compiler import cxx
+    """The compiler's version; raises if it compiles nothing, whatever it says of itself."""
+    from tiledmm.errors import MissingDependencyError, TiledmmError
+    from tiledmm.simulator.compiler import cxx, toolchain
 
     try:
-        return cxx.compiler_version().splitlines()[0]
+        version = cxx.compiler_version().splitlines()[0]
     except MissingDependencyError as error:
         raise NotThere(str(error)) from error
+    try:
+        toolchain.build_runtime()
+    except MissingDependencyError as error:
+        raise RuntimeError(str(error)) from error
+    except TiledmmError:  # a cache that cannot be written: the product fails by it, too, and tells
+        pass
+    return version
 
 
 def _cuda_core() -> str:

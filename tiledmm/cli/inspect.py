@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Variant, kernel_of, size_of
+from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Variant, kernel_of, size_of, tile_of
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from tiledmm.bench.kernel_resources import Compiled
 
 _DEFAULT_TARGET = "sm_90"
+_DEFAULT_TILES = "all of its tiles"
 
 
 def inspect(
     variant: Variant,
-    tile: Annotated[str | None, typer.Option(help="One tile size.", show_default="all of its tiles")] = None,
+    tile: Annotated[str | None, typer.Option(help="One tile size.", show_default=_DEFAULT_TILES)] = None,
     dtype: Dtype = None,
     layout: Layout = "NN",
     config: ConfigFields = None,
@@ -49,7 +50,7 @@ def inspect(
     from tiledmm.registry.variants import find_variant
 
     out = Output(json=json, csv=csv, markdown=markdown)
-    specs = [kernel_of(variant, tile, dtype, layout, config)]
+    specs = [kernel_of(variant, tile_of(tile, _DEFAULT_TILES), dtype, layout, config)]
     if tile is None and not config:
         every = (kernel_of(variant, each, dtype, layout) for each in find_variant(variant).tiles or (None,))
         specs = list(dict.fromkeys(every))  # two tiles may be one kernel, as with complex128

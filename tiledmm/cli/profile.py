@@ -88,5 +88,7 @@ def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
     from tiledmm.registry.variants import VARIANTS
 
     names = [name for text in variants for name in names_of(text)]
+    if not names:
+        raise typer.BadParameter(f"name a variant: {', '.join(complete_variants())}")
     variant_tiles = expand(names, tiles_of(tiles))
     return variant_tiles + [VariantTile(row.name) for row in VARIANTS.values() if row.is_baseline and row.name in names]

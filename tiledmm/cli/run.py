@@ -25,8 +25,15 @@ CONTEXT = {
 }
 
 
+def _program(script: Path) -> Path:
+    """The program. An empty name is the current folder's, to ``Path``."""
+    if script.is_dir():
+        raise typer.BadParameter(f"name a program, such as train.py; {str(script)!r} is a directory")
+    return script
+
+
 def run(
-    script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, dir_okay=False)],
+    script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, callback=_program)],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
     variant: Annotated[str, typer.Option(help="Variant that computes the products.")] = "auto",
     tile: Tile = None,

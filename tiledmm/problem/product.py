@@ -135,6 +135,7 @@ def resolve(
         target, entry = _Operand(Array.allocated(shape, result_type, order), out_axes, 2, len(core)), out_axes
     else:
         check_cast(compute_type, out.dtype, casting, "the result", to="out")
+        _check_dimensions(out.shape, loop, core, entries[2])
         target, entry = _Operand(out, entries[2], 2, len(core)), entries[2]
         if target.core_shape != core:
             raise ShapeError(f"out has shape {out.shape}, which does not hold a product of shape {loop + core}")
@@ -189,8 +190,6 @@ class _Operand:
             if ndim == 0:
                 raise ShapeError(f"Scalar operands are not allowed, use '*' instead (operand {index} is a 0-d array)")
             n_core = min(ndim, 2)
-        if ndim < n_core:
-            raise ShapeError(f"out has shape {array.shape}: it needs at least {n_core} dimensions")
         self.array = array
         self.index = index
         self.matrix = n_core == 2
@@ -214,7 +213,7 @@ class _Operand:
 
     def _step(self, axis: int) -> int:
         stride = self.array.strides[axis]
-        if stride % self.itemsize and self.array.shape[axis] > 1:
+        if stride % self.itemsize and self.array.shape[axis] > 1 and 0 not in self.array.shape:
             raise AlignmentError(
                 f"operand {self.index} has a stride of {stride} bytes, not a multiple of its {self.itemsize}-byte "
                 "elements; copy it first (x.copy())"
@@ -282,6 +281,21 @@ def _result_axes(loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> tu
     rest = iter(loop)
     sizes = dict(zip(positions, core, strict=True))
     return tuple(sizes[i] if i in sizes else next(rest) for i in range(ndim)), positions
+
+
+def _check_dimensions(shape: tuple[int, ...], loop: tuple[int, ...], core: tuple[int, ...], entry: Any) -> None:
+    """Checks that ``out`` has as many dimensions as the product, as CuPy does; for NumPy it may lack those of extent 1.
+
+    Raises:
+        ShapeError: If it lacks some.
+    """
+    if len(shape) >= len(loop + core):
+        return
+    expected, _ = _result_axes(loop, core, entry)
+    message = f"out has shape {shape}, with fewer dimensions than the product, of shape {expected}"
+    if [size for size in shape if size != 1] == [size for size in expected if size != 1]:
+        message += f"; pass out.reshape{expected}"
+    raise ShapeError(message)
 
 
 def _memory_order(order: str, *operands: Array) -> str:

@@ -15,12 +15,23 @@ from tiledmm.report.tables import Table
 def csv_text(tables: Iterable[Table]) -> str:
     """The rows of tables as one CSV: a column for each heading of any, and where there are several, their titles."""
     every = list(tables)
-    rows = [{**({"table": each.title} if len(every) > 1 else {}), **row} for each in every for row in each.records()]
+    rows = [
+        {**({"table": each.title} if len(every) > 1 else {}), **{name: _csv_cell(value) for name, value in row.items()}}
+        for each in every
+        for row in each.records()
+    ]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    """A value as CSV has it: several values with spaces between them, ``name=value`` where they have names."""
+    if isinstance(value, dict):
+        value = [f"{name}={each}" for name, each in value.items()]
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def json_text(data: dict[str, Any]) -> str:

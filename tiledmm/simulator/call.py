@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class Tolerance:
 
     rtol: float | None = None
     atol: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if value is not None and not (isinstance(value, Real) and value >= 0):
+                raise ConfigError(f"{name} is a number from 0, or None; got {value!r}")
 
     def first_wrong(
         self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]
@@ -70,6 +76,10 @@ class Call:
         self.said = KernelFindings(kernel)
         self.grid, self.block = _three("grid", grid), _three("block", block)
         _check_geometry(self.grid, self.block, shared_bytes, kernel.target)
+        if not isinstance(arguments, (tuple, list)):
+            raise OperandTypeError(
+                f"arguments is a tuple with one for each parameter; got {type(arguments).__name__}: write (x,) for one"
+            )
         if len(arguments) != len(self.parameters):
             raise OperandTypeError(
                 f"{kernel.name} takes {len(self.parameters)} arguments "
@@ -89,6 +99,8 @@ class Call:
     def expected(self, expected: Mapping[int | str, Any]) -> dict[int, np.ndarray[Any, Any]]:
         """What is expected of each array, by the number of its parameter."""
         names = [each.name for each in self.parameters]
+        if not isinstance(expected, Mapping):
+            raise OperandTypeError(f"expected= is a dict of arrays by number or name ({', '.join(names)})")
         wanted = {}
         for key, value in expected.items():
             at = names.index(key) if key in names else key

@@ -41,6 +41,7 @@ KINDS = (
     "alignment not declared",
     "volatile read that nothing orders",
     "shift out of range",
+    "matrix that wmma cannot access",
 )
 
 #: Those that are no errors on a GPU.
@@ -114,6 +115,7 @@ SENTENCES = {
         "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
     ),
     "shift out of range": "shifts {integer} by {address}, which C++ leaves undefined",
+    "matrix that wmma cannot access": "loads or stores a fragment {rule}",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"
@@ -122,6 +124,13 @@ SENTENCES = {
         "{access}, which {other} {did} at {at}: whether it is there is a matter of luck, and volatile accesses order "
         "nothing else"
     ),
+}
+
+# What wmma asks of a matrix in memory (``tiledmm_bad_matrix``).
+MATRIX_RULES = {
+    1: "with another address or leading dimension than lane 0",
+    2: "at an address that is not a multiple of 32",
+    3: "with a leading dimension that is not a multiple of 16 bytes",
 }
 
 # Kinds with a second thread and place.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tiledmm.codegen.source_map import file_map
-from tiledmm.errors import ConfigError
+from tiledmm.errors import ConfigError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.simulator.call import Call, Tolerance
 from tiledmm.simulator.compiled_kernel import CompiledKernel, ModuleState
@@ -101,6 +101,8 @@ def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> 
         CompilationError: If it does not compile.
     """
     file = "kernel.cu"
+    if not isinstance(source, (str, Path)):
+        raise OperandTypeError(f"source is CUDA C, or the path of a file with it; got {type(source).__name__}")
     if isinstance(source, Path):
         file = source.name
         try:
@@ -110,7 +112,7 @@ def compile_kernel(source: str | Path, name: str | None, settings: Settings) -> 
     known = kernels_in(source)
     if name is None:
         if len(known) != 1:
-            what = f"has {len(known)} kernels ({', '.join(known)})" if known else "has no __global__ function"
+            what = f"has {len(known)} kernels ({', '.join(known)})" if known else "has no void __global__ function"
             raise ConfigError(f"{file} {what}; name= says which one to run")
         name = known[0]
     elif known and short_name(name) not in known:
@@ -139,7 +141,7 @@ def run(
         state: What the variables outside of functions hold; None for what the text says.
     """
     call = Call(kernel, grid, block, arguments, shared_bytes, exact)
-    wanted = call.expected(expected or {})
+    wanted = call.expected({} if expected is None else expected)
     full = settings.checks == "full"
     before = call.contents() if full or (settings.checks and wanted) else []
     values = {name: raw.copy() for name, raw in state.items()} if state is not None else None

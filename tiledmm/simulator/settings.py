@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
@@ -54,6 +55,10 @@ class Settings:
         whole = isinstance(self.workers, (int, np.integer)) and not isinstance(self.workers, bool)
         if self.workers is not None and not (whole and self.workers > 0):
             raise ConfigError(f"workers is a whole number from 1, or None for all cores; got {self.workers!r}")
+        if not isinstance(self.max_steps, (int, np.integer)) or self.max_steps < 0:
+            raise ConfigError(f"max_steps is a whole number, 0 for no limit; got {self.max_steps!r}")
+        if self.timeout is not None and not (isinstance(self.timeout, Real) and self.timeout > 0):
+            raise ConfigError(f"timeout is a number of seconds, or None for no limit; got {self.timeout!r}")
 
     @property
     def built(self) -> str:

@@ -68,7 +68,7 @@ def simulate(
         epilogue_keywords: The further keywords of ``gemm``.
     """
     for name, x in (("x1", x1), ("x2", x2), *([] if out is None else [("out", out)])):
-        if not isinstance(x, np.ndarray):
+        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
             kind = f"{type(x).__module__}.{type(x).__qualname__}"
             raise OperandTypeError(f"{name} must be a numpy.ndarray for the simulator, not {kind}")
     if out is not None and not out.flags.writeable:
@@ -174,7 +174,7 @@ class _Run:
     def on(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall) -> Simulation:
         product = self.product
         for name, x in (("x1", x1), ("x2", x2), ("out", out)):
-            if x is not None and x.ctypes.data % x.dtype.itemsize:
+            if x is not None and x.size and x.ctypes.data % x.dtype.itemsize:
                 raise AlignmentError(
                     f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
                     "a GPU cannot read it in place: copy it first (x.copy())"

@@ -8,7 +8,7 @@ from tiledmm.simulator.compiler.cxx import is_clang, machine_flags, version
 
 # Flags for every kernel. Vector instructions would hide the width of its own accesses.
 KERNEL_FLAGS = (
-    "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti",
+    "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-Werror=vla", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",
     "-fno-stack-protector", "-fno-omit-frame-pointer",
 )  # fmt: skip

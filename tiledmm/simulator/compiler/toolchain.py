@@ -30,6 +30,7 @@ NATIVE = Path(__file__).parents[1] / "native"
 _RUNTIME = (NATIVE / "runtime.cpp", NATIVE / "checks.cpp")  # compiled at the same time
 
 _SHOWN_LINES = 40
+_DOES_NOT_COMPILE = "the kernel does not compile for the CPU"
 
 # A kernel's <math.h> is the simulator's, and so is a "cuda.h" of the unit.
 _COMPILE_UNIT = ("-iquote", str(NATIVE), f"-I{NATIVE / 'include'}", "-c", "-o", "unit.o", "unit.cpp")
@@ -90,7 +91,7 @@ class UnsetVariable:
 def unset_variables(source: str, symbol: str, *, arch: int) -> list[UnsetVariable]:
     """The variables of a kernel that may be read before they are set. Arguments are ``kernel_library``'s."""
     command = compiler()
-    flags = [flag for flag in build_flags(command, symbol, arch, "checked") if flag != "-w"]
+    flags = build_flags(command, symbol, arch, "checked")
     warnings = ["-Wuninitialized", *([] if is_clang(command) else ["-Wmaybe-uninitialized"])]
     with scratch() as folder:
         _write_unit(source, symbol, folder)
@@ -159,6 +160,8 @@ def _compile_unit(source: str, symbol: str, command: list[str], folder: Path) ->
 
 
 def _compile_kernel(source: str, symbol: str, command: list[str], runtime: Path, folder: Path) -> Path:
+    if found := refusals.refuse(source):
+        raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
     _compile_unit(source, symbol, command, folder)
     objects = ["unit.o"]
     if dynamic := _dynamic_arrays(source, folder / "unit.o"):
@@ -264,5 +267,5 @@ def _run(command: list[str], folder: Path, source: str = "") -> None:
     if source:
         known = refusals.known_names(command[:-4], NATIVE, folder)
         if found := refusals.explain(done.stderr, source, known):
-            raise CompilationError(f"the kernel does not compile for the CPU: {found.message(source)}")
-    raise CompilationError(f"the kernel does not compile for the CPU:\n{output}")
+            raise CompilationError(f"{_DOES_NOT_COMPILE}: {found.message(source)}")
+    raise CompilationError(f"{_DOES_NOT_COMPILE}:\n{output}")

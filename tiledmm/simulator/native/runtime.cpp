@@ -392,6 +392,11 @@ void tiledmm_assert_failed(const char*) {
     abort_launch(*worker);
 }
 
+void tiledmm_bad_matrix(unsigned rule) {
+    report(*worker, BAD_MATRIX, reinterpret_cast<uint64_t>(CALLER), false, 0, rule);
+    abort_launch(*worker);
+}
+
 void tiledmm_exit() {
     report(*worker, EXITED, reinterpret_cast<uint64_t>(CALLER), false, 0, 0);
     abort_launch(*worker);

@@ -99,8 +99,8 @@ def launch_bounds(text: str, name: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """A text with spaces for its comments."""
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    """A text with spaces for its comments, whose line ends stay."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
 
 
 # Parentheses with up to two levels of others in them.

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiledmm.simulator.translation.declarations import without_comments
 from tiledmm.simulator.translation.headers import FUNCTIONS, HEADERS
 
 _HOST = "host code, and the simulator runs only kernels"
@@ -86,6 +87,18 @@ _UNKNOWN = re.compile(
     r"|no (?:member|template|type) named '(?P<e>\w+)' in namespace|no template named '(?P<f>\w+)'"
 )
 _ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
+_REFUSED = (
+    (
+        re.compile(
+            r"\b__shared__\b(?:(?:alignas|__align__|__attribute__)\s*\([^;{}\n]*?\)|[^;(){}\n])*?(?<![=!<>])=(?!=)"
+        ),
+        "shared memory has no initializer: threads write it, before a barrier",
+    ),
+    (
+        re.compile(r"\bnew\s+[A-Za-z_]"),
+        "new: device memory is not allocated in kernels here: pass an array to launch",
+    ),
+)
 _IN_KERNEL = re.compile(r"\bkernel\.cu:(\d+)")
 _MISSING = re.compile(r"fatal error: '?([^\s':]+)'?(?:: No such file| file not found)")
 _STANDARD = (
@@ -146,6 +159,15 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
         if error := _ERROR.match(line):
             place = _place(error, lines, at)
             return Refusal(place, _reason(error, place, source, known))
+    return None
+
+
+def refuse(source: str) -> Refusal | None:
+    """What C++ compilers take in a kernel's text, and NVRTC or the simulator does not."""
+    plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', without_comments(source))
+    for pattern, reason in _REFUSED:
+        if found := pattern.search(plain):
+            return Refusal(plain.count("\n", 0, found.start()) + 1, reason)
     return None
 
 
@@ -224,6 +246,11 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
             "the kernel cannot be called by its name: name= says which one, with its template arguments "
             "(\"scale<float, 16>\") and its namespace"
         )  # fmt: skip
+    if "variable length array" in text:
+        return (
+            "the size of an array must be known when the kernel is compiled: a template argument, a macro or a "
+            "constexpr; or shared memory, whose size the launch gives"
+        )
     if _UNKNOWN.search(text):
         members = re.findall(r"\bstd::(\w+)", code)
         quoted = [name for name in members if f"'{name}'" in text]

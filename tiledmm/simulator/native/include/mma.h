@@ -117,12 +117,9 @@ __forceinline__ void begin(const void* at, unsigned ldm, unsigned kind) {
     __asm__("" : "+r"(matrix));   // or GCC adds the rest to a shared array's offset, of which a relocation has 32 bits
     matrix += static_cast<unsigned long long>(ldm) << 48;
     tiledmm_exchange(tiledmm_detail::WHOLE_WARP, matrix, kind);
-    if (matrix != tiledmm_exchanged(0))
-        tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take the same address and leading dimension in all lanes");
-    if (reinterpret_cast<size_t>(at) % 32)
-        tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take an address that is a multiple of 32 bytes");
-    if (ldm * sizeof(T) % 16)
-        tiledmm_assert_failed("load_matrix_sync and store_matrix_sync take a leading dimension that is a multiple of 16 bytes");
+    if (matrix != tiledmm_exchanged(0)) tiledmm_bad_matrix(1);
+    if (reinterpret_cast<size_t>(at) % 32) tiledmm_bad_matrix(2);
+    if (ldm * sizeof(T) % 16) tiledmm_bad_matrix(3);
 }
 
 }   // namespace detail
