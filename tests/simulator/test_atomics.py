@@ -61,6 +61,46 @@ def test_integers_and_floats(name, arguments, expected, kind, scope):
     assert got[0] == (expected(start) % 2**32 if kind == "unsigned" else expected(start))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "wrong"),
+    [
+        ("atomicAdd_block(at, 1)", "atomicAdd_block(at, 1)", True),
+        ("atomicAdd(at, 1)", "atomicAdd_block(at, 1)", True),
+        ("atomicAdd_block(at, 1)", "atomicAdd(at, 1)", True),
+        ("atomicCAS_block(at, 0, 1)", "atomicCAS_block(at, 0, 1)", True),
+        ("atomicAdd(at, 1)", "atomicAdd_system(at, 1)", False),
+        ("atomicAdd_block(at + 1 + blockIdx.x, 1)", "atomicAdd(at, 1)", False),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_atomics_of_block_scope_race_with_other_blocks(one, other, wrong, workers):
+    text = f"""
+    __global__ void kernel(int* at) {{
+        if (blockIdx.x) {one};
+        else {other};
+    }}"""
+    at = np.zeros(4, np.int32)
+    found = simulator.launch(text, 3, 32, (at,), workers=workers).findings
+    assert [each.kind for each in found] == (["race on global memory"] * len(found))
+    assert bool(found) == wrong
+
+
+def test_atomics_of_block_scope_are_for_threads_of_a_block_and_shared_memory():
+    text = """
+    __global__ void kernel(int* at) {
+        __shared__ int sum;
+        if (threadIdx.x == 0) sum = 0;
+        __syncthreads();
+        atomicAdd_block(&sum, 1);
+        atomicAdd_block(at + blockIdx.x, 1);
+        __syncthreads();
+        if (threadIdx.x == 0) atomicAdd(at + 3, sum);
+    }"""
+    at = np.zeros(4, np.int32)
+    simulator.launch(text, 3, 64, (at,)).check()
+    assert at.tolist() == [64, 64, 64, 192]
+
+
 def test_the_old_value_comes_back():
     """Every thread gets a number of its own."""
     got = after("at[1 + atomicAdd(at, 1)] = 1;", np.zeros(N + 1, np.int32))

@@ -20,6 +20,12 @@ __forceinline__ T atomically(T* at, Change change) {
     return bits_as<T>(old);
 }
 
+// Around an atomic for threads of one block only: with another block's it races.
+struct BlockScope {
+    __forceinline__ BlockScope() { tiledmm_block_scope(1); }
+    __forceinline__ ~BlockScope() { tiledmm_block_scope(0); }
+};
+
 // One element after the other: a vector is not updated as a whole.
 template <class T, class V>
 __forceinline__ T add_element(T* at, V value) {
@@ -40,7 +46,10 @@ struct Of16Bytes<T, true> {
     __forceinline__ type name(type* at, type value) {                                                    \
         return tiledmm_detail::atomically(at, [value](type old) -> type { return expression; });         \
     }                                                                                                    \
-    __forceinline__ type name##_block(type* at, type value) { return name(at, value); }                  \
+    __forceinline__ type name##_block(type* at, type value) {                                            \
+        tiledmm_detail::BlockScope scope;                                                                \
+        return name(at, value);                                                                          \
+    }                                                                                                    \
     __forceinline__ type name##_system(type* at, type value) { return name(at, value); }
 #define TILEDMM_ATOMIC_INTEGERS(name, expression)                \
     TILEDMM_ATOMIC(name, int, expression)                        \
@@ -77,6 +86,7 @@ TILEDMM_ATOMIC_INTEGERS(atomicXor, old ^ value)
         return expected;                                                                                 \
     }                                                                                                    \
     header __forceinline__ result atomicCAS_block(type* at, type expected, type desired) {               \
+        tiledmm_detail::BlockScope scope;                                                                \
         return atomicCAS(at, expected, desired);                                                         \
     }                                                                                                    \
     header __forceinline__ result atomicCAS_system(type* at, type expected, type desired) {              \
@@ -95,6 +105,7 @@ __forceinline__ typename tiledmm_detail::Of16Bytes<T>::type atomicExch(T* at, T 
 }
 template <class T>
 __forceinline__ typename tiledmm_detail::Of16Bytes<T>::type atomicExch_block(T* at, T value) {
+    tiledmm_detail::BlockScope scope;
     return atomicExch(at, value);
 }
 template <class T>
@@ -104,7 +115,10 @@ __forceinline__ typename tiledmm_detail::Of16Bytes<T>::type atomicExch_system(T*
 
 #define TILEDMM_ATOMIC_VECTOR(type, ...)                                                                 \
     __forceinline__ type atomicAdd(type* at, type value) { return {__VA_ARGS__}; }                       \
-    __forceinline__ type atomicAdd_block(type* at, type value) { return atomicAdd(at, value); }          \
+    __forceinline__ type atomicAdd_block(type* at, type value) {                                         \
+        tiledmm_detail::BlockScope scope;                                                                \
+        return atomicAdd(at, value);                                                                     \
+    }                                                                                                    \
     __forceinline__ type atomicAdd_system(type* at, type value) { return atomicAdd(at, value); }
 TILEDMM_ATOMIC_VECTOR(float2, atomicAdd(&at->x, value.x), atomicAdd(&at->y, value.y))
 TILEDMM_ATOMIC_VECTOR(float4, atomicAdd(&at->x, value.x), atomicAdd(&at->y, value.y), atomicAdd(&at->z, value.z),

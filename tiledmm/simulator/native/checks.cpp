@@ -338,7 +338,8 @@ ALWAYS_INLINE bool is_unordered(const Worker& w, const Stamp& earlier, const Sta
 }
 
 ALWAYS_INLINE bool conflicts(const Worker& w, const Stamp& earlier, const Stamp& mine) {
-    return !(earlier.is_strong() && mine.is_strong()) && is_unordered(w, earlier, mine);
+    const bool in_scope = earlier.block() == mine.block() || !((earlier.who | mine.who) & BLOCK_STAMP);
+    return !(earlier.is_strong() && mine.is_strong() && in_scope) && is_unordered(w, earlier, mine);
 }
 
 ALWAYS_INLINE Stamp load_stamp(const uint64_t* words) {
@@ -420,6 +421,7 @@ void check_global(Worker& w, const Operand& o, uintptr_t address, unsigned bytes
     Run& run = *w.run;
     const Fiber& fiber = *w.current;
     uint64_t flags = how & IS_ATOMIC ? VALID | ATOMIC_STAMP : how & IS_VOLATILE ? VALID | VOLATILE_STAMP : VALID;
+    if (how & IS_ATOMIC && fiber.in_block_scope) flags |= BLOCK_STAMP;
     if (how == (IS_VOLATILE | WRITES) && fiber.flags.after_data && !fiber.flags.over) flags |= FLAG_STAMP;
     const uint64_t who = w.block_number << 32 | static_cast<uint64_t>(fiber.thread) << 22 | site << 8 | flags;
     const uint64_t when = static_cast<uint64_t>(block_epoch(w)) << 24 | (fiber.clock & 0xffffff);

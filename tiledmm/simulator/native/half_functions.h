@@ -318,8 +318,14 @@ __forceinline__ TILEDMM_ONE atomicAdd(TILEDMM_ONE* at, TILEDMM_ONE value) {
     });
 }
 __forceinline__ TILEDMM_TWO atomicAdd(TILEDMM_TWO* at, TILEDMM_TWO value) { return {atomicAdd(&at->x, value.x), atomicAdd(&at->y, value.y)}; }
-__forceinline__ TILEDMM_ONE atomicAdd_block(TILEDMM_ONE* at, TILEDMM_ONE value) { return atomicAdd(at, value); }
-__forceinline__ TILEDMM_TWO atomicAdd_block(TILEDMM_TWO* at, TILEDMM_TWO value) { return atomicAdd(at, value); }
+__forceinline__ TILEDMM_ONE atomicAdd_block(TILEDMM_ONE* at, TILEDMM_ONE value) {
+    tiledmm_detail::BlockScope scope;
+    return atomicAdd(at, value);
+}
+__forceinline__ TILEDMM_TWO atomicAdd_block(TILEDMM_TWO* at, TILEDMM_TWO value) {
+    tiledmm_detail::BlockScope scope;
+    return atomicAdd(at, value);
+}
 __forceinline__ TILEDMM_ONE atomicAdd_system(TILEDMM_ONE* at, TILEDMM_ONE value) { return atomicAdd(at, value); }
 __forceinline__ TILEDMM_TWO atomicAdd_system(TILEDMM_TWO* at, TILEDMM_TWO value) { return atomicAdd(at, value); }
 

@@ -458,6 +458,8 @@ void tiledmm_wait_for_all_copies() { finish_copies(*worker, worker->current->pen
 
 // ---- atomics ----
 
+void tiledmm_block_scope(int begins) { worker->current->in_block_scope = begins; }
+
 void tiledmm_atomic_access(void* at, unsigned bytes) {
     const Launch& launch = worker->run->launch;
     if (sees_accesses(launch))

@@ -36,6 +36,7 @@ void tiledmm_wait_for_all_copies();
 // Atomics: the check of one, and the operation, of 1, 2, 4, 8 or 16 bytes, which puts what it found into `expected`.
 void tiledmm_atomic_access(void* at, unsigned bytes);
 void tiledmm_compare_access(void* at, unsigned bytes);   // of one that compares
+void tiledmm_block_scope(int begins);   // of atomics for threads of one block only
 int tiledmm_compare_and_swap(void* at, void* expected, const void* desired, unsigned bytes);
 
 int tiledmm_printf(const char* format, ...);   // printed after the launch

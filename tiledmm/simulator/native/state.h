@@ -87,7 +87,9 @@ struct Stamp {
     unsigned epoch() const { return when >> 24 & 0xffffff; }
     unsigned clock() const { return when & 0xffffff; }
 };
-constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4, FLAG_STAMP = 8;   // the last: a volatile write that sets a flag
+constexpr uint64_t VALID = 1, ATOMIC_STAMP = 2, VOLATILE_STAMP = 4;
+constexpr uint64_t FLAG_STAMP = 8;    // of a volatile write that sets a flag
+constexpr uint64_t BLOCK_STAMP = 16;  // of an atomic of block scope
 constexpr uint64_t BEFORE = VALID;   // of no thread: what was written before the launch (execution.py). `when` may be the next stamp's
 
 // ---- threads ----
@@ -161,6 +163,7 @@ struct Fiber {
     unsigned present = 0;         // the lanes of the last barrier of the warp: those of its mask that had not ended
     uint64_t given = 0;           // to the other lanes of an exchange
     uint64_t received[WARP] = {};   // from the lanes of the last exchange: others may have gone on
+    bool in_block_scope = false;  // whether its atomic is one for other threads of its block only
     uint64_t steps = 0, limit = 0;
     unsigned samples = 0, spin_count = 0;
     uintptr_t spin_at[SPIN_ADDRESSES] = {};
