@@ -89,7 +89,7 @@ def measure(dtype: str, products: Iterable[tuple[Size, str]], seconds: float) ->
             launch = replace(spec.config.launch, split_k=1)  # tables name the partitions apart
             whole_k = replace(spec, config=replace(spec.config, launch=launch))
             name = str(whole_k).removeprefix("tiledmm_")
-            name += f", and {len(choice.others)} other parts" if choice.others else ""
+            name += f", and {len(choice.others)} other part{'s' * (len(choice.others) > 1)}" if choice.others else ""
             plan = Plan(choice)
             reference.poison(first.c, right)
             plan.run(*first)

@@ -354,7 +354,7 @@ SAID = {
         "does a cast here"
     ),
     "shift out of range": ("shifts a signed integer of 2 bits by 104, which C++ leaves undefined"),
-    "matrix that wmma cannot access": (
+    "call that cannot be made": (
         "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes"
     ),
     "alignment not declared": (

@@ -137,7 +137,14 @@ def test_ranks_of_threads_with_three_indices():
 def test_a_grid_of_one_block_waits():
     assert by_thread("cg::this_grid().sync(); out[i] = i;", 4) == [0, 1, 2, 3]
     report = simulator.launch(GROUPS % "cg::this_grid().sync(); out[i] = i;", 2, 4, (np.zeros(8, np.int64),))
-    assert not report.ok
+    (found,) = report.findings
+    assert found.kind == "call that cannot be made" and "launch two kernels instead" in found.message
+
+
+def test_a_tile_has_a_power_of_two_of_threads():
+    text = GROUPS % "out[i] = cg::tiled_partition(block, 7).size();"
+    (found,) = simulator.launch(text, 1, 32, (np.zeros(32, np.int64),)).findings
+    assert "a tile of threads whose number is not 1, 2, 4, 8, 16 or 32" in found.message
 
 
 def test_asynchronous_copies_by_a_group():
@@ -259,7 +266,7 @@ def test_matrices_are_aligned(at, ldm, rule):
     }}
     """
     (found,) = simulator.launch(text, 1, 32, (np.zeros(300, np.float16),)).findings
-    assert found.kind == "matrix that wmma cannot access" and rule in found.message
+    assert found.kind == "call that cannot be made" and rule in found.message
 
 
 @pytest.mark.parametrize(
@@ -270,8 +277,8 @@ def test_matrices_are_aligned(at, ldm, rule):
          7),
         ("load_matrix_sync(f, a, 16, L);", "if (lane) store_matrix_sync(a, f, 16, L);", "warp not converged", 8),
         ("if (lane == 3) return; load_matrix_sync(f, a, 16, L);", "", "warp not converged", 7),
-        ("load_matrix_sync(f, lane == 9 ? a + 8 : a, 16, L);", "", "matrix that wmma cannot access", 7),
-        ("load_matrix_sync(f, a, lane == 9 ? 32 : 16, L);", "", "matrix that wmma cannot access", 7),
+        ("load_matrix_sync(f, lane == 9 ? a + 8 : a, 16, L);", "", "call that cannot be made", 7),
+        ("load_matrix_sync(f, a, lane == 9 ? 32 : 16, L);", "", "call that cannot be made", 7),
     ],
 )  # fmt: skip
 def test_all_lanes_load_and_store_one_matrix(load, store, kind, line):

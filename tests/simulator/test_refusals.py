@@ -77,6 +77,11 @@ def test_headers_are_refused(header, reason):
     assert said.startswith(f"kernel.cu:2: #include <{header}>: {reason}")
 
 
+def test_a_cluster_is_refused_by_its_attribute():
+    said = refusal("__global__ void __cluster_dims__(2, 1, 1) kernel(int* out) { out[0] = 1; }")
+    assert said.startswith("kernel.cu:1: __cluster_dims__: clusters are not simulated: use blocks")
+
+
 def test_what_looks_like_a_refused_text_is_none():
     text = """
     struct alignas(16) Node { int value; __device__ Node& operator=(const Node& b) { value = b.value; return *this; } };

@@ -52,7 +52,8 @@ app = typer.Typer(
         "token_normalize_func": normalized,
     },
     rich_markup_mode="rich",
-    epilog="Exit status: 0 all is well, 1 a kernel is wrong or something is missing, 2 the command line is wrong.",
+    epilog="Exit status: 0 all is well, 1 a kernel is wrong or something is missing, 2 the command line is wrong, "
+    "74 the output cannot be written.",
 )
 
 

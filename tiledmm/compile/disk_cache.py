@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-#: The most that kernels may take in a folder: about 6,000 simulated ones. Those used longest ago are removed first.
+#: The most that kernels may take in a folder: about 4,000 simulated ones. Those used longest ago are removed first.
 MAX_BYTES = 256 << 20
 
 _LOCK = ".lock"

@@ -86,11 +86,15 @@ class Explanation:
         return "\n".join(
             [
                 head,
-                f"{self.best}: {self.expected_us:.3g} us {how} on {self.gpu}",
-                *(f"  {each}: {each.microseconds:.3g} us expected" for each in others[:_RUNNERS_UP]),
-                f"roofline {self.bound_us:.3g} us; rates {self.rates}",
+                f"{self.best}: {_figure(self.expected_us)} us {how} on {self.gpu}",
+                *(f"  {each}: {_figure(each.microseconds or 0.0)} us expected" for each in others[:_RUNNERS_UP]),
+                f"roofline {_figure(self.bound_us)} us; rates {self.rates}",
             ]
         )
+
+
+def _figure(microseconds: float) -> str:
+    return f"{microseconds:.3g}" if microseconds < 999.5 else f"{microseconds:,.0f}"
 
 
 def explanation(product: Product, model: Model, table: TunedTable) -> Explanation:

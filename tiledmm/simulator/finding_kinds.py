@@ -41,7 +41,7 @@ KINDS = (
     "alignment not declared",
     "volatile read that nothing orders",
     "shift out of range",
-    "matrix that wmma cannot access",
+    "call that cannot be made",
 )
 
 #: Those that are no errors on a GPU.
@@ -115,7 +115,7 @@ SENTENCES = {
         "converts {value:.9g} to {integer}, which C++ leaves undefined: a GPU saturates, and so does a cast here"
     ),
     "shift out of range": "shifts {integer} by {address}, which C++ leaves undefined",
-    "matrix that wmma cannot access": "loads or stores a fragment {rule}",
+    "call that cannot be made": "{rule}",
     "alignment not declared": (
         "{access}, and the array is declared with a smaller alignment: a GPU may place it where the access fails "
         "(__align__({bytes}) prevents that)"
@@ -126,11 +126,13 @@ SENTENCES = {
     ),
 }
 
-# What wmma asks of a matrix in memory (``tiledmm_bad_matrix``).
-MATRIX_RULES = {
-    1: "with another address or leading dimension than lane 0",
-    2: "at an address that is not a multiple of 32",
-    3: "with a leading dimension that is not a multiple of 16 bytes",
+# What breaks a rule of wmma or of cooperative groups (``tiledmm_broken_rule``).
+RULES = {
+    1: "loads or stores a fragment with another address or leading dimension than lane 0",
+    2: "loads or stores a fragment at an address that is not a multiple of 32",
+    3: "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes",
+    4: "makes a tile of threads whose number is not 1, 2, 4, 8, 16 or 32",
+    5: "waits for all blocks of a grid, which do not all run at the same time here: launch two kernels instead",
 }
 
 # Kinds with a second thread and place.

@@ -14,9 +14,9 @@ from tiledmm.simulator.finding_kinds import (
     ENDLESS,
     KINDS,
     LANES,
-    MATRIX_RULES,
     OF_TWO,
     OTHER_PLACE,
+    RULES,
     SENTENCES,
     WARNINGS,
 )
@@ -159,7 +159,7 @@ def finding(
         doing=f"is at {other_at}" if raw.other_pc else "has ended",
         value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
         integer=f"{'a signed' if raw.bytes & 1 else 'an unsigned'} integer of {1 << (raw.bytes >> 1)} bits",
-        rule=MATRIX_RULES.get(raw.bytes, ""),
+        rule=RULES.get(raw.bytes, ""),
         unordered=_unordered(raw, other_block == block),
         for_what=", which is at another place" if raw.bytes == OTHER_PLACE else ", for another mask or operation",
     )

@@ -392,8 +392,8 @@ void tiledmm_assert_failed(const char*) {
     abort_launch(*worker);
 }
 
-void tiledmm_bad_matrix(unsigned rule) {
-    report(*worker, BAD_MATRIX, reinterpret_cast<uint64_t>(CALLER), false, 0, rule);
+void tiledmm_broken_rule(unsigned rule) {
+    report(*worker, BAD_CALL_OF_LIBRARY, reinterpret_cast<uint64_t>(CALLER), false, 0, rule);
     abort_launch(*worker);
 }
 

@@ -269,6 +269,9 @@ def _reason(error: re.Match[str], line: int, source: str, known: Mapping[str, st
             return f"CUDA has no {_readable(call[1])}" + (
                 f", or not on this architecture (target=): {called[1]} takes other types" if "(" in call[1] else ""
             )
+    for name in re.findall(r"'(__\w+)'", text):
+        if name not in known:
+            return _unknown(name, source, known)
     return _readable(text)
 
 

@@ -179,7 +179,7 @@ __forceinline__ thread_block_tile<SIZE, thread_block_tile<LARGER, Parent>> tiled
     return thread_block_tile<SIZE, thread_block_tile<LARGER, Parent>>(LARGER / SIZE, tile.thread_rank() / SIZE);
 }
 __forceinline__ thread_group tiled_partition(const thread_group&, unsigned size) {
-    if (size == 0 || size > 32 || size & (size - 1)) tiledmm_assert_failed("tiled_partition: a tile has 1, 2, 4, 8, 16 or 32 threads");
+    if (size == 0 || size > 32 || size & (size - 1)) tiledmm_broken_rule(4);
     return thread_group(detail::lanes_of(size) << tiledmm_lane() / size * size);
 }
 
@@ -215,9 +215,7 @@ public:
     static __forceinline__ dim3 dim_blocks() { return gridDim; }
     static __forceinline__ dim3 block_index() { return blockIdx; }
     static __forceinline__ void sync() {
-        if (detail::blocks_of_grid() != 1)
-            tiledmm_assert_failed("this_grid().sync() in a grid of one block: the simulator runs one block after the other, "
-                                  "so blocks cannot wait for each other; launch two kernels instead");
+        if (detail::blocks_of_grid() != 1) tiledmm_broken_rule(5);
         __syncthreads();
     }
 

@@ -117,9 +117,9 @@ __forceinline__ void begin(const void* at, unsigned ldm, unsigned kind) {
     __asm__("" : "+r"(matrix));   // or GCC adds the rest to a shared array's offset, of which a relocation has 32 bits
     matrix += static_cast<unsigned long long>(ldm) << 48;
     tiledmm_exchange(tiledmm_detail::WHOLE_WARP, matrix, kind);
-    if (matrix != tiledmm_exchanged(0)) tiledmm_bad_matrix(1);
-    if (reinterpret_cast<size_t>(at) % 32) tiledmm_bad_matrix(2);
-    if (ldm * sizeof(T) % 16) tiledmm_bad_matrix(3);
+    if (matrix != tiledmm_exchanged(0)) tiledmm_broken_rule(1);
+    if (reinterpret_cast<size_t>(at) % 32) tiledmm_broken_rule(2);
+    if (ldm * sizeof(T) % 16) tiledmm_broken_rule(3);
 }
 
 }   // namespace detail
