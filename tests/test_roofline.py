@@ -9,7 +9,8 @@ from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
 from tiledmm.registry.config import Config
 from tiledmm.registry.variants import general_variants
-from tiledmm.report.roofline import global_wavefronts, roofline, wavefronts_per_multiply_add
+from tiledmm.report.inner_loops import global_wavefronts, wavefronts_per_multiply_add
+from tiledmm.report.roofline import roofline
 
 H100 = REFERENCE_GPUS["sm_90"]
 LANES = range(32)

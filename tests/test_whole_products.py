@@ -19,7 +19,6 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 
 import tiledmm
 from tests.host_gpu import HostArray, HostGpu
-from tests.kernels_in_numpy import run_in_numpy
 from tests.strategies import (
     PROPERTY,
     Layout,
@@ -355,27 +354,6 @@ def test_every_operand_begins_at_a_multiple_of_its_own_element(h100: HostGpu) ->
             tiledmm.matmul(*operands)
     with pytest.raises(AlignmentError, match="out"):
         tiledmm.matmul(narrow, narrow, out=shifted)
-
-
-@pytest.mark.parametrize("variant", ["auto", "naive", "warp_tiled", "wgmma"])
-@pytest.mark.parametrize(("m", "n", "k"), [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
-def test_an_operand_without_elements_may_begin_anywhere(
-    h100: HostGpu, variant: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(memory: Any, specialization: Any, blocks: int, arguments: list[Any], gpu: Any) -> None:
-        assert all(each % 2 == 0 for each in arguments if isinstance(each, int)), (
-            "cp.async takes aligned addresses only, even of no bytes"
-        )
-        run_in_numpy(memory, specialization, blocks, arguments, gpu)
-
-    monkeypatch.setattr(h100, "_run", run)
-    memory = h100.array(np.zeros(64, "u1")).held
-    x1, x2 = (
-        h100.over(np.ndarray(shape, "f2", memory.data, 1)) if 0 in shape else h100.array(np.ones(shape, "f2"))
-        for shape in ((m, k), (k, n))
-    )
-    result = tiledmm.matmul(x1, x2, variant=variant)
-    np.testing.assert_array_equal(result.held, np.zeros((m, n), "f2"))
 
 
 @pytest.mark.parametrize("size", [2, 3])

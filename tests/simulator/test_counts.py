@@ -12,7 +12,7 @@ from tiledmm import simulator
 from tiledmm.codegen.specialization import specialize
 from tiledmm.errors import MissingDependencyError
 from tiledmm.registry.variants import kernel_variants
-from tiledmm.report.roofline import wavefronts_per_multiply_add
+from tiledmm.report.inner_loops import wavefronts_per_multiply_add
 
 KERNELS = json.loads(counts.RESULTS.read_text(encoding="utf-8"))["kernels"]
 QUICK = ("tiled", "register_tiled", "dot_products", "tiny", "tensor_core")

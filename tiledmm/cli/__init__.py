@@ -116,11 +116,10 @@ for _panel, _commands in _COMMANDS.items():
 
 def main() -> None:
     """Entry point of the console script."""
+    guard()
     try:
-        guard()
-        try:
-            app(prog_name="tiledmm")
-        finally:
-            sys.stdout.flush()  # here, where an error can still be told
+        app(prog_name="tiledmm")
     except KeyboardInterrupt:  # while typer imports or looks for the command
         raise SystemExit(_INTERRUPTED) from None
+    finally:
+        sys.stdout.flush()  # here, where an error can still be told

@@ -171,8 +171,6 @@ class Plan:
         third = result.data.ptr
         if (first | second | third) & self.alignment:
             _check_alignment(("x1", "x2", "out"), (x1, x2, result))
-            if product.problem.k == 0:
-                first = second = 0  # as of CuPy's empty arrays: cp.async takes aligned addresses only, even of no bytes
         if product.epilogue is not None and epilogue is not None:
             _check_alignment(product.epilogue.names, epilogue.arrays)
         try:
@@ -282,7 +280,7 @@ class Plan:
 
 def _check_alignment(names: Sequence[str], arrays: Sequence[Any]) -> None:
     for name, x in zip(names, arrays, strict=True):
-        if x.data.ptr % x.dtype.itemsize and 0 not in x.shape:
+        if x.data.ptr % x.dtype.itemsize:
             raise AlignmentError(
                 f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
                 "a GPU cannot read it in place: copy it first (x.copy())"

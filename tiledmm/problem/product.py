@@ -213,7 +213,7 @@ class _Operand:
 
     def _step(self, axis: int) -> int:
         stride = self.array.strides[axis]
-        if stride % self.itemsize and self.array.shape[axis] > 1 and 0 not in self.array.shape:
+        if stride % self.itemsize and self.array.shape[axis] > 1:
             raise AlignmentError(
                 f"operand {self.index} has a stride of {stride} bytes, not a multiple of its {self.itemsize}-byte "
                 "elements; copy it first (x.copy())"

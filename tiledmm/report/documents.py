@@ -15,15 +15,11 @@ from tiledmm.report.tables import Table
 def csv_text(tables: Iterable[Table]) -> str:
     """The rows of tables as one CSV: a column for each heading of any, and where there are several, their titles."""
     every = list(tables)
-    rows = [
-        {**({"table": each.title} if len(every) > 1 else {}), **{name: _csv_cell(value) for name, value in row.items()}}
-        for each in every
-        for row in each.records()
-    ]
+    rows = [{**({"table": each.title} if len(every) > 1 else {}), **row} for each in every for row in each.records()]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _csv_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -174,7 +174,7 @@ class _Run:
     def on(self, x1: Any, x2: Any, out: Any, epilogue: EpilogueCall) -> Simulation:
         product = self.product
         for name, x in (("x1", x1), ("x2", x2), ("out", out)):
-            if x is not None and x.size and x.ctypes.data % x.dtype.itemsize:
+            if x is not None and x.ctypes.data % x.dtype.itemsize:
                 raise AlignmentError(
                     f"{name} begins at an address that is not a multiple of its {x.dtype.itemsize}-byte elements; "
                     "a GPU cannot read it in place: copy it first (x.copy())"

@@ -6,7 +6,8 @@ import re
 
 from tiledmm.simulator.compiler.cxx import is_clang, machine_flags, version
 
-# Flags for every kernel. Vector instructions would hide the width of its own accesses.
+# Flags for every kernel. Vector instructions would hide the width of its own accesses; NVRTC has no arrays of variable
+# length.
 KERNEL_FLAGS = (
     "-x", "c++", "-std=c++17", "-g1", "-fPIC", "-Werror=vla", "-fno-exceptions", "-fno-rtti",
     "-fvisibility=hidden", "-fno-strict-aliasing", "-ffp-contract=fast", "-fno-tree-vectorize", "-fno-math-errno",

@@ -1,6 +1,7 @@
 """Why a kernel does not compile, in one sentence: what the simulator does not have, and what to use instead.
 
-``explain`` reads the output of GCC or Clang. Only the first error counts: the others often follow from it.
+``refuse`` reads the kernel's text, before it is compiled; ``explain`` the output of GCC or Clang. Only the first error
+counts: the others often follow from it. The tables are in ``refused``.
 """
 
 from __future__ import annotations
@@ -14,70 +15,7 @@ from pathlib import Path
 
 from tiledmm.simulator.translation.declarations import without_comments
 from tiledmm.simulator.translation.headers import FUNCTIONS, HEADERS
-
-_HOST = "host code, and the simulator runs only kernels"
-_LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator.md"
-_LIBCUXX = (
-    "libcu++ is not there: use <type_traits>, <limits>, atomicAdd and its kin, cooperative_groups.h or cuda_pipeline.h"
-)
-
-#: Names that are refused: what they look like, and why, with what to use instead.
-NAMES = tuple(
-    (re.compile(pattern), reason)
-    for pattern, reason in (
-        (r"tex[123]D\w*|texCubemap\w*|tex2Dgather|texture|cudaTextureObject_t|cudaTextureType\w*|cudaReadMode\w*",
-         "textures are not simulated: read global memory, through __ldg or a const __restrict__ pointer"),
-        (r"surf[123]D\w*|surfCubemap\w*|surface|cudaSurfaceObject_t|cudaBoundaryMode\w*",
-         "surfaces are not simulated: write global memory"),
-        (r"cudaMemcpy\w*|cudaMalloc\w*|cudaFree\w*|cudaMemset\w*",
-         f"{_HOST}: pass NumPy arrays to launch, which the kernel reads and writes in place"),
-        (r"cudaDeviceSynchronize|cudaStream\w*|cudaEvent\w*|cudaLaunch\w*|cudaGraph\w*|cudaTrigger\w*|"
-         r"cudaGridDependencySynchronize",
-         f"{_HOST}: call launch once for each kernel"),
-        (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)", _HOST),
-        (r"cu[A-Z]\w+", _HOST),
-        (r"malloc|free|calloc|realloc|alloca",
-         "device memory is not allocated in kernels here: pass an array to launch"),
-        (r"curand\w*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
-        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", _HOST),
-        (r"thrust|cub|cutlass|cute", f"thrust, CUB and CUTLASS are not there: {_LIBRARY}"),
-        (r"cudaLaunchDevice\w*", "dynamic parallelism is not simulated: call launch once for each kernel"),
-        (r"__shfl(_up|_down|_xor)?|__ballot|__any|__all",
-         "removed with compute capability 7.0: use the form with _sync, whose first argument is the mask of lanes"),
-        (r"__reduce_\w+_sync",
-         "needs compute capability 8.0 (target=\"sm_80\" or newer): shuffle, or use cooperative_groups/reduce.h"),
-        (r"this_cluster|cluster_group|__cluster_dims__|__cluster\w*|clusterIdx|clusterDim",
-         "clusters are not simulated: use blocks"),
-        (r"this_multi_grid|multi_grid_group", "removed with CUDA 13: launch once for each GPU"),
-        (r"__nv_fp[468]\w*|__nv_cvt_\w+",
-         "8-bit and narrower floating-point types are not there: use __half or __nv_bfloat16"),
-        (r"(__)?float128|__fp128\w*", "128-bit floating-point types are not there: use double"),
-        (r"__mbarrier\w*|__pipeline_arrive_on",
-         "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
-        (r"b1|s4|u4|bmma_sync|experimental", "wmma with elements of 1 or 4 bits is not simulated: use signed char"),
-        (r"cout|cerr|endl|cin|fprintf|fputs|puts|fopen|fflush|stderr|stdout|exit|getenv|atoi|atof",
-         f"{_HOST}: a kernel has printf and __trap"),
-        (r"vector|string|map|unordered_map|set|list|deque|function|unique_ptr|shared_ptr|make_\w*ptr|chrono|thread|"
-         r"mutex|mt19937",
-         f"{_HOST}: use arrays"),
-        (r"sort|accumulate|fill|copy|transform|iota|generate|for_each", f"{_HOST}: write the loop"),
-        (r"rand|srand|drand48", f"{_HOST}: pass random numbers in an array, or compute them in the kernel"),
-    )
-)  # fmt: skip
-
-#: Headers that are refused.
-INCLUDES = tuple(
-    (re.compile(pattern), reason)
-    for pattern, reason in (
-        (r"(thrust|cub|cutlass|cute)/.*", f"thrust, CUB and CUTLASS are not there: {_LIBRARY}"),
-        (r"cuda/.*|nv/.*", _LIBCUXX),
-        (r"curand.*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
-        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem|nvml|nvrtc|cupti|helper_).*", _HOST),
-        (r"cuda_fp[468].*", "8-bit and narrower floating-point types are not there: use cuda_fp16.h or cuda_bf16.h"),
-        (r"texture_.*|surface_.*|cuda_texture.*", "textures and surfaces are not simulated: use global memory"),
-        (r"cuda_awbarrier.*", "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
-    )
-)
+from tiledmm.simulator.translation.refused import INCLUDES, LIBRARY, NAMES, TEXTS
 
 _UNKNOWN = re.compile(
     r"'(?P<a>[\w:]+)' (?:was not declared in this scope|has not been declared|does not name a type|is not a member of|"
@@ -87,18 +25,6 @@ _UNKNOWN = re.compile(
     r"|no (?:member|template|type) named '(?P<e>\w+)' in namespace|no template named '(?P<f>\w+)'"
 )
 _ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
-_REFUSED = (
-    (
-        re.compile(
-            r"\b__shared__\b(?:(?:alignas|__align__|__attribute__)\s*\([^;{}\n]*?\)|[^;(){}\n])*?(?<![=!<>])=(?!=)"
-        ),
-        "shared memory has no initializer: threads write it, before a barrier",
-    ),
-    (
-        re.compile(r"\bnew\s+[A-Za-z_]"),
-        "new: device memory is not allocated in kernels here: pass an array to launch",
-    ),
-)
 _IN_KERNEL = re.compile(r"\bkernel\.cu:(\d+)")
 _MISSING = re.compile(r"fatal error: '?([^\s':]+)'?(?:: No such file| file not found)")
 _STANDARD = (
@@ -165,7 +91,7 @@ def explain(output: str, source: str, known: Mapping[str, str]) -> Refusal | Non
 def refuse(source: str) -> Refusal | None:
     """What C++ compilers take in a kernel's text, and NVRTC or the simulator does not."""
     plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', without_comments(source))
-    for pattern, reason in _REFUSED:
+    for pattern, reason in TEXTS:
         if found := pattern.search(plain):
             return Refusal(plain.count("\n", 0, found.start()) + 1, reason)
     return None
@@ -285,7 +211,7 @@ def _missing(header: str) -> str:
     for pattern, reason in INCLUDES:
         if pattern.fullmatch(header):
             return f"#include <{header}>: {reason}"
-    return f"#include <{header}>: no such file: put its functions into the text, or give it all as one; {_LIBRARY}"
+    return f"#include <{header}>: no such file: put its functions into the text, or give it all as one; {LIBRARY}"
 
 
 def _standard(name: str, known: Mapping[str, str]) -> str:

@@ -1,0 +1,83 @@
+"""What the simulator does not have, by what it looks like, and why, with what to use instead."""
+
+from __future__ import annotations
+
+import re
+
+_HOST = "host code, and the simulator runs only kernels"
+LIBRARY = "a kernel here uses CUDA C and the headers in docs/simulator.md"
+_LIBCUXX = (
+    "libcu++ is not there: use <type_traits>, <limits>, atomicAdd and its kin, cooperative_groups.h or cuda_pipeline.h"
+)
+
+#: Names that are refused: what they look like, and why, with what to use instead.
+NAMES = tuple(
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (r"tex[123]D\w*|texCubemap\w*|tex2Dgather|texture|cudaTextureObject_t|cudaTextureType\w*|cudaReadMode\w*",
+         "textures are not simulated: read global memory, through __ldg or a const __restrict__ pointer"),
+        (r"surf[123]D\w*|surfCubemap\w*|surface|cudaSurfaceObject_t|cudaBoundaryMode\w*",
+         "surfaces are not simulated: write global memory"),
+        (r"cudaMemcpy\w*|cudaMalloc\w*|cudaFree\w*|cudaMemset\w*",
+         f"{_HOST}: pass NumPy arrays to launch, which the kernel reads and writes in place"),
+        (r"cudaDeviceSynchronize|cudaStream\w*|cudaEvent\w*|cudaLaunch\w*|cudaGraph\w*|cudaTrigger\w*|"
+         r"cudaGridDependencySynchronize",
+         f"{_HOST}: call launch once for each kernel"),
+        (r"cuda(Error\w*|Success|Get\w*|Set\w*|Device\w*|Func\w*|Occupancy\w*|Host\w*|Peek\w*)", _HOST),
+        (r"cu[A-Z]\w+", _HOST),
+        (r"malloc|free|calloc|realloc|alloca",
+         "device memory is not allocated in kernels here: pass an array to launch"),
+        (r"curand\w*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
+        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem)\w*", _HOST),
+        (r"thrust|cub|cutlass|cute", f"thrust, CUB and CUTLASS are not there: {LIBRARY}"),
+        (r"cudaLaunchDevice\w*", "dynamic parallelism is not simulated: call launch once for each kernel"),
+        (r"__shfl(_up|_down|_xor)?|__ballot|__any|__all",
+         "removed with compute capability 7.0: use the form with _sync, whose first argument is the mask of lanes"),
+        (r"__reduce_\w+_sync",
+         "needs compute capability 8.0 (target=\"sm_80\" or newer): shuffle, or use cooperative_groups/reduce.h"),
+        (r"this_cluster|cluster_group|__cluster_dims__|__cluster\w*|clusterIdx|clusterDim",
+         "clusters are not simulated: use blocks"),
+        (r"this_multi_grid|multi_grid_group", "removed with CUDA 13: launch once for each GPU"),
+        (r"__nv_fp[468]\w*|__nv_cvt_\w+",
+         "8-bit and narrower floating-point types are not there: use __half or __nv_bfloat16"),
+        (r"(__)?float128|__fp128\w*", "128-bit floating-point types are not there: use double"),
+        (r"__mbarrier\w*|__pipeline_arrive_on",
+         "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
+        (r"b1|s4|u4|bmma_sync|experimental", "wmma with elements of 1 or 4 bits is not simulated: use signed char"),
+        (r"cout|cerr|endl|cin|fprintf|fputs|puts|fopen|fflush|stderr|stdout|exit|getenv|atoi|atof",
+         f"{_HOST}: a kernel has printf and __trap"),
+        (r"vector|string|map|unordered_map|set|list|deque|function|unique_ptr|shared_ptr|make_\w*ptr|chrono|thread|"
+         r"mutex|mt19937",
+         f"{_HOST}: use arrays"),
+        (r"sort|accumulate|fill|copy|transform|iota|generate|for_each", f"{_HOST}: write the loop"),
+        (r"rand|srand|drand48", f"{_HOST}: pass random numbers in an array, or compute them in the kernel"),
+    )
+)  # fmt: skip
+
+#: Headers that are refused.
+INCLUDES = tuple(
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (r"(thrust|cub|cutlass|cute)/.*", f"thrust, CUB and CUTLASS are not there: {LIBRARY}"),
+        (r"cuda/.*|nv/.*", _LIBCUXX),
+        (r"curand.*", "cuRAND is not there: pass random numbers in an array, or compute them in the kernel"),
+        (r"(cublas|cusparse|cufft|cusolver|cudnn|nccl|nvshmem|nvml|nvrtc|cupti|helper_).*", _HOST),
+        (r"cuda_fp[468].*", "8-bit and narrower floating-point types are not there: use cuda_fp16.h or cuda_bf16.h"),
+        (r"texture_.*|surface_.*|cuda_texture.*", "textures and surfaces are not simulated: use global memory"),
+        (r"cuda_awbarrier.*", "barriers in shared memory are not simulated: use __syncthreads or cuda_pipeline.h"),
+    )
+)
+
+#: Texts that C++ compilers take, and NVRTC or the simulator does not.
+TEXTS = (
+    (
+        re.compile(
+            r"\b__shared__\b(?:(?:alignas|__align__|__attribute__)\s*\([^;{}\n]*?\)|[^;(){}\n])*?(?<![=!<>])=(?!=)"
+        ),
+        "shared memory has no initializer: threads write it, before a barrier",
+    ),
+    (
+        re.compile(r"\bnew\s+[A-Za-z_]"),
+        "new: device memory is not allocated in kernels here: pass an array to launch",
+    ),
+)
