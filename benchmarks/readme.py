@@ -259,7 +259,9 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "tensor_pipes": ("tensor_pipes", _with_parts(kernels=pipes_table)),
     "latencies": ("latencies", _with_parts(rows=latencies_table)),
     "multi-gpu": ("multi_gpu", _with_parts(rows=multi_gpu.multi_gpu_table)),
+    "multi-gpu-h200": ("multi_gpu-nvidia-h200", _with_parts(rows=multi_gpu.multi_gpu_table)),
     "distributed": ("distributed", _with_parts(rows=distributed.distributed_table)),
+    "distributed-h200": ("distributed-nvidia-h200", _with_parts(rows=distributed.distributed_table)),
     **{f"scaling-{part}": ("distributed", _scaling(part)) for part in scaling.TABLES},
     "out-of-core": ("out_of_core", _with_parts(rows=out_of_core.out_of_core_table)),
     "wgmma-steps": ("wgmma_steps", _with_parts(rows=steps_table)),
@@ -327,7 +329,9 @@ def older(root: Path = ROOT, results: Path = FOLDER) -> dict[str, list[Path]]:
     for path in documents(root):
         names = {marker["name"] for marker in _MARKER.finditer(path.read_text(encoding="utf-8")) if marker["name"]}
         for run in sorted({TABLES[name][0] for name in names if name in TABLES}):
-            known = json.loads((results / f"{run}.json").read_text(encoding="utf-8"))
+            if not (file := results / f"{run}.json").exists():
+                continue
+            known = json.loads(file.read_text(encoding="utf-8"))
             if "machine" in known and not is_current(known):
                 found.setdefault(run, []).append(path)
     return found
@@ -342,7 +346,8 @@ def commands() -> list[tuple[str, str, str]]:
 
 def command_of(run: str) -> tuple[str, str]:
     """The command that writes a result, and what it needs."""
-    return next((command, needs) for name, command, needs in commands() if fnmatch.fnmatch(run, name))
+    pattern, command, needs = next(row for row in commands() if fnmatch.fnmatch(run, row[0]))
+    return command.replace("<gpu>", run.removeprefix(pattern.removesuffix("*"))), needs
 
 
 def _list_older(root: Path, results: Path) -> int:

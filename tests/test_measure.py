@@ -113,6 +113,11 @@ def test_a_failure_is_told(
     assert "simulator: cut off" in capsys.readouterr().out
 
 
+def test_the_command_of_a_gpus_result_writes_it() -> None:
+    command, _ = measure.command_of("multi_gpu-nvidia-h200")
+    assert command == "python -m benchmarks.multi_gpu --out benchmarks/results/multi_gpu-nvidia-h200.json"
+
+
 def test_every_result_that_is_shown_has_a_command() -> None:
     for run in measure.to_measure():
         command, _ = measure.command_of(run)

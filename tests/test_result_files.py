@@ -113,6 +113,7 @@ def test_older_results_are_listed_with_what_measures_them_again(
     (tmp_path / "results").mkdir()
     (tmp_path / "README.md").write_text("<!-- table:wgmma-steps -->\n<!-- /table -->\n", encoding="utf-8")
     path = tmp_path / "results" / "wgmma_steps.json"
+    assert readme.older(tmp_path, tmp_path / "results") == {}, "what is not there is not older"
     found = {"machine": asdict(MACHINE), "sources": {"kernels": template_files.kernels_hash()}, "rows": []}
     path.write_text(json.dumps(found), encoding="utf-8")
     assert readme.main(["--older"], tmp_path, tmp_path / "results") == 0

@@ -83,7 +83,8 @@ def in_words(results: Mapping[str, Any]) -> str:
         return ""
     far = [high / low - 1 for low, high in runs["spread"].values()] or [0.0]
     differ = f"{100 * statistics.median(far):.1f}% in the median, {100 * max(far):.0f}% at most"
-    return f"the middle of {runs['count']} runs, which differ by {differ}"
+    which = "the middle" if runs["count"] > 2 else "one"
+    return f"{which} of {runs['count']} runs, which differ by {differ}"
 
 
 def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:
