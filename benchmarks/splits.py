@@ -86,7 +86,7 @@ def measure_accuracy(dtype: str, peers: bool) -> Iterator[dict[str, Any]]:
 
 
 def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str, Any]]:
-    """A row a size and layout. 2MNK operations, also of complex numbers, whose multiplication is four real ones."""
+    """A row a size and layout."""
     import cupy
 
     from tiledmm.bench import timing
@@ -103,7 +103,7 @@ def measure_speed(dtype: str, seconds: float, peers: bool) -> Iterator[dict[str,
             samples = timing.measure(rivals, timing.DeviceClock(), seconds=seconds)
             row: dict[str, Any] = {"size": size, "layout": layout}
             for name, sample in samples.items():
-                tflops = 2 * size**3 / sample.seconds / 1e12
+                tflops = _operations(size, dtype) / sample.seconds / 1e12
                 row[name] = {"tflops": tflops, "ratio": sample.speed_over(samples[BASELINE])}
             yield row
 
@@ -118,8 +118,13 @@ def measure_loads(seconds: float, *dtypes: str) -> Iterator[dict[str, Any]]:
     for size, dtype in itertools.product(SIZES[1:], dtypes):
         a, b, c = operand_sets(Size(size, size, size), dtype, "NN")[0]
         for name, call in (("auto", tiledmm.matmul), (BASELINE, cupy.matmul)):
-            rival = name, f"{dtype} {size}", 2.0 * size**3, functools.partial(call, a, b, out=c)
+            rival = name, f"{dtype} {size}", _operations(size, dtype), functools.partial(call, a, b, out=c)
             yield from load_all([rival], seconds)
+
+
+def _operations(size: int, dtype: str) -> float:
+    """Floating-point operations of a square product: a complex multiply-add is four real ones, as in ``compare``."""
+    return 2.0 * size**3 * ELEMENTS[dtype].multiplies
 
 
 def _of_kernels(names: list[tuple[str, str]], a: Any, b: Any, c: Any) -> dict[str, Callable[[int], Any]]:
