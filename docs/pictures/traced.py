@@ -90,7 +90,7 @@ def iteration(recorded: Trace, kernel: Specialization, number: int, *, warp: int
     end = kernel.shared_bytes - BLOCK_TILE_BYTES if kernel.variant.name == "split_tensor_core" else math.inf
     events = [event for event in recorded.events if _matrix(event) or (tiles and _is_in_tiles(event, end))]
     steps = sorted({event.step for event in events if _is_read(event)})
-    # Lanes that meet may be recorded one after the other.
+    # Lanes that conflict may be recorded one after the other.
     last = max((event.step for event in events if _matrix(event) == "C"), default=-1)
     rearranges = kernel.variant.tensor_cores and any(event.step == last and _is_write(event) for event in events)
     turns = _turns(events, last) if rearranges else {}
