@@ -177,13 +177,15 @@ class Plan:
             if not self.launches:
                 as_cupys(result).fill(0)  # sums of nothing
             elif product.problem.outer:
+                steps = []
                 for a, b, c, *others in product.problem.outer_offsets():
                     if product.is_transposed:
                         a, b = b, a
-                    read = read_by(epilogue, others)
-                    self._launch(first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize, read)
+                    begin = first + a * x1.itemsize, second + b * x2.itemsize, third + c * result.itemsize
+                    steps.append((*begin, read_by(epilogue, others)))
+                self._launch(steps)
             elif len(self.launches) > 1 or self.launches[0].maps or self.launches[0].epilogue is not None:
-                self._launch(first, second, third, read_by(epilogue))
+                self._launch([(first, second, third, read_by(epilogue))])
             else:
                 left, right = (second, first) if product.is_transposed else (first, second)
                 only = self.launches[0]
@@ -224,23 +226,25 @@ class Plan:
             self._packing = Plan(self.choice.packed(), self._within and functools.partial(_packed_within, self._within))
         return self._packing
 
-    def _launch(self, x1: int, x2: int, out: int, read: Read = NOTHING) -> None:
-        """All kernels of a product, on memory that begins at these addresses.
+    def _launch(self, steps: Sequence[tuple[int, int, int, Read]]) -> None:
+        """All kernels of a product, once a step: for x1, x2 and the result at its addresses, in stream order.
 
-        Scratch memory is from CuPy's pool, which hands it out again to what comes later on the same stream. A graph
-        that is being captured is launched any time later: there it is the graph's own.
+        Scratch memory is allocated once, before anything is launched: without it nothing has been written. It is from
+        CuPy's pool, which hands it out again to what comes later on the same stream. A graph that is being captured is
+        launched any time later: there it is the graph's own.
         """
-        if not self.scratch_bytes:
-            self._send((x1, x2, out, 0), read)
-            return
-        stream = cupy.cuda.get_current_stream()
-        if not stream.is_capturing():
-            memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # held until all kernels are launched
-            self._send((x1, x2, out, memory.ptr), read)
-            return
-        scratch: int = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr)
-        self._send((x1, x2, out, scratch), read)
-        cupy.cuda.runtime.freeAsync(scratch, stream.ptr)
+        scratch, captured = 0, None
+        if self.scratch_bytes:
+            stream = cupy.cuda.get_current_stream()
+            if stream.is_capturing():
+                scratch, captured = _allocated(cupy.cuda.runtime.mallocAsync, self.scratch_bytes, stream.ptr), stream
+            else:
+                memory = _allocated(cupy.cuda.alloc, self.scratch_bytes)  # held until all kernels are launched
+                scratch = memory.ptr
+        for x1, x2, out, read in steps:
+            self._send((x1, x2, out, scratch), read)
+        if captured is not None:
+            cupy.cuda.runtime.freeAsync(scratch, captured.ptr)
 
     def _send(self, addresses: Addresses, read: Read = NOTHING) -> None:
         for begin, size in self.scans:
