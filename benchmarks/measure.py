@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.readme import command_of, commands, older
 from benchmarks.support.results import FOLDER, ROOT, save
-from benchmarks.support.runs import merged
+from benchmarks.support.runs import merged, processor
 from tiledmm.cli import missing_gpu
 
 # A command is not begun with fewer seconds left.
@@ -67,7 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
 
         gpu = this_machine().gpu
     runs: dict[str, list[str]] = {}
-    for run in all_results() if options.again else to_measure():
+    due, every = to_measure(), all_results()
+    for name in options.names:
+        if not any(fnmatch.fnmatch(run, name) for run in (*due, *every)):
+            print(f"no result is called {name}")
+            return 1
+    for run in dict.fromkeys([*due, *every]) if options.again else due:
         command, needs = command_of(run)
         if not any(fnmatch.fnmatch(run, name) for name in options.names):
             continue
@@ -106,7 +111,10 @@ def _run_often(command: str, names: list[str], runs: int, end: float) -> str:
             break
         found.append({name: json.loads(_path(name).read_text(encoding="utf-8")) for name in names})
     for name in names if found else ():
-        save(_path(name), merged([each[name] for each in found]))
+        try:
+            save(_path(name), merged([each[name] for each in found]))
+        except ValueError as error:  # the file has the last run
+            return f"failed: {error}"
     return f"{status}, {len(found)} runs"
 
 
@@ -120,10 +128,14 @@ def _merge(patterns: list[str], folders: list[Path]) -> int:
     for name in names:
         runs = [json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for folder in folders]
         try:
-            save(_path(name), merged(runs))
+            result = merged(runs)
         except ValueError as error:
             print(f"{name}: {error}")
             return 1
+        if gpu_of(name) not in (None, processor(result)):
+            print(f"{name}: is of another GPU, {gpu_of(name)}")
+            return 1
+        save(_path(name), result)
         print(f"{name}: {len(runs)} runs")
     return 0
 

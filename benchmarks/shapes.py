@@ -1,8 +1,8 @@
 """``auto`` beside ``cupy.matmul`` on many float32 shapes: ``python -m benchmarks.shapes --out FILE.json``.
 
-Two figures for each: time per call in a loop of calls, with what the host adds, and time on the device alone. Operands are
-normally distributed and, where they are small, many sets of them take turns, so that they come from memory. Errors are
-against float64, beside the larger of cuBLAS's and a sequential chain of FMAs' (``coalesced``).
+Two figures for each: time per call in a loop of calls, with what the host adds, and time on the device alone. Operands
+are normally distributed and, where they are small, many sets of them take turns, so that they come from memory. Errors
+are against float64, beside the larger of cuBLAS's and a sequential chain of FMAs' (``coalesced``).
 Needs a GPU; exit status 1 if a result breaks the promise of accuracy.
 """
 

@@ -83,6 +83,16 @@ def test_runs_made_elsewhere_are_one_result(
     (folders[2] / "selection.json").write_text('{"sources": {"kernels": "other"}}', encoding="utf-8")
     assert measure.main(["--merge", *map(str, folders)]) == 1
     assert "selection: the runs are of different sources" in capsys.readouterr().out
+    for folder, gpu in zip(folders, ("NVIDIA H100", "NVIDIA H200", "NVIDIA H100"), strict=True):
+        (folder / "shapes.json").write_text(json.dumps({"machine": {"gpu": gpu}, "rows": []}), encoding="utf-8")
+    assert measure.main(["shapes", "--merge", *map(str, folders)]) == 1
+    assert measure.main(["shapes", "--merge", *map(str, folders[::2])]) == 0
+    assert measure.main(["shapes", "--merge", str(folders[1])]) == 1
+    assert measure.main(["shapes", "--merge", str(tmp_path), str(folders[0])]) == 1
+    assert capsys.readouterr().out == (
+        "shapes: the runs are of different processors\nshapes: 2 runs\nshapes: is of another GPU, NVIDIA H100\n"
+        "shapes: one is of several runs already\n"
+    )
     assert measure.main(["ladder", "--merge", *map(str, folders)]) == 1
     assert "no result is in each of the folders" in capsys.readouterr().out
 
@@ -94,7 +104,33 @@ def test_current_results_are_measured_again_where_that_is_wanted(
     (tmp_path / "counts.json").write_text("{}", encoding="utf-8")
     assert measure.main(["counts"]) == 0 and ran == []
     assert measure.main(["counts", "--again"]) == 0
-    assert ran == [["-m", "benchmarks.counts"]]
+    (tmp_path / "counts.json").unlink()
+    assert measure.main(["counts", "--again"]) == 0, "those that are not there, too"
+    assert ran == [["-m", "benchmarks.counts"]] * 2
+
+
+def test_a_name_without_a_result(ran: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure.main(["counts", "nosuchname"]) == 1 and ran == []
+    assert "no result is called nosuchname" in capsys.readouterr().out
+
+
+def test_runs_that_differ_leave_the_others_to_be_measured(
+    ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = iter([1, 2])
+
+    def run(command: list[str], **keywords: Any) -> subprocess.CompletedProcess[str]:
+        if "benchmarks.simulator" in command:
+            (tmp_path / "simulator.json").write_text(json.dumps({"rows": [{"size": next(sizes)}]}), encoding="utf-8")
+        else:
+            (tmp_path / "counts.json").write_text('{"rows": []}', encoding="utf-8")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(measure, "missing_gpu", lambda: "there is none")
+    monkeypatch.setattr(measure.subprocess, "run", run)
+    assert measure.main(["simulator", "counts", "--runs", "2"]) == 1
+    said = capsys.readouterr().out
+    assert "simulator: failed: the runs have different rows" in said and "counts: measured, 2 runs" in said
 
 
 def test_a_failure_is_told(

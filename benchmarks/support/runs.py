@@ -25,17 +25,21 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         place. If there is one, it stays as it is.
 
     Raises:
-        ValueError: If they are not of the same sources and the same elements.
+        ValueError: If they are not single runs of the same processor, sources and elements.
     """
     first, *others = results
     if not others:
         return dict(first)
+    if any("runs" in each for each in results):
+        raise ValueError("one is of several runs already")
+    if any(processor(other) != processor(first) for other in others):
+        raise ValueError("the runs are of different processors")
     if any(other.get("sources") != first.get("sources") for other in others):
         raise ValueError("the runs are of different sources")
     found, spread = dict(results[-1]), dict[str, list[float]]()
     for name, elements in first.items():
         if isinstance(elements, list) and all(isinstance(each, Mapping) for each in elements):
-            if any(_identities(other[name]) != _identities(elements) for other in others):
+            if any(_identities(other.get(name, ())) != _identities(elements) for other in others):
                 raise ValueError(f"the runs have different {name}")
             found[name] = []
             for number, of_runs in enumerate(zip(*(each[name] for each in results), strict=True)):
@@ -43,6 +47,13 @@ def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 found[name].append(middle)
                 spread |= {f"{name}.{number}.{place}": values for place, values in differing.items()}
     return found | {"runs": {"count": len(results), "spread": spread}}
+
+
+def processor(result: Mapping[str, Any]) -> str | None:
+    """The GPU of a result, or the CPU of one without a GPU; None where it names no machine."""
+    machine = result.get("machine", {})
+    found: str | None = machine.get("gpu") or machine.get("cpu")
+    return found
 
 
 def _identities(elements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

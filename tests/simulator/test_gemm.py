@@ -308,6 +308,9 @@ def test_wrong_calls() -> None:
         simulator.gemm(x, x, alpha=1j)
     with pytest.raises(UnsupportedTypeError, match="whole number"):
         simulator.gemm(i, i, alpha=0.5)
+    for no_number in (np.str_("2"), np.datetime64("2020"), np.timedelta64(2)):
+        with pytest.raises(UnsupportedTypeError, match="cannot cast alpha"):
+            simulator.gemm(x, x, alpha=no_number)
     with pytest.raises(UnsupportedTypeError, match="bool"):
         simulator.gemm(x > 0, x > 0)
     with pytest.raises(UnsupportedTypeError, match="cannot cast bias"):

@@ -197,8 +197,12 @@ def _kind(compute: np.dtype[Any]) -> str:
     return "f" if compute.name == "bfloat16" else compute.kind
 
 
+# NumPy's scalars that are no numbers.
+_NO_NUMBERS = (np.flexible, np.datetime64, np.timedelta64, np.object_)
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, complex, np.generic))
+    return isinstance(value, (int, float, complex, np.generic)) and not isinstance(value, _NO_NUMBERS)
 
 
 def _activation(name: str | None, kind: str, compute: np.dtype[Any]) -> str:
