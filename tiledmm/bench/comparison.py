@@ -327,7 +327,7 @@ def _timed(row: Row, samples: dict[str, timing.Sample], work: _Work, ceiling: fl
         gbps=work.bytes / sample.seconds / 1e9,
         of_roofline=2 * work.multiply_adds / sample.seconds / ceiling if ceiling else None,
         to_cupy=None if baseline is None else sample.speed_over(baseline),
-        to_naive=None if naive is None else sample.speed_over(naive),
+        to_naive=None if naive is None else naive.seconds / sample.seconds,
         rounds=tuple(micro.get(i) for i in range(last + 1)),
         note=", ".join(filter(None, (row.note, "" if sample.pure else _NOT_PURE))),
     )

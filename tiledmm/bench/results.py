@@ -28,8 +28,8 @@ class Row:
         gbps: Compulsory bytes, each operand read and C written once, over that time, in GB/s.
         of_roofline: Its rate as a fraction of the lower of two ceilings on this device, by its data sheet: the
             arithmetic of the units that multiply, and compulsory bytes at the memory's bandwidth.
-        to_cupy, to_naive: How many times as fast as ``cupy.matmul`` and as ``naive``: the median of the
-            rounds' ratios.
+        to_cupy: How many times as fast as ``cupy.matmul``: the median of the rounds' ratios.
+        to_naive: How many times as fast as ``naive``, which takes part in few rounds: the ratio of the medians.
         registers: Registers of a thread.
         shared_bytes: Shared memory of a block.
         local_bytes: Local memory of a thread: 0 unless registers were spilled.
