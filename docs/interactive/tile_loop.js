@@ -670,6 +670,11 @@ let pointed = false;
 document.addEventListener("pointerdown", () => { pointed = true; }, true);
 document.addEventListener("keydown", () => { pointed = false; }, true);
 
+// The choice that is selected already does not change, but is clicked.
+document.addEventListener("click", ({ target }) => {
+  if (pointed && target.matches("input[type=radio]")) target.blur();
+});
+
 function chosen(values, control) {
   change(values);
   if (pointed) control.blur();

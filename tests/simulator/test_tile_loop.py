@@ -414,6 +414,7 @@ def test_arrow_keys_step_after_a_click_on_any_control(page):
     count = "Number(document.querySelector('#count').value.split(' ')[0])"
     for control in (
         "input[name=layout][value=NT]",
+        "input[name=layout][value=NT]",  # which is selected already
         "input[name=tile][value='32']",
         "#conflict",
         "input[value=vectorized]",
