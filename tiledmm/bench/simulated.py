@@ -145,7 +145,8 @@ def simulated_table(rows: list[Simulated], size: Size, *, dtype: str, layout: st
         notes=(
             f"As the {f'machine code of {target}' if sass else 'source'} has it. Shared loads and wavefronts: for "
             "each multiply-add of a warp. Conflicts: excess wavefronts. FLOP/byte: by the bytes that are requested of "
-            "global memory. Reuse: how often an element that was loaded is multiplied.",
+            "global memory. Reuse: how often an element that was loaded is multiplied. Barriers: those of all blocks.",
+            *(["On a GPU only: the simulator has neither wgmma nor TMA."] if any(row.left_out for row in rows) else ()),
             *notes,
         ),
         bad=frozenset(i for i, row in enumerate(rows) if not row.ok),
