@@ -79,9 +79,15 @@ def test_it_may_include_what_lies_beside_it(mine):
         (TILED, {"name": "auto"}, "variant of this package"),
         (TILED, {"like": "cublas"}, "no kernel"),
         (TILED, {"tiles": ()}, "positive"),
-        ("//% if\n", {}, "line 1"),
-        (TILED + "{{ undefined_name }}", {}, "undefined_name"),
-        ('//% include "nowhere.cuh"\n', {}, "nowhere.cuh"),
+        ("//% if\n", {}, "^mine.cu.j2:1: "),
+        ("\n{{ undefined_name }}\n" + TILED, {}, "^mine.cu.j2:2: 'undefined_name' is undefined"),
+        ('\n//% include "nowhere.cuh"\n', {}, "^mine.cu.j2:2: there is no 'nowhere.cuh'"),
+        ("\n{{ bm / 0 }}\n", {}, "^mine.cu.j2:2: ZeroDivisionError: division by zero"),
+        ("\n{{ bm + 'x' }}\n", {}, "^mine.cu.j2:2: TypeError: "),
+        ("\n{{ bm() }}\n", {}, "^mine.cu.j2:2: TypeError: 'int' object is not callable"),
+        ('\n//% include "mine.cu.j2"\n', {}, "^mine.cu.j2:2: .* includes or calls itself"),
+        ("float q[2][2] = {{1.f, 2.f}, {3.f, 4.f}};\n", {}, r"^mine.cu.j2:1: unexpected '}' .*write '{ {'"),
+        ("\n//%d format\n", {}, "^mine.cu.j2:2: Encountered unknown tag 'd'. .*'// %'"),
         ("int x;\n", {}, "does not define tiledmm_mine_f32_32x32x32_nn"),
     ],
 )
@@ -91,6 +97,25 @@ def test_what_cannot_be_registered_is_not(mine, text, keywords, message):
     with pytest.raises(errors.ConfigError, match=message):
         tiledmm.register(mine, **keywords)
     assert before == VARIANTS
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{{ bkk }}", "^mine.cu.j2:2: 'bkk' is undefined"),
+        ('//% include "nowhere.cuh"', "^mine.cu.j2:2: there is no 'nowhere.cuh'"),
+        ('//% include "extra.cuh"', "^extra.cuh:3: 'bkk' is undefined"),
+        ('//% include "broken.cuh"', "^broken.cuh:2: Encountered unknown tag 'x'"),
+    ],
+)
+def test_an_error_in_a_branch_is_named_when_a_kernel_takes_it(mine, line, message):
+    (mine.parent / "extra.cuh").write_text("\n\n{{ bkk }}\n")
+    (mine.parent / "broken.cuh").write_text("\n{% x %}\n")
+    mine.write_text(f'//% if order_a == "COLUMNS"\n{line}\n//% endif\n{TILED}')
+    tiledmm.register(mine)
+    tiledmm.source("mine", layout="NT")
+    with pytest.raises(errors.ConfigError, match=message):
+        tiledmm.source("mine", layout="TN")
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -8,8 +8,6 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-import jinja2
-
 from tiledmm import plans
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
@@ -108,15 +106,8 @@ def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
 
 def _try(row: Variant, file: Path) -> None:
     """Renders it once."""
-    try:
-        spec = specialize(row)
-        text = render(spec)
-    except jinja2.TemplateSyntaxError as error:
-        raise ConfigError(f"{error.filename or file}, line {error.lineno}: {error.message}") from None
-    except jinja2.TemplateNotFound as error:
-        raise ConfigError(f"{file} includes {error.name!r}, which is neither beside it nor in cuda_src/") from None
-    except jinja2.UndefinedError as error:
-        raise ConfigError(f"{file}: {error.message}; see cuda_src/preamble.cuh.j2 for the names there are") from None
+    spec = specialize(row)
+    text = render(spec)
     if "__global__" not in text or (spec.symbol not in text):
         raise ConfigError(
             f'{file} does not define {spec.symbol}: write extern "C" __global__ void {{{{ symbol }}}}(...), or include '

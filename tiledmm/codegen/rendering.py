@@ -5,9 +5,12 @@ The values that reach a template are checked: integers, and names from closed se
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -16,15 +19,23 @@ from tiledmm._version import __version__
 from tiledmm.codegen.specialization import ORDERS, Specialization
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.codegen.tree_shaking import BEGIN, END, shake
+from tiledmm.errors import ConfigError
 from tiledmm.registry.residues import tables
 from tiledmm.registry.variant import Variant
 
 if TYPE_CHECKING:
     from jinja2.ext import Extension
 
+# C has them, too: in initializers such as {{1, 2}, {3, 4}}, and in comments.
+_OF_JINJA = "'{{', '{%', '{#' and '//%' belong to Jinja: in CUDA C write '{ {', '{ %', '{ #' and '// %'"
+
 
 def render(specialization: Specialization) -> str:
-    """The CUDA C of a kernel, complete in itself: no includes, no macros to define."""
+    """The CUDA C of a kernel, complete in itself: no includes, no macros to define.
+
+    Raises:
+        ConfigError: If a user's template has an error, which it names with its line.
+    """
     return shake(fill(specialization))
 
 
@@ -34,40 +45,71 @@ def fill(specialization: Specialization, *extensions: type[Extension]) -> str:
     numbers = asdict(spec.config)
     del numbers["launch"]
     unused = () if spec.config.moduli else ("moduli",)
-    return (
-        _environment(spec.variant if spec.variant.text is not None else None, extensions)
-        .get_template(str(spec.variant.template))
-        .render(
-            numbers,
-            symbol=spec.symbol,
-            version=__version__,
-            template=spec.variant.template,
-            parameters=" ".join(
-                f"{name}={value}" for name, value in numbers.items() if value != "" and name not in unused
-            ),
-            a_type=spec.a.c_type,
-            b_type=spec.b.c_type,
-            c_type=spec.c.c_type,
-            compute_type=spec.compute.c_type,
-            result_type=spec.compute.result_name,
-            order_a=ORDERS[spec.layout[0]],
-            order_b=ORDERS[spec.layout[1]],
-            plain=spec.a == spec.b == spec.c == spec.compute.stored
-            and spec.compute.is_summed_as_it_is
-            and spec.epilogue is None,
-            condition=spec.condition,
-            waits=spec.waits,
-            threads=spec.config.threads,
-            limbs=spec.limbs,
-            products=spec.products,
-            parts=spec.compute.parts,
-            c_parts=spec.c.parts,
-            residues=spec.has_residue_scan,
-            epilogue=spec.epilogue,
-            is_integer="int" in spec.compute.result.dtype_name,
-            **(tables(spec.config.moduli) if spec.config.moduli else {}),
+    with _errors_named(spec.variant):
+        return (
+            _environment(spec.variant if spec.variant.text is not None else None, extensions)
+            .get_template(str(spec.variant.template))
+            .render(
+                numbers,
+                symbol=spec.symbol,
+                version=__version__,
+                template=spec.variant.template,
+                parameters=" ".join(
+                    f"{name}={value}" for name, value in numbers.items() if value != "" and name not in unused
+                ),
+                a_type=spec.a.c_type,
+                b_type=spec.b.c_type,
+                c_type=spec.c.c_type,
+                compute_type=spec.compute.c_type,
+                result_type=spec.compute.result_name,
+                order_a=ORDERS[spec.layout[0]],
+                order_b=ORDERS[spec.layout[1]],
+                plain=spec.a == spec.b == spec.c == spec.compute.stored
+                and spec.compute.is_summed_as_it_is
+                and spec.epilogue is None,
+                condition=spec.condition,
+                waits=spec.waits,
+                threads=spec.config.threads,
+                limbs=spec.limbs,
+                products=spec.products,
+                parts=spec.compute.parts,
+                c_parts=spec.c.parts,
+                residues=spec.has_residue_scan,
+                epilogue=spec.epilogue,
+                is_integer="int" in spec.compute.result.dtype_name,
+                **(tables(spec.config.moduli) if spec.config.moduli else {}),
+            )
         )
-    )
+
+
+@contextlib.contextmanager
+def _errors_named(variant: Variant) -> Iterator[None]:
+    """Says of whatever is raised in a user's template where it is; its expressions may raise anything."""
+    try:
+        yield
+    except Exception as error:
+        if variant.text is None:
+            raise
+        places = [
+            f"{Path(frame.f_code.co_filename).name}:{line}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if "__jinja_exception__" in frame.f_globals  # a frame that Jinja has put there, of a template's line
+        ] or [str(variant.template)]
+        # The outermost place of what includes itself: where that ends differs from run to run.
+        place = places[0 if isinstance(error, RecursionError) else -1]
+        raise ConfigError(f"{place}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{error.message} ({_OF_JINJA})"
+    if isinstance(error, jinja2.UndefinedError):
+        return f"{error.message}; see cuda_src/preamble.cuh.j2 for the names there are ({_OF_JINJA})"
+    if isinstance(error, jinja2.TemplateNotFound):
+        return f"there is no {error.name!r} to include, neither beside it nor in cuda_src/"
+    if isinstance(error, RecursionError):
+        return "what is included or called here includes or calls itself without end"
+    return f"{type(error).__name__}: {error}"
 
 
 class _Headers(jinja2.FileSystemLoader):
@@ -86,8 +128,11 @@ def _environment(registered: Variant | None, extensions: tuple[type[Extension], 
     shipped = _Headers(template_folder())
     own: list[jinja2.BaseLoader] = []
     if registered is not None:
-        text = {str(registered.template): registered.text or ""}
-        own = [jinja2.DictLoader(text), jinja2.FileSystemLoader(registered.folder)]
+        text = registered.text or "", str(Path(registered.folder, str(registered.template))), None
+        own = [
+            jinja2.FunctionLoader(lambda name: text if name == registered.template else None),
+            jinja2.FileSystemLoader(registered.folder),
+        ]
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([*own, shipped]),
         extensions=extensions,
