@@ -88,7 +88,9 @@ def test_it_may_include_what_lies_beside_it(mine):
         ('\n//% include "mine.cu.j2"\n', {}, "^mine.cu.j2:2: .* includes or calls itself"),
         ("float q[2][2] = {{1.f, 2.f}, {3.f, 4.f}};\n", {}, r"^mine.cu.j2:1: unexpected '}' .*write '{ {'"),
         ("\n//%d format\n", {}, "^mine.cu.j2:2: Encountered unknown tag 'd'. .*'// %'"),
-        ("int x;\n", {}, "does not define tiledmm_mine_f32_32x32x32_nn"),
+        ("int x;\n", {}, "has no kernel of the name tiledmm_mine_f32_32x32x32_nn"),
+        (TILED.replace("KERNEL(", "mykernel("), {}, "name yours KERNEL"),
+        (TILED.replace("KERNEL(", "mykernel(  // KERNEL(\n"), {}, "name yours KERNEL"),
     ],
 )
 def test_what_cannot_be_registered_is_not(mine, text, keywords, message):
@@ -116,6 +118,15 @@ def test_an_error_in_a_branch_is_named_when_a_kernel_takes_it(mine, line, messag
     tiledmm.source("mine", layout="NT")
     with pytest.raises(errors.ConfigError, match=message):
         tiledmm.source("mine", layout="TN")
+
+
+def test_the_kernel_goes_by_its_symbol_or_by_what_a_macro_makes_of_it(mine):
+    for text in (
+        TILED.replace("KERNEL(", "{{ symbol }}("),
+        TILED.replace("    KERNEL(", "    MINE(").replace('extern "C"', '#define MINE KERNEL\nextern "C"'),
+    ):
+        mine.write_text(text)
+        tiledmm.register(mine)
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from tiledmm import plans
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
+from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.registry.variant import Variant
 from tiledmm.registry.variants import VARIANTS, find_variant
@@ -107,9 +108,8 @@ def _tiles(tiles: Iterable[int]) -> tuple[int, ...]:
 def _try(row: Variant, file: Path) -> None:
     """Renders it once."""
     spec = specialize(row)
-    text = render(spec)
-    if "__global__" not in text or (spec.symbol not in text):
+    if not has_kernel(render(spec), spec.symbol):
         raise ConfigError(
-            f'{file} does not define {spec.symbol}: write extern "C" __global__ void {{{{ symbol }}}}(...), or include '
-            "preamble.cuh.j2 and call it KERNEL"
+            f"{file} has no kernel of the name {spec.symbol}: include preamble.cuh.j2, and name yours KERNEL, as in "
+            'extern "C" __global__ void KERNEL(...); or, without the preamble, {{ symbol }}'
         )

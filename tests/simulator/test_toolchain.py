@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 import tiledmm
+from tests.conftest import missing_simulator
 from tiledmm import errors, simulator
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import disk_cache
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiler import built_libraries, cxx, toolchain
@@ -374,8 +376,49 @@ def test_a_users_file_must_hold_the_kernel_of_the_call(tmp_path):
     with pytest.raises(errors.ConfigError, match="cannot be read"):
         simulator.run(a, a, variant="tiled", tile=16, source=path)
     path.write_text(tiledmm.source("tiled", tile=32))
-    with pytest.raises(errors.ConfigError, match="tiledmm_tiled_f32_16x16x16_nn"):
+    text = tiledmm.source("tiled", tile=16)
+    for other in (
+        tiledmm.source("tiled", tile=32),
+        text.replace("KERNEL(", "mine("),
+        text.replace("#define KERNEL tiled", "#define KERNEL my_tiled"),
+    ):
+        path.write_text(other)
+        with pytest.raises(errors.ConfigError, match=r"defines none .*tiledmm_tiled_f32_16x16x16_nn"):
+            simulator.run(a, a, variant="tiled", tile=16, source=path)
+
+
+def test_what_does_not_compile_is_named_by_the_users_file_and_line(tmp_path):
+    if reason := missing_simulator():
+        pytest.skip(reason)
+    a = np.zeros((4, 4), np.float32)
+
+    def line_of(path):
+        """A file with an error in it, and its line."""
+        before, after = path.read_text().split("Sum acc = {};")
+        path.write_text(f"{before}Summ acc = {{}};{after}")
+        return f"{path.name}:{before.count(chr(10)) + 1}: the simulator knows no Summ; did you mean Sum?\n  Summ acc"
+
+    (path := tmp_path / "mine.cu").write_text(tiledmm.source("tiled", tile=16))
+    with pytest.raises(errors.CompilationError, match=re.escape(line_of(path))):
         simulator.run(a, a, variant="tiled", tile=16, source=path)
+    (path := tmp_path / "mine.cu.j2").write_text((template_folder() / "tiled.cu.j2").read_text())
+    expected = line_of(path)
+    tiledmm.register(path)
+    try:
+        with pytest.raises(errors.CompilationError, match=re.escape(expected)):
+            simulator.matmul(a, a, variant="mine", tile=16)
+    finally:
+        tiledmm.unregister("mine")
+
+
+def test_what_a_header_before_a_kernel_does_is_no_part_of_its_lines(tmp_path):
+    if reason := missing_simulator():
+        pytest.skip(reason)
+    (tmp_path / "half.h").write_text("\n__device__ float half_of(float x) { return x / divisor; }\n")
+    code = '#include "half.h"\nextern "C" __global__ void k(float* x) { x[0] = half_of(x[0]); }\n'
+    kernel = simulator.RawKernel(code, "k", options=("-DN=4", f"-I{tmp_path}"))
+    with pytest.raises(errors.CompilationError, match=r"half\.h:2: the simulator knows no divisor"):
+        kernel((1,), (1,), (np.zeros(1, np.float32),))
 
 
 @pytest.mark.cupy

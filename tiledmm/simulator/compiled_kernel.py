@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -28,6 +29,9 @@ from tiledmm.simulator.translation.declarations import variables_in
 
 #: The values of a module's variables outside of functions: bytes by name.
 ModuleState: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
+
+# A line of the kernel's text, as the toolchain calls it.
+_LINE = re.compile(r"(?:\./)?\bkernel\.cu:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,12 @@ class CompiledKernel:
         self.text, self.places, self.name, self.target = text, places, name, target
         self.arch = target.capability[0] * 100 + target.capability[1] * 10
         library = toolchain.kernel_library(text, name, arch=self.arch, build=build)
-        with library as path:
-            self.code = execution.Code.load(path)
-            self.debug = debug_info(path)
+        try:
+            with library as path:
+                self.code = execution.Code.load(path)
+                self.debug = debug_info(path)
+        except CompilationError as error:
+            raise CompilationError(_LINE.sub(lambda at: places.location(int(at[1])), str(error))) from None
         self.lines = SourceLines(self.debug, text, places)
 
     def run(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import AlignmentError, ConfigError, KeywordError, OperandTypeError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS
@@ -155,7 +156,7 @@ class _Run:
                 named = replace(each, operands=tuple(names.get(name, name) for name in each.operands))
                 scan = names.get(SCAN, "")
                 self.kernels.append(SimulatedKernel(named, source, settings, scan))
-        if source and not any(each.spec.symbol in source.text for each in self.kernels):
+        if source and not any(has_kernel(source.text, each.spec.symbol) for each in self.kernels):
             symbols = ", ".join(dict.fromkeys(each.spec.symbol for each in self.kernels))
             raise ConfigError(
                 f"{source.name} defines none of the kernels of this call (by its types, tile and layout: {symbols}); "

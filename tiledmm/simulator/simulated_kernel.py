@@ -11,6 +11,7 @@ import numpy as np
 
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.source_map import file_map, source_map
+from tiledmm.codegen.symbols import has_kernel
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.architectures import find_target
 from tiledmm.schedule import launches as geometry
@@ -70,7 +71,7 @@ class SimulatedKernel:
 
     def __init__(self, launch: geometry.Launch, source: Source | None, settings: Settings, scan: str) -> None:
         self.launch, self.spec, self.settings, self.scan = launch, launch.specialization, settings, scan
-        self._given = source if source is not None and self.spec.symbol in source.text else None
+        self._given = source if source is not None and has_kernel(source.text, self.spec.symbol) else None
         text = self._given.text if self._given else render(self.spec)
         places = file_map(self._given.name, text) if self._given else source_map(self.spec)
         target = find_target(settings.target)
