@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +20,9 @@ import typer
 from typer.testing import CliRunner
 
 import benchmarks.help
+import tiledmm
 from tests.conftest import missing_simulator
-from tiledmm import cli
+from tiledmm import cli, registration
 from tiledmm._version import __version__
 from tiledmm.bench import kernel_resources, simulable, simulated
 from tiledmm.bench.report_files import from_json
@@ -31,11 +33,14 @@ from tiledmm.bench.variant_tiles import VariantTile
 from tiledmm.cli import compare, device
 from tiledmm.cli.failures import told
 from tiledmm.cli.output import ALL_RIGHT, Progress, _Lines
+from tiledmm.codegen.template_files import template_folder
 from tiledmm.compile import inspection
 from tiledmm.compile.inspection import Resources
 from tiledmm.errors import INSTALL, CompilationError, ConfigError, MissingDependencyError
 from tiledmm.hardware import driver as hardware_driver
 from tiledmm.hardware.architectures import TARGETS
+from tiledmm.profile import application
+from tiledmm.registry.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -553,15 +558,57 @@ def test_sizes_may_be_an_option(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -
         assert f"Bounds on H100 SXM 80 GB  {size}" in result.output
 
 
+@pytest.fixture
+def own_kernel(tmp_path: Path) -> Iterator[Path]:
+    """A file that registers the variant ``own_kernel``; what it registered here is gone afterwards."""
+    template, file = tmp_path / "own_kernel.cu.j2", tmp_path / "own.py"
+    template.write_text((template_folder() / "tiled.cu.j2").read_text())
+    file.write_text(f"import tiledmm\ntiledmm.register({str(template)!r})\n")
+    yield file
+    registration.IMPORTED.clear()
+    if "own_kernel" in VARIANTS:
+        tiledmm.unregister("own_kernel")
+
+
+def test_a_file_registers_variants_for_a_command_and_what_it_starts(own_kernel: Path, no_gpu: None) -> None:
+    for words in (
+        ["source", "own_kernel", "--tile", "16"],
+        ["source", "tiled", "--diff", "own_kernel"],
+        ["profile", "own_kernel", "--size", "64", "--print-command"],
+    ):
+        result = CliRunner().invoke(cli.app, [*words, "--import", str(own_kernel)])
+        assert result.exit_code == 0, result.output
+        assert "own_kernel" in result.output
+    _, _, words = result.output.partition("tiledmm.profile.application ")
+    assert shlex.split(words) == ["64x64x64", "float32", "NN", "own_kernel:32", "--import", str(own_kernel)]
+    tiledmm.unregister("own_kernel")
+    assert application.imported(shlex.split(words)[3:]) == ["own_kernel:32"]
+    assert "own_kernel" in VARIANTS
+
+
+def test_a_file_that_registers_nothing_is_told(own_kernel: Path) -> None:
+    own_kernel.with_name("own_kernel.cu.j2").write_text("{{ bm() }}")
+    for file, says in (
+        ("nowhere.py", "there is no file 'nowhere.py'"),
+        (str(own_kernel), "own_kernel.cu.j2:1: TypeError"),
+        ("", "by its option --import FILE.py"),
+    ):
+        result = CliRunner().invoke(cli.app, ["source", "own_kernel", *(["--import", file] if file else [])])
+        assert result.exit_code == 2
+        assert says in " ".join(result.output.replace("│", " ").split())
+
+
 @pytest.mark.parametrize(
     ("line", "word", "expected"),
     [
         ("tiledmm sou", 1, ["source"]),
         ("tiledmm source tiled_", 2, ["tiled_padded"]),
         ("tiledmm compare --variant tin", 3, ["tiny"]),
+        ("tiledmm source --import FILE own_", 4, ["own_kernel"]),
     ],
 )
-def test_a_shell_completes(line: str, word: int, expected: list[str]) -> None:
+def test_a_shell_completes(line: str, word: int, expected: list[str], own_kernel: Path) -> None:
+    line = line.replace("FILE", str(own_kernel))
     environment = os.environ | {
         "_TILEDMM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word),
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
@@ -19,6 +20,9 @@ from tiledmm.selection.select import AUTO
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
+#: The files that ``import_file`` has run, for a process that this one starts: it registers the same.
+IMPORTED: list[str] = []
+
 
 def register(
     path: str | PathLike[str],
@@ -28,9 +32,10 @@ def register(
     tiles: Iterable[int] | None = None,
     summary: str | None = None,
 ) -> str:
-    """Makes a kernel template of your own a variant: for ``matmul``, ``source``, ``compare`` and the simulator alike.
+    """Makes a kernel template of your own a variant in this process: for ``matmul``, ``source`` and the simulator.
 
-    The file's text counts as it is now. After an edit register it again, under the same name.
+    The file's text counts as it is now. After an edit register it again, under the same name. For a command, write the
+    call to a Python file, and have that run first: ``tiledmm compare --import mine.py``.
 
     Args:
         path: A template, ``.cu.j2`` or ``.cu``. It may include the package's files, such as ``preamble.cuh.j2``, and
@@ -83,6 +88,14 @@ def register(
     VARIANTS.add(row)
     plans.forget_plans()
     return name
+
+
+def import_file(path: str | PathLike[str]) -> None:
+    """Runs a Python file that registers templates: what the option ``--import`` of commands does."""
+    file = Path(path).resolve()
+    runpy.run_path(str(file), run_name=file.stem)
+    if str(file) not in IMPORTED:
+        IMPORTED.append(str(file))
 
 
 def unregister(name: str) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from tiledmm.cli.failures import told
+
 if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
     from tiledmm.codegen.specialization import Specialization
@@ -45,6 +47,28 @@ ConfigFields = Annotated[
     ),
 ]
 
+
+@told
+def import_files(files: list[str] | None) -> None:
+    """Runs the files of ``--import`` when they are read: what comes after, and completion, knows their variants."""
+    for file in files or []:
+        if not Path(file).is_file():
+            raise typer.BadParameter(f"there is no file {file!r}")
+        from tiledmm.registration import import_file
+
+        import_file(file)
+
+
+Import = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="FILE.py",
+        help="A Python file to run first, which registers kernels of your own; repeatable.",
+        callback=import_files,
+        show_default=False,
+    ),
+]
 
 #: The plural of options, as commands that take several values had it, and the one spelling of today.
 _SINGULAR = {f"{name}s": name for name in ("size", "tile", "dtype", "layout", "variant")}

@@ -11,6 +11,7 @@ import typer
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
     Dtypes,
+    Import,
     NoGpu,
     SizeOption,
     Target,
@@ -63,6 +64,7 @@ def compare(
     ] = True,
     no_gpu: NoGpu = False,
     target: Target = "sm_90",
+    imported: Import = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import ConfigFields, Dtype, Layout, Variant, kernel_of, size_of, tile_of
+from tiledmm.cli.arguments import ConfigFields, Dtype, Import, Layout, Variant, kernel_of, size_of, tile_of
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
@@ -30,6 +30,7 @@ def inspect(
         ),
     ] = "",
     size: Annotated[str, typer.Option(help="The product that is bounded: N or MxNxK.")] = "4096",
+    imported: Import = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Layout, Tiles, complete_variants, layout_of, names_of, size_of, tiles_of, to_write
+from tiledmm.cli.arguments import (
+    Import,
+    Layout,
+    Tiles,
+    complete_variants,
+    layout_of,
+    names_of,
+    size_of,
+    tiles_of,
+    to_write,
+)
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -36,6 +46,7 @@ def profile(
     print_command: Annotated[
         bool, typer.Option("--print-command", help="Print the command line of ncu, and run nothing.")
     ] = False,
+    imported: Import = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

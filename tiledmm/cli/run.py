@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Tile, normalized, tile_of, to_write
+from tiledmm.cli.arguments import Import, Tile, normalized, tile_of, to_write
 from tiledmm.cli.stdout import unguard
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def run(
             metavar="FILE", help="Also write the account of the products to FILE, as JSON.", callback=to_write
         ),
     ] = None,
+    imported: Import = None,
 ) -> None:
     """Run a CuPy program unchanged, with its matrix products computed by kernels of this package.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtype, Layout, NoGpu, Target, Variant, kernel_of, size_of, to_write
+from tiledmm.cli.arguments import Dtype, Import, Layout, NoGpu, Target, Variant, kernel_of, size_of, to_write
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -36,6 +36,7 @@ def tiles(
     ] = None,
     no_gpu: NoGpu = False,
     target: Target = "sm_90",
+    imported: Import = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

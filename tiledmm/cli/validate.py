@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Layouts, NoGpu, Tiles, complete_variants, layouts_of, sizes_of, tiles_of, types_of
+from tiledmm.cli.arguments import (
+    Import,
+    Layouts,
+    NoGpu,
+    Tiles,
+    complete_variants,
+    layouts_of,
+    sizes_of,
+    tiles_of,
+    types_of,
+)
 from tiledmm.cli.output import ALL_RIGHT, NONE_RAN, Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -45,6 +55,7 @@ def validate(
     layouts: Layouts = "NN",
     no_gpu: NoGpu = False,
     target: Annotated[str, typer.Option(help="Target architecture of the simulator.")] = "sm_90",
+    imported: Import = None,
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

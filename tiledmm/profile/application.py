@@ -1,5 +1,7 @@
 """What Nsight Compute profiles: ``python -m tiledmm.profile.application SIZE TYPE LAYOUT VARIANT[:TILE]...``.
 
+At its end are the files of ``tiledmm profile --import``, each after ``--import``: they register variants here, too.
+
 Each product is computed once, to compile its kernels and to allocate memory, and once more between
 ``cudaProfilerStart`` and ``cudaProfilerStop``: with ``--profile-from-start off`` ncu profiles these launches alone.
 """
@@ -12,9 +14,12 @@ from typing import Any
 
 from tiledmm.bench.sizes import Size, parse_size
 from tiledmm.bench.variant_tiles import VariantTile
+from tiledmm.registration import IMPORTED, import_file
 
 #: The name of ``cupy.matmul`` among the variants.
 CUBLAS = "cublas"
+
+_IMPORT = "--import"
 
 
 def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[VariantTile]) -> list[str]:
@@ -23,7 +28,16 @@ def arguments(size: Size, dtype: str, layout: str, variant_tiles: Sequence[Varia
         variant_tile.variant if variant_tile.tile is None else f"{variant_tile.variant}:{variant_tile.tile}"
         for variant_tile in variant_tiles
     ]
-    return ["x".join(map(str, size)), dtype, layout, *names]
+    files = [word for file in IMPORTED for word in (_IMPORT, file)]
+    return ["x".join(map(str, size)), dtype, layout, *names, *files]
+
+
+def imported(words: Sequence[str]) -> list[str]:
+    """Runs the files that variants are from, and returns the words before them: the variants."""
+    end = words.index(_IMPORT) if _IMPORT in words else len(words)
+    for file in words[end + 1 :: 2]:
+        import_file(file)
+    return list(words[:end])
 
 
 def parse_variant_tile(text: str) -> VariantTile:
@@ -46,7 +60,7 @@ def main(words: Sequence[str]) -> None:
     operands = operand_sets(parse_size(size), dtype, layout)[0]
     keywords: dict[str, Any] = {"dtype": dtype_of(kind), "precision": precision_of(kind)}
     runtime = cupy.cuda.runtime
-    for variant_tile in map(parse_variant_tile, names):
+    for variant_tile in map(parse_variant_tile, imported(names)):
         for watched in (False, True):
             runtime.deviceSynchronize()
             if watched:

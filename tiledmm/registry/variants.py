@@ -357,5 +357,8 @@ def find_variant(name: str) -> Variant:
             )
         near = difflib.get_close_matches(str(name), VARIANTS, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise UnknownVariantError(f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}")
+        raise UnknownVariantError(
+            f"there is no variant {name!r}{hint}; the variants are auto, {', '.join(VARIANTS)}; one of your own "
+            "has to be registered first, by tiledmm.register or, for a command, by its option --import FILE.py"
+        )
     return row
