@@ -604,6 +604,13 @@ def test_a_file_that_registers_nothing_is_told(own_kernel: Path) -> None:
         ("tiledmm sou", 1, ["source"]),
         ("tiledmm source tiled_", 2, ["tiled_padded"]),
         ("tiledmm compare --variant tin", 3, ["tiny"]),
+        ("tiledmm compare --variant tiled,tin", 3, ["tiled,tiny"]),
+        ("tiledmm run --variant na", 3, ["naive"]),
+        ("tiledmm source tiled --diff na", 4, ["naive"]),
+        ("tiledmm validate --dtype float32,bf", 3, ["float32,bfloat16"]),
+        ("tiledmm compare --layout NN,T", 3, ["NN,TN", "NN,TT", "NN,TG"]),
+        ("tiledmm run --precision ie", 3, ["ieee"]),
+        ("tiledmm explain --target sm_80,sm_9", 3, ["sm_80,sm_90"]),
         ("tiledmm source --import FILE own_", 4, ["own_kernel"]),
     ],
 )

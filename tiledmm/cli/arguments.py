@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -13,8 +15,50 @@ if TYPE_CHECKING:
     from tiledmm.bench.sizes import Size
     from tiledmm.codegen.specialization import Specialization
 
-_TYPES_HELP = "Element types, with commas, or 'all'; also tf32, int8_int32."
-_LAYOUTS_HELP = "Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither."
+
+def _last_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """How a shell completes some names, which are looked up only then: the last one, behind a comma."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def variant_names() -> list[str]:
+    """What an option may name as a variant."""
+    from tiledmm.registry.variants import VARIANTS
+
+    return ["auto", *VARIANTS]
+
+
+def _types() -> list[str]:
+    from tiledmm.elements import ELEMENTS, TF32, WIDE_RESULTS
+
+    return ["all", *ELEMENTS, TF32.dtype_name, *WIDE_RESULTS]
+
+
+def _targets() -> Iterable[str]:
+    from tiledmm.hardware.architectures import TARGETS
+
+    return TARGETS
+
+
+def _precisions() -> Iterable[str]:
+    from tiledmm.problem.keywords import Precision
+
+    return get_args(Precision)
+
+
+complete_variants = _last_of(variant_names)
+complete_types = _last_of(_types)
+complete_layouts = _last_of(lambda: map("".join, itertools.product("NTG", repeat=2)))
+complete_targets = _last_of(_targets)
+complete_precisions = _last_of(_precisions)
+
+TYPES_HELP = "Element types, with commas, or 'all'; also tf32, int8_int32."
+LAYOUTS_HELP = "Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither."
 _DEFAULT_TILE = "the variant's own"
 
 # One spelling for each, whether a command takes one or several; ``normalized`` takes the plural, too.
@@ -25,21 +69,35 @@ SizeOption = Annotated[str, typer.Option("--size", help="Products, as an option:
 Tiles = Annotated[
     str, typer.Option("--tile", help="Tile sizes, with commas, or 'all'.", show_default="each variant's own")
 ]
-Dtypes = Annotated[str, typer.Option("--dtype", help=_TYPES_HELP)]
-Layouts = Annotated[str, typer.Option("--layout", help=_LAYOUTS_HELP)]
+Dtypes = Annotated[str, typer.Option("--dtype", help=TYPES_HELP, autocompletion=complete_types)]
+Layouts = Annotated[str, typer.Option("--layout", help=LAYOUTS_HELP, autocompletion=complete_layouts)]
 
-Target = Annotated[str, typer.Option(help="Without a GPU: the target architecture shown in detail.")]
+Target = Annotated[
+    str,
+    typer.Option(help="Without a GPU: the target architecture shown in detail.", autocompletion=complete_targets),
+]
 NoGpu = Annotated[bool, typer.Option("--no-gpu", help="Do what needs no GPU, even if the machine has one.")]
 
 Variant = Annotated[
     str,
     typer.Argument(
-        help="A variant: naive, coalesced, tiled, ...", show_default=False, autocompletion=lambda: complete_variants()
+        help="A variant: naive, coalesced, tiled, ...", show_default=False, autocompletion=complete_variants
     ),
 ]
 Tile = Annotated[str | None, typer.Option(help="Its tile size.", show_default=_DEFAULT_TILE)]
-Dtype = Annotated[str | None, typer.Option(help="Element type.", show_default="float32, or the variant's own")]
-Layout = Annotated[str, typer.Option(help="Layout of A and B in memory: N rows contiguous, T columns, G neither.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(help="Element type.", show_default="float32, or the variant's own", autocompletion=complete_types),
+]
+Layout = Annotated[
+    str,
+    typer.Option(
+        help="Layout of A and B in memory: N rows contiguous, T columns, G neither.", autocompletion=complete_layouts
+    ),
+]
+Precision = Annotated[
+    str, typer.Option(help="Precision of products, as for tiledmm.matmul.", autocompletion=complete_precisions)
+]
 ConfigFields = Annotated[
     list[str] | None,
     typer.Option(
@@ -77,13 +135,6 @@ _SINGULAR = {f"{name}s": name for name in ("size", "tile", "dtype", "layout", "v
 def normalized(name: str) -> str:
     """The name of an option as it is defined, for typer."""
     return _SINGULAR.get(name, name)
-
-
-def complete_variants() -> list[str]:
-    """The names that a shell completes."""
-    from tiledmm.registry.variants import VARIANTS
-
-    return ["auto", *VARIANTS]
 
 
 def sizes_of(texts: list[str] | None, option: str = "") -> list[Size]:

@@ -10,12 +10,14 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
+    LAYOUTS_HELP,
     Dtypes,
     Import,
     NoGpu,
     SizeOption,
     Target,
     Tiles,
+    complete_layouts,
     complete_variants,
     layouts_of,
     names_of,
@@ -54,8 +56,9 @@ def compare(
         str,
         typer.Option(
             "--layout",
-            help="Layouts of A and B in memory, with commas: N rows contiguous, T columns, G neither.",
+            help=LAYOUTS_HELP,
             show_default="NN; without a GPU, NT beside it",
+            autocompletion=complete_layouts,
         ),
     ] = "",
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time each rival.")] = 0.4,

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import Dtypes, Layouts, SizeOption, Sizes, layouts_of, some_sizes_of, types_of
+from tiledmm.cli.arguments import (
+    Dtypes,
+    Layouts,
+    Precision,
+    SizeOption,
+    Sizes,
+    complete_targets,
+    layouts_of,
+    some_sizes_of,
+    types_of,
+)
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
 if TYPE_CHECKING:
@@ -20,11 +30,13 @@ def explain(
     size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
-    precision: Annotated[str, typer.Option(help="What products may use, see matmul.")] = "full",
+    precision: Precision = "full",
     target: Annotated[
         str,
         typer.Option(
-            help="A target such as sm_86, or a GPU such as A10, with commas.", show_default="this GPU, or sm_90"
+            help="A target such as sm_86, or a GPU such as A10, with commas.",
+            show_default="this GPU, or sm_90",
+            autocompletion=complete_targets,
         ),
     ] = "",
     json: Json = False,

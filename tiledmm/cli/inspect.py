@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiledmm.cli.arguments import ConfigFields, Dtype, Import, Layout, Variant, kernel_of, size_of, tile_of
+from tiledmm.cli.arguments import (
+    ConfigFields,
+    Dtype,
+    Import,
+    Layout,
+    Variant,
+    complete_targets,
+    kernel_of,
+    size_of,
+    tile_of,
+)
 from tiledmm.cli.compiling import compiled
 from tiledmm.cli.output import Csv, Json, Markdown, Output
 
@@ -26,7 +36,9 @@ def inspect(
     target: Annotated[
         str,
         typer.Option(
-            help="One target architecture, such as sm_80.", show_default=f"{_DEFAULT_TARGET} in detail, and all"
+            help="One target architecture, such as sm_80.",
+            show_default=f"{_DEFAULT_TARGET} in detail, and all",
+            autocompletion=complete_targets,
         ),
     ] = "",
     size: Annotated[str, typer.Option(help="The product that is bounded: N or MxNxK.")] = "4096",

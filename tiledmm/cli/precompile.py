@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Dtypes, Layouts, SizeOption, layouts_of, sizes_of, types_of
+from tiledmm.cli.arguments import Dtypes, Layouts, Precision, SizeOption, layouts_of, sizes_of, types_of
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def precompile(
     size: SizeOption = "",
     dtypes: Dtypes = "float32",
     layouts: Layouts = "NN",
-    precision: Annotated[str, typer.Option(help="Precision of products, as for tiledmm.matmul.")] = "full",
+    precision: Precision = "full",
     json: Json = False,
     csv: Csv = False,
     markdown: Markdown = False,

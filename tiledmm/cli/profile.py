@@ -13,12 +13,14 @@ from tiledmm.cli.arguments import (
     Import,
     Layout,
     Tiles,
+    complete_types,
     complete_variants,
     layout_of,
     names_of,
     size_of,
     tiles_of,
     to_write,
+    variant_names,
 )
 from tiledmm.cli.output import Csv, Json, Markdown, Output, progress
 
@@ -35,7 +37,9 @@ def profile(
     ],
     size: Annotated[str, typer.Option(help="The product, N or MxNxK.")] = "4096",
     tiles: Tiles = "",
-    dtype: Annotated[str, typer.Option(help="Element type; also tf32, int8_int32.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(help="Element type; also tf32, int8_int32.", autocompletion=complete_types)
+    ] = "float32",
     layout: Layout = "NN",
     report: Annotated[
         Path | None,
@@ -100,6 +104,6 @@ def _variant_tiles(variants: list[str], tiles: str) -> list[VariantTile]:
 
     names = [name for text in variants for name in names_of(text)]
     if not names:
-        raise typer.BadParameter(f"name a variant: {', '.join(complete_variants())}")
+        raise typer.BadParameter(f"name a variant: {', '.join(variant_names())}")
     variant_tiles = expand(names, tiles_of(tiles))
     return variant_tiles + [VariantTile(row.name) for row in VARIANTS.values() if row.is_baseline and row.name in names]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiledmm.cli import device
-from tiledmm.cli.arguments import Import, Tile, normalized, tile_of, to_write
+from tiledmm.cli.arguments import Import, Precision, Tile, complete_variants, normalized, tile_of, to_write
 from tiledmm.cli.stdout import unguard
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ def _program(script: Path) -> Path:
 def run(
     script: Annotated[Path, typer.Argument(help="The program.", metavar="SCRIPT.py", exists=True, callback=_program)],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", metavar="ARGUMENTS")] = None,
-    variant: Annotated[str, typer.Option(help="Variant that computes the products.")] = "auto",
+    variant: Annotated[
+        str, typer.Option(help="Variant that computes the products.", autocompletion=complete_variants)
+    ] = "auto",
     tile: Tile = None,
-    precision: Annotated[str, typer.Option(help="Precision of products, as for tiledmm.matmul.")] = "full",
+    precision: Precision = "full",
     report: Annotated[
         Path | None,
         typer.Option(

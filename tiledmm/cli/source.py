@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiledmm.cli.arguments import ConfigFields, Dtype, Import, Layout, Tile, Variant, kernel_of, tile_of
+from tiledmm.cli.arguments import (
+    ConfigFields,
+    Dtype,
+    Import,
+    Layout,
+    Tile,
+    Variant,
+    complete_targets,
+    complete_variants,
+    kernel_of,
+    tile_of,
+)
 from tiledmm.cli.output import console
 
 if TYPE_CHECKING:
@@ -28,12 +39,17 @@ def source(
     diff: Annotated[
         str,
         typer.Option(
-            metavar="OTHER[:TILE]", help="What changes from another variant, or another tile.", show_default=False
+            metavar="OTHER[:TILE]",
+            help="What changes from another variant, or another tile.",
+            show_default=False,
+            autocompletion=complete_variants,
         ),
     ] = "",
     ptx: Annotated[bool, typer.Option("--ptx", help="The PTX that NVRTC compiles it to.")] = False,
     sass: Annotated[bool, typer.Option("--sass", help="The machine code that ptxas compiles that to.")] = False,
-    target: Annotated[str, typer.Option(help="For --ptx and --sass: the target architecture.")] = "sm_90",
+    target: Annotated[
+        str, typer.Option(help="For --ptx and --sass: the target architecture.", autocompletion=complete_targets)
+    ] = "sm_90",
     imported: Import = None,
 ) -> None:
     """Print the CUDA C of a kernel, complete in itself, as NVRTC compiles it.

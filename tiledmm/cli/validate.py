@@ -9,10 +9,13 @@ import typer
 
 from tiledmm.cli import device
 from tiledmm.cli.arguments import (
+    TYPES_HELP,
     Import,
     Layouts,
     NoGpu,
     Tiles,
+    complete_targets,
+    complete_types,
     complete_variants,
     layouts_of,
     sizes_of,
@@ -48,13 +51,16 @@ def validate(
         str,
         typer.Option(
             "--dtype",
-            help="Element types, with commas, or 'all'; also tf32, int8_int32.",
+            help=TYPES_HELP,
             show_default="float32, or a variant's own",
+            autocompletion=complete_types,
         ),
     ] = "",
     layouts: Layouts = "NN",
     no_gpu: NoGpu = False,
-    target: Annotated[str, typer.Option(help="Target architecture of the simulator.")] = "sm_90",
+    target: Annotated[
+        str, typer.Option(help="Target architecture of the simulator.", autocompletion=complete_targets)
+    ] = "sm_90",
     imported: Import = None,
     json: Json = False,
     csv: Csv = False,
