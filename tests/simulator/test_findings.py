@@ -433,8 +433,49 @@ def test_what_else_is_said(kind: str, changes: dict[str, object], said: str | No
 
 
 def test_an_address_that_is_nobodys() -> None:
-    found = findings.finding(made_up("global access out of bounds", address=255), "k", Lines({}), (), ())
-    assert found.message.endswith("reads 1 byte at an address outside all arrays (0xff)")
+    found = findings.finding(made_up("global access out of bounds", address=1 << 40), "k", Lines({}), (), ())
+    assert found.message.endswith("reads 1 byte at an address outside all arrays (0x10000000000)")
+
+
+FAR = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        ("global access out of bounds", {"address": 0xFFFF}, "at the address 0xffff, through a null pointer"),
+        ("global access out of bounds", {"address": 2**64 - 4}, "at the address -0x4, through a null pointer"),
+        ("global access out of bounds", {"address": 0x10000}, "bytes before global array A (8 bytes)"),
+        ("global access out of bounds", {"address": FAR - 4}, "reads 1 byte 4 bytes before global array A (8 bytes)"),
+        (
+            "global access out of bounds",
+            {"address": FAR - 4 + (4 << 32), "bytes": 4},
+            "reads 4 bytes 4 bytes before global array A (8 bytes), by an unsigned index below 0",
+        ),
+        (
+            "global access out of bounds",
+            {"address": (8 << 32) - 8, "bytes": 8},
+            "reads 8 bytes at the address -0x8, through a null pointer, by an unsigned index below 0",
+        ),
+        ("uninitialised result", {"address": FAR + (1 << 32) - 1}, "behind the end of global array A (8 bytes) before"),
+        ("shared access out of bounds", {"address": 2**64 - 1}, "1 bytes before shared array As (8 bytes)"),
+        (
+            "shared access out of bounds",
+            {"address": (1 << 32) - 2},
+            "reads 1 byte 2 bytes before shared array As (8 bytes), by an unsigned index below 0",
+        ),
+        (
+            "shared access out of bounds",
+            {"address": 65536},
+            "just behind shared array given (0 bytes): the launch has no dynamic shared memory (shared_bytes=, or a "
+            "RawKernel's shared_mem=, is its size)",
+        ),
+    ],
+)
+def test_what_an_access_to_no_array_was_to_be(kind: str, changes: dict[str, int], said: str) -> None:
+    shared = Region("As", 0, 8), Region("given", 65536, 0)
+    raw = made_up(kind, **{"space": int(not kind.startswith("shared")), **changes})
+    assert said in findings.finding(raw, "k", Lines({}), shared, (Region("A", FAR, 8),)).message
 
 
 def test_an_array_of_no_bytes_has_no_inside() -> None:

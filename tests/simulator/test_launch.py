@@ -62,6 +62,37 @@ def test_dynamic_shared_memory_has_the_size_that_the_launch_gives_it():
     assert "just behind shared array s (200 bytes)" in report.findings[0].message
 
 
+def test_an_access_that_misses_shared_memory_is_one_to_shared_memory():
+    """Before its arrays, far behind them, or where the launch gives it none."""
+    text = """
+    __global__ void miss(float* x, int which, int i) {
+        extern __shared__ float given[];
+        __shared__ float own[32];
+        float *p = own, *null = nullptr;
+        const unsigned below = i;
+        own[threadIdx.x] = 0;
+        if (which == 0) x[threadIdx.x] = given[i];
+        if (which == 1) x[threadIdx.x] = p[i];
+        if (which == 2) x[threadIdx.x] = given[below];
+        if (which == 3) x[i] = own[threadIdx.x];
+        if (which == 4) x[threadIdx.x] = null[i];
+    }
+    """
+    x = np.zeros(32, np.float32)
+
+    def said(which: int, i: int, shared_bytes: int = 128) -> str:
+        (found,) = simulator.launch(text, 1, 32, (x, which, i), shared_bytes=shared_bytes).findings
+        return found.message.partition(": ")[2]
+
+    given = said(0, 0, 0)
+    assert given.startswith("shared access out of bounds:") and "the launch has no dynamic shared memory" in given
+    for which, i in ((0, -1), (0, 100_000), (1, -1), (1, 100_000), (2, -1)):
+        assert said(which, i).startswith("shared access out of bounds:"), (which, i)
+    assert "reads 4 bytes 4 bytes before shared array given (128 bytes), by an unsigned index below 0" in said(2, -1)
+    assert "writes 4 bytes 80,000,000 bytes before global array x (128 bytes)" in said(3, -20_000_000)
+    assert "reads 4 bytes at the address 0x0, through a null pointer" in said(4, 0)
+
+
 def test_dynamic_arrays_are_one():
     text = """
     __global__ void both(int* out) {

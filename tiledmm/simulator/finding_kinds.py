@@ -65,6 +65,9 @@ ENDLESS = frozenset({"runaway thread", "no end", "timeout", "thread that waits f
 LAUNCH_BOUNDS = "block beyond the launch bounds"
 TOO_MUCH_SHARED = "too much shared memory"
 
+#: Accesses to no array.
+OUTSIDE = frozenset({"global access out of bounds", "shared access out of bounds"})
+
 BARRIER = "barrier not reached by all"
 LANES = "lanes of a warp differ"
 

@@ -16,11 +16,18 @@ from tiledmm.simulator.finding_kinds import (
     LANES,
     OF_TWO,
     OTHER_PLACE,
+    OUTSIDE,
     RULES,
     SENTENCES,
     WARNINGS,
 )
 from tiledmm.simulator.interface import SPACES, RawFinding
+
+#: Bytes by which an access may miss an array and still be said to be beside it (``native/state.h``).
+REACH = 64 << 20
+
+#: Addresses up to here are of elements of a null pointer: the operating system gives them to nobody.
+NULL_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,10 @@ class Region:
         """Whether an address is in the region."""
         return 0 <= address - self.begin < self.bytes
 
+    def distance(self, address: int) -> int:
+        """Bytes between an address and the region; 0 for those in it."""
+        return max(self.begin - address, address - (self.begin + self.bytes - 1), 0)
+
     def describe(self, address: int, space: str) -> str:
         """An address relative to this region, in words."""
         offset = address - self.begin
@@ -107,11 +118,26 @@ class Region:
 
 def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
     """The region that holds an address, or is closest to it."""
+    return min(regions, key=lambda region: region.distance(address), default=None)
 
-    def distance(region: Region) -> int:
-        return max(region.begin - address, address - (region.begin + region.bytes - 1), 0)
 
-    return min(regions, key=distance, default=None)
+def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
+    """The address of an access, in words."""
+    address = raw.address - (1 << 64) * (raw.address >> 63)
+    region, note = nearest(regions, address), ""
+    if KINDS[raw.kind] in OUTSIDE:
+        for at, index in ((address, ""), (address - (raw.bytes << 32), ", by an unsigned index below 0")):
+            close = nearest(regions, at)
+            if close and close.distance(at) <= REACH:
+                region, address, note = close, at, index
+                break
+            if abs(at) < NULL_BYTES:
+                return f"at the address {at:#x}, through a null pointer{index}"
+    if region is None:
+        return f"at an address outside all arrays ({address:#x})"
+    if space == "shared" and not region.bytes:
+        note += ": the launch has no dynamic shared memory (shared_bytes=, or a RawKernel's shared_mem=, is its size)"
+    return region.describe(address, space) + note
 
 
 def finding(
@@ -138,18 +164,17 @@ def finding(
     if not line and calls:  # in a function of a header, such as min
         line, calls = calls[0], calls[1:]
     space = SPACES[raw.space]
-    region = nearest(shared if space == "shared" else operands, raw.address)
+    regions = shared if space == "shared" else operands
     block, thread = _triple(raw.block), _triple(raw.thread)
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
-    where = region.describe(raw.address, space) if region else f"at an address outside all arrays ({raw.address:#x})"
-    what = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''} {where}"
+    what = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''} {_where(raw, space, regions)}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
     said = SENTENCES[kind].format(
         access=f"{'writes' if raw.writes else 'reads'} {what}",
         what=what,
         access_to=f"{'writes' if raw.writes else 'reads'} {raw.bytes}",
-        gap=", which is none of its elements" if region and region.holds(raw.address) else "",
+        gap=", which is none of its elements" if any(each.holds(raw.address) for each in regions) else "",
         other=f"thread {show(other_thread)}" + ("" if other_block == block else f" of block {show(other_block)}"),
         did="wrote" if raw.other_writes else "read",
         at=other_at,

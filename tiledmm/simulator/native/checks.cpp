@@ -75,7 +75,7 @@ Finding make_finding(const Worker& w, FindingKind kind, uint64_t pc, bool writes
     finding.unfenced = other.unfenced;
     finding.bytes = bytes;
     finding.address = address;
-    if (address - w.shared_base < w.shared_span) {
+    if (kind == OUTSIDE_SHARED || address - w.shared_base < w.shared_span) {
         finding.space = SHARED;
         finding.address -= w.shared_base;
     } else {
@@ -519,6 +519,25 @@ ALWAYS_INLINE bool is_constant(const Run& run, uintptr_t address) {
     slot.alignment = MOST_ALIGNMENT;
 }
 
+ALWAYS_INLINE uintptr_t distance(uintptr_t address, uintptr_t begin, uintptr_t bytes) {
+    return address - begin < bytes ? 0 : std::min(begin - address, address - begin - bytes);
+}
+
+// Whether an access that is in no array was to be one to shared memory: no array in global memory is as close. Where a 32-bit
+// index wraps below 0, the address is 2^32 elements above the one that was meant.
+[[gnu::noinline]] bool is_beside_shared(const Worker& w, uintptr_t address, unsigned bytes) {
+    const Launch& launch = w.run->launch;
+    if (!launch.array_count) return false;
+    for (const uintptr_t at : {address, address - (static_cast<uintptr_t>(bytes) << 32)}) {
+        uintptr_t closest = REACH;
+        for (unsigned i = 0; i < launch.operand_count; ++i)
+            closest = std::min(closest, distance(at, launch.operands[i].begin, launch.operands[i].bytes));
+        if (distance(at, w.shared_base, w.shared_span) < closest) return true;
+        if (closest < REACH) return false;
+    }
+    return false;
+}
+
 ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, unsigned kind, const void* place, unsigned alignment) {
     Worker* const current = worker;
     if (!current || !current->current) return;
@@ -553,7 +572,8 @@ ALWAYS_INLINE void on_access(uintptr_t address, unsigned bytes, unsigned how, un
     const Reach found = reach(run, address, bytes, writes, &operand);
     if (found != Reach::INSIDE) {
         if (found == Reach::OUTSIDE && !writes && is_constant(run, address)) return;
-        report_and_abort(w, found == Reach::OUTSIDE ? OUTSIDE_GLOBAL : WRITES_OPERAND, place, writes, address, bytes);
+        const FindingKind outside = is_beside_shared(w, address, bytes) ? OUTSIDE_SHARED : OUTSIDE_GLOBAL;
+        report_and_abort(w, found == Reach::OUTSIDE ? outside : WRITES_OPERAND, place, writes, address, bytes);
     }
     if (address & (alignment - 1)) report_and_abort(w, MISALIGNED, place, writes, address, alignment);
     const unsigned site = find_site(run, place, bytes, kind);

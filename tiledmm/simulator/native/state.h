@@ -35,6 +35,7 @@ constexpr unsigned LOG_ENTRIES = 1 << 15;   // accesses of a lane before those o
 constexpr unsigned SITES = 1 << 14;         // instructions of a kernel that access memory
 constexpr unsigned SLOT_BITS = 16;          // shared arrays are aligned to 64 KiB
 constexpr unsigned MOST_ALIGNMENT = 16;     // that an access needs
+constexpr uintptr_t REACH = 64 << 20;       // bytes by which an access may miss an array and still be said to be beside it
 constexpr unsigned MAX_FINDINGS = 256;      // different findings; occurrences of each are counted
 
 struct Index {
