@@ -93,6 +93,36 @@ def test_an_access_that_misses_shared_memory_is_one_to_shared_memory():
     assert "reads 4 bytes at the address 0x0, through a null pointer" in said(4, 0)
 
 
+def test_a_pointer_says_what_memory_it_is_to():
+    text = """
+    __constant__ int constant;
+    __device__ int global;
+    __device__ void spaces(const void* at, unsigned* to) {
+        to[0] = __isGlobal(at), to[1] = __isShared(at), to[2] = __isLocal(at), to[3] = __isConstant(at);
+    }
+    __global__ void of(unsigned* to, const float* in) {
+        __shared__ float own[2];
+        extern __shared__ float given[];
+        float mine[2] = {};
+        spaces(in, to), spaces(&global, to + 4), spaces(own + 1, to + 8), spaces(given, to + 12);
+        spaces(mine + 1, to + 16), spaces(&constant, to + 20);
+        __builtin_assume(to != nullptr);
+        __assume(__isGlobal(to));
+    }
+    """
+    to = np.zeros((6, 4), np.uint32)
+    simulator.launch(text, 1, 1, (to, np.zeros(1, np.float32)), shared_bytes=8).check()
+    assert to.argmax(axis=1).tolist() == [0, 0, 1, 1, 2, 3] and (to.sum(axis=1) == 1).all()
+
+
+def test_an_assumption_that_is_false_is_found():
+    text = "__global__ void of(int* x, int n) {\n    __builtin_assume(n % 4 == 0);\n    x[0] = n;\n}"
+    x = np.zeros(1, np.int32)
+    simulator.launch(text, 1, 1, (x, 8)).check()
+    (found,) = simulator.launch(text, 1, 1, (x, 7)).findings
+    assert found.line == 2 and "assumes by __builtin_assume what is not so" in found.message
+
+
 def test_dynamic_arrays_are_one():
     text = """
     __global__ void both(int* out) {

@@ -143,6 +143,17 @@ def test_a_table_marks_lines_that_race(tmp_path):
     assert "> " in report.listing()
 
 
+def test_a_report_shows_its_warnings_which_are_no_errors():
+    text = "__global__ void k(float* x) {\n    if (threadIdx.x < 32) __syncthreads();\n    x[threadIdx.x] = 1;\n}"
+    report = simulator.launch(text, 1, 64, (np.zeros(64, np.float32),))
+    report.check()
+    (warning,) = report.warnings
+    said = f"Warning: {warning.message}"
+    assert report.ok and "which has ended, and counts as arrived" in said
+    assert report.table().notes[-1] == report.listing().splitlines()[-1] == said
+    assert str(report) == str(report.table()) and said in " ".join(str(report).split())
+
+
 def machine_code():
     pytest.importorskip("cuda.core", reason="needs the extra 'inspect'")
     from tiledmm.compile.disassembly import nvdisasm

@@ -150,7 +150,7 @@ class CompiledKernel:
             return
         values = self.new_state() if state is None else state
         with self.code.lock:  # the library has one copy of them
-            stamps, operands = [], []
+            stamps, operands, constants = [], [], variables_in(self.text, "__constant__")
             for each in self.variables:
                 address = self.code.base + each.address
                 if each.name in values:
@@ -160,7 +160,7 @@ class CompiledKernel:
                 stamps.append((np.zeros((granules, 2), np.uint64), np.zeros((granules, 4), np.uint64)))
                 writes, reads = (words.ctypes.data if each.writable else None for words in stamps[-1])
                 operands.append(
-                    Operand(address, each.bytes, granule, valid=None, writes=writes, reads=reads, defined=1)
+                    Operand(address, each.bytes, granule, None, writes, reads, 1, constant=each.name in constants)
                 )
             yield operands
             for each in self.variables:

@@ -129,13 +129,14 @@ SENTENCES = {
     ),
 }
 
-# What breaks a rule of wmma or of cooperative groups (``tiledmm_broken_rule``).
+# What breaks a rule of wmma, of cooperative groups or of the language (``tiledmm_broken_rule``).
 RULES = {
     1: "loads or stores a fragment with another address or leading dimension than lane 0",
     2: "loads or stores a fragment at an address that is not a multiple of 32",
     3: "loads or stores a fragment with a leading dimension that is not a multiple of 16 bytes",
     4: "makes a tile of threads whose number is not 1, 2, 4, 8, 16 or 32",
     5: "waits for all blocks of a grid, which do not all run at the same time here: launch two kernels instead",
+    6: "assumes by __builtin_assume what is not so: a compiler may take it for true",
 }
 
 # Kinds with a second thread and place.

@@ -72,17 +72,21 @@ class Report:
         if self.findings:
             raise SimulationError(describe_findings(self.symbol, self.findings))
 
+    def __str__(self) -> str:
+        """The table, with findings and warnings below it."""
+        return str(self.table())
+
     def json(self) -> str:
         """All attributes and the derived figures, as JSON."""
         known = asdict(self) | self._derived()
         return json.dumps(known, indent=1)
 
     def table(self) -> Table:
-        """The totals, and the counts of each source line: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
+        """Totals, counts by source line, and what was found: ``.rich()`` for a terminal, ``.markdown()`` for a page."""
         return _table(self)
 
     def listing(self, *, headers: bool = False) -> str:
-        """The source with its counts beside it.
+        """The source with its counts beside it, and what was found below it.
 
         Args:
             headers: Whether the text before the kernel's own page is shown, too.
@@ -162,7 +166,7 @@ def _table(report: Report) -> Table:
     notes = (
         *report._figures(),
         f"Accesses of the {view}. Counts, not times: nothing here was measured on a GPU.",
-        *(finding.message for finding in report.findings),
+        *_messages(report),
     )
     return Table(
         title=f"{report.symbol}  {report._size()}grid {_index(report.grid)}, block {_index(report.block)}",
@@ -199,7 +203,13 @@ def _listing(report: Report, *, headers: bool) -> str:
         mark = ">" if number in wrong else " "
         source = f"{locations[number - 1]:{width}} | {lines[number - 1]}"
         shown.append(" ".join(f"{cell:>12}" for cell in cells) + f" {mark} {source}".rstrip())
-    return "\n".join(shown)
+    messages = _messages(report)
+    return "\n".join([*shown, *([""] if messages else []), *messages])
+
+
+def _messages(report: Report) -> tuple[str, ...]:
+    """What is wrong with a kernel, and what may be."""
+    return (*(each.message for each in report.findings), *(f"Warning: {each.message}" for each in report.warnings))
 
 
 def _view(line: LineCounts) -> Traffic:

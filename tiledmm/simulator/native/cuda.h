@@ -70,11 +70,19 @@ __forceinline__ clock_t clock() { return static_cast<clock_t>(tiledmm_clock()); 
 __forceinline__ void __trap() { tiledmm_trap(); }
 __forceinline__ void __brkpt() {}
 #define __prof_trigger(counter) static_cast<void>(counter)
+// A GPU's compiler takes the condition for true and does not evaluate it.
+#define __builtin_assume(...) (static_cast<bool>(__VA_ARGS__) ? static_cast<void>(0) : tiledmm_broken_rule(6))
+#define __assume(...) __builtin_assume(__VA_ARGS__)
 
 // ---- memory ----
 
 __forceinline__ unsigned long long __cvta_generic_to_shared(const void* shared) { return tiledmm_shared_offset(shared); }
 __forceinline__ unsigned long long __cvta_generic_to_global(const void* global) { return reinterpret_cast<unsigned long long>(global); }
+
+__forceinline__ unsigned __isGlobal(const void* at) { return tiledmm_space(at) == 1; }
+__forceinline__ unsigned __isShared(const void* at) { return tiledmm_space(at) == 0; }
+__forceinline__ unsigned __isLocal(const void* at) { return tiledmm_space(at) == 2; }
+__forceinline__ unsigned __isConstant(const void* at) { return tiledmm_space(at) == 3; }
 
 // Variables of a thread are copied as one; other memory byte by byte, so that each access is checked.
 __forceinline__ void* memcpy(void* to, const void* from, size_t bytes) {

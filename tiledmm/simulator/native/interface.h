@@ -58,6 +58,7 @@ struct Operand {
     uint64_t* writes;         // for each granule, the last write as a stamp of two words; null: read-only
     uint64_t* reads;          // for each granule, two readers as such stamps
     uint64_t defined;         // whether it holds something before the launch
+    uint64_t constant;        // whether it is a variable in constant memory
 };
 
 struct SharedArray {

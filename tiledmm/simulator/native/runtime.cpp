@@ -503,6 +503,20 @@ unsigned tiledmm_shared_offset(const void* shared) {
     return static_cast<unsigned>(reinterpret_cast<uintptr_t>(shared) - worker->shared_base);
 }
 
+// What is nowhere else is in global memory, as on a GPU.
+unsigned tiledmm_space(const void* at) {
+    const Worker& w = *worker;
+    const Launch& launch = w.run->launch;
+    const auto address = reinterpret_cast<uintptr_t>(at);
+    if (address - w.shared_base < w.shared_span) return 0;
+    if (in_stacks(w, address)) return 2;
+    for (unsigned i = 0; i < launch.operand_count; ++i) {
+        const Operand& each = launch.operands[i];
+        if (each.constant && address - each.begin < each.bytes) return 3;
+    }
+    return 1;
+}
+
 void* tiledmm_shared_address(unsigned offset) { return reinterpret_cast<void*>(worker->shared_base + offset); }
 
 void tiledmm_count_flops(unsigned operations) {

@@ -46,6 +46,7 @@ int tiledmm_printf(const char* format, ...);   // printed after the launch
 long long tiledmm_clock();
 
 unsigned tiledmm_shared_offset(const void* shared);
+unsigned tiledmm_space(const void* address);   // 0: shared, 1: global, 2: local, 3: constant memory
 void* tiledmm_shared_address(unsigned offset);
 void tiledmm_count_flops(unsigned operations);
 [[noreturn]] void tiledmm_trap();
