@@ -92,6 +92,46 @@ def test_a_member_that_is_passed_on_is_named_where_it_is_read():
     assert [(each.kind, each.line, each.calls) for each in found] == [("element read before it is set", 6, (11,))]
 
 
+ZEROS = """
+struct Both {{ float a, b; }};
+struct Set {{ float a; __device__ Set() : a(1) {{}} }};
+__global__ void k(float* x, int n) {{
+    float sum = 0;
+    for (int i = 0; i <= n; ++i) {{
+        {declared}
+        float other = 0;
+        if (i < n) {set}, other = 1;
+        sum += {read} * other;
+    }}
+    x[0] = sum;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "set_", "read"),
+    [
+        ("float4 v;", "v = make_float4(x[i], 0, 0, 0)", "v.x"),
+        ("float2 v, w;", "w.y = x[i], v.y = w.y", "v.y"),
+        ("Both v;", "v.b = x[i]", "v.b"),
+        ("float v[4];", "v[2] = x[i]", "v[2]"),
+        ("float v[2][2];", "v[1][0] = x[i]", "v[1][0]"),
+    ],
+)
+def test_a_part_of_a_structure_or_an_array_that_only_a_nan_shows(declared: str, set_: str, read: str) -> None:
+    """It is multiplied by zero where it is not set: so a tile is loaded whose other operand has zeros."""
+    text = ZEROS.format(declared=declared, set=set_, read=read)
+    (found,) = launch(text, checks="full").findings
+    assert (found.kind, found.line, found.other_line) == ("variable read before it is set", 12, 7)
+    assert found.message.endswith("thread (0, 0) wrote it; the variable is v, declared at kernel.cu:7")
+    initialized = declared.replace(";", " = {};").replace("v, ", "v = {}, ")
+    launch(text.replace(declared, initialized), checks="full").check()
+
+
+def test_what_a_constructor_sets_is_set() -> None:
+    launch(ZEROS.format(declared="Set v;", set="v.a = x[i]", read="v.a"), checks="full").check()
+
+
 def test_an_element_that_is_not_set_and_leads_to_a_wild_access():
     text = """
     __global__ void k(float* x, int n) {

@@ -17,6 +17,7 @@ from tiledmm.errors import CompilationError
 from tiledmm.hardware.architectures import Architecture
 from tiledmm.simulator import execution
 from tiledmm.simulator.compiler import kernel_flags, toolchain
+from tiledmm.simulator.debug.aggregates import aggregates_of
 from tiledmm.simulator.debug.debug_info import SharedArray, Variable, debug_info
 from tiledmm.simulator.debug.lines import SourceLines
 from tiledmm.simulator.interface import Operand
@@ -193,6 +194,16 @@ class CompiledKernel:
         """The variables that may be read before they are set, as far as the C++ compiler sees that."""
         return toolchain.unset_variables(self.text, self.name, arch=self.arch)
 
+    @functools.cached_property
+    def aggregates(self) -> list[tuple[str, int]]:
+        """A thread's own structures and arrays that are declared without a value, and the lines of that."""
+        try:
+            library = toolchain.typed_library(self.text, self.name, arch=self.arch)
+        except CompilationError:  # asm statements, and what only optimizers fold
+            return []
+        found = aggregates_of(library, "kernel.cu")
+        return [each for each in found if unset.filled_aggregates(self.text, [each], unset.VALUES[0]) != self.text]
+
     def filled(self, value: str) -> CompiledKernel | None:
         """The same kernel, with a value in the variables that may be read before they are set; None if there are none.
 
@@ -200,6 +211,14 @@ class CompiledKernel:
             value: One of ``unset.VALUES``.
         """
         text = unset.filled(self.text, [(each.name, each.declared) for each in self.may_be_unset], value)
+        return self._edited(unset.filled_aggregates(text, self.aggregates, value)) or self._edited(text)
+
+    def filled_alone(self, aggregate: tuple[str, int], value: str) -> CompiledKernel | None:
+        """The same kernel, with a value in one of its aggregates."""
+        return self._edited(unset.filled_aggregates(self.text, [aggregate], value))
+
+    def _edited(self, text: str) -> CompiledKernel | None:
+        """The same kernel with another text; None if that is no other, or does not compile."""
         if text == self.text:
             return None
         try:

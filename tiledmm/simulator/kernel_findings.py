@@ -147,6 +147,13 @@ class KernelFindings:
         """A finding, at the place of another, that this one depends on a variable which the compiler does not name."""
         return replace(self._finding(UNSET, said, on.line, block=on.block, thread=on.thread), calls=on.calls)
 
+    def depends_on(self, found: Finding, name: str, declared: int) -> Finding:
+        """A finding that depends on a variable, with its name and the line of its declaration."""
+        location = self._kernel.lines.location(declared)
+        message = f"{found.message}; the variable is {name}, declared at {location}"
+        text = self._kernel.lines.text(declared)
+        return replace(found, message=message, other_line=declared, other_location=location, other_text=text)
+
     def unset_result(self, what: str) -> Finding:
         """A finding for a result that depends on a variable which the compiler does not name."""
         return self._finding(UNSET, f"{what} depends on a variable that was not set", 0)

@@ -18,6 +18,9 @@ from tiledmm.simulator.kernel_findings import KernelFindings
 from tiledmm.simulator.settings import Settings
 from tiledmm.simulator.translation.unset import VALUES
 
+# Structures and arrays of a kernel that are tried one by one.
+_MOST_AGGREGATES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
@@ -76,7 +79,7 @@ class OtherBuilds:
         for other in self._filled():
             if said := self._difference(one, other):
                 named = self._call.said.unset_variables() + guarded.elements
-                return named or self._unset_in_memory() or [said]
+                return named or self._unset_in_memory() or [self._named(one, said)]
         return self._unset_in_memory() if wrong and not found else []
 
     def _filled(self) -> Iterator[_Shown]:
@@ -85,6 +88,15 @@ class OtherBuilds:
         for value in VALUES:
             if kernel := self._call.kernel.filled(value):
                 yield self._run("zeroed", kernel)
+
+    def _named(self, one: _Shown, said: Finding) -> Finding:
+        """A finding with the structure or array that it depends on."""
+        for aggregate in self._call.kernel.aggregates[:_MOST_AGGREGATES]:
+            for value in VALUES:
+                kernel = self._call.kernel.filled_alone(aggregate, value)
+                if kernel and self._difference(one, self._run("zeroed", kernel)):
+                    return self._call.said.depends_on(said, *aggregate)
+        return said
 
     def _unset_in_memory(self) -> list[Finding]:
         """What is read before it is set where members of structures are in memory, too, if a result depends on it."""

@@ -25,7 +25,7 @@ def subscripts_of(library: bytes) -> dict[str, Subscripts]:
         for die in part.iter_DIEs():
             if die.tag != "DW_TAG_variable" or "DW_AT_name" not in die.attributes:
                 continue
-            kind = _type(die)
+            kind = type_of(die)
             if kind and kind.tag in ("DW_TAG_array_type", "DW_TAG_structure_type", "DW_TAG_union_type"):
                 name = die.attributes["DW_AT_name"].value.decode()
                 found.setdefault(name, lambda offset, kind=kind: _subscripts(kind, offset))  # type: ignore[misc]
@@ -37,7 +37,7 @@ def _subscripts(kind: DIE | None, offset: int) -> str:
     if kind is None:
         return ""
     if kind.tag == "DW_TAG_array_type":
-        element = _type(kind)
+        element = type_of(kind)
         size = _size(element)
         extents = [_extent(each) for each in kind.iter_children() if each.tag == "DW_TAG_subrange_type"]
         if not size:
@@ -50,13 +50,13 @@ def _subscripts(kind: DIE | None, offset: int) -> str:
         for member in kind.iter_children():
             if member.tag != "DW_TAG_member" or "DW_AT_data_member_location" not in member.attributes:
                 continue
-            begin, inner = member.attributes["DW_AT_data_member_location"].value, _type(member)
+            begin, inner = member.attributes["DW_AT_data_member_location"].value, type_of(member)
             if begin <= offset < begin + _size(inner) and "DW_AT_name" in member.attributes:
                 return f".{member.attributes['DW_AT_name'].value.decode()}{_subscripts(inner, offset - begin)}"
     return ""
 
 
-def _type(die: DIE) -> DIE | None:
+def type_of(die: DIE) -> DIE | None:
     """The type of a variable, member or array, without its names and qualifiers."""
     kind = die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
     while kind is not None and kind.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
@@ -71,7 +71,7 @@ def _size(kind: DIE | None) -> int:
     if "DW_AT_byte_size" in kind.attributes:
         return int(kind.attributes["DW_AT_byte_size"].value)
     if kind.tag == "DW_TAG_array_type":
-        size = _size(_type(kind))
+        size = _size(type_of(kind))
         for each in kind.iter_children():
             if each.tag == "DW_TAG_subrange_type":
                 size *= _extent(each)

@@ -110,6 +110,12 @@ struct Filled {
         __builtin_memset(&value, BYTE, sizeof value);
         return value;
     }
+    // A structure or an array, unless its constructor sets it.
+    template <class T>
+    static __forceinline__ void fill(T& variable) {
+        if constexpr (__is_trivially_constructible(T))
+            __builtin_memset(const_cast<void*>(static_cast<const volatile void*>(&variable)), BYTE, sizeof variable);
+    }
 };
 using Ones = Filled<0xff>;
 using Great = Filled<0x7b>;   // 61,000 in half precision, 1e36 in single

@@ -32,3 +32,45 @@ def filled(source: str, variables: Iterable[tuple[str, int]], value: str) -> str
             at = found[0].end()
             lines[number - 1] = f"{lines[number - 1][:at]} = tiledmm_detail::{value}(){lines[number - 1][at:]}"
     return "\n".join(lines)
+
+
+def filled_aggregates(source: str, aggregates: Iterable[tuple[str, int]], value: str) -> str:
+    """The same for structures and arrays, which a statement after their declaration fills.
+
+    Args:
+        source: CUDA C.
+        aggregates: Names and the lines, from 1, of their declarations.
+        value: One of ``VALUES``.
+    """
+    begins = [0, *(found.end() for found in re.finditer("\n", source))]
+    statements: dict[int, list[str]] = {}
+    for name, number in aggregates:
+        if 0 < number <= len(begins) and (end := _end_of_declaration(source, name, begins[number - 1])):
+            statements.setdefault(end, []).append(f" tiledmm_detail::{value}::fill({name});")
+    for end in sorted(statements, reverse=True):
+        source = source[:end] + "".join(statements[end]) + source[end:]
+    return source
+
+
+_NOT_A_THREADS = re.compile(r"\b(__shared__|__constant__|static|extern|constexpr|thread_local)\b")
+
+
+def _end_of_declaration(source: str, name: str, begin: int) -> int:
+    """Where the statement ends that declares a variable without a value on the line from ``begin`` on; 0 for none."""
+    found = re.compile(rf"(?<![\w.>:])({re.escape(name)})(?!\w)").search(source, begin)
+    if not found:
+        return 0
+    before = source[begin : found.start()]
+    after = re.compile(r"(\s*\[[^\]\n]*\])*\s*[,;]").match(source, found.end())
+    if "\n" in before or not after or before.count("(") != before.count(")"):
+        return 0
+    if _NOT_A_THREADS.search(re.split("[;{}]", before)[-1]):
+        return 0
+    depth = 0
+    for at in range(found.end(), len(source)):
+        depth += (source[at] in "([{") - (source[at] in ")]}")
+        if depth < 0:
+            return 0
+        if not depth and source[at] == ";":
+            return at + 1
+    return 0
