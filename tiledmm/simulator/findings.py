@@ -121,9 +121,14 @@ def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
     return min(regions, key=lambda region: region.distance(address), default=None)
 
 
+def _signed(address: int) -> int:
+    """An address or an offset, with the sign that 64 bits without one have lost."""
+    return address - (1 << 64) * (address >> 63)
+
+
 def _where(raw: RawFinding, space: str, regions: tuple[Region, ...]) -> str:
     """The address of an access, in words."""
-    address = raw.address - (1 << 64) * (raw.address >> 63)
+    address = _signed(raw.address)
     region, note = nearest(regions, address), ""
     if KINDS[raw.kind] in OUTSIDE:
         for at, index in ((address, ""), (address - (raw.bytes << 32), ", by an unsigned index below 0")):
@@ -179,7 +184,7 @@ def finding(
         did="wrote" if raw.other_writes else "read",
         at=other_at,
         bytes=raw.bytes,
-        address=raw.address - (1 << 64) * (raw.address >> 63),
+        address=_signed(raw.address),
         elsewhere=f"is at another one, at {other_at}" if raw.other_pc else "has ended without it",
         doing=f"is at {other_at}" if raw.other_pc else "has ended",
         value=struct.unpack("d", raw.address.to_bytes(8, sys.byteorder))[0],
