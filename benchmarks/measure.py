@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import itertools
 import json
 import shlex
 import subprocess
@@ -67,15 +68,16 @@ def main(arguments: list[str] | None = None) -> int:
 
         gpu = this_machine().gpu
     runs: dict[str, list[str]] = {}
-    due, every = to_measure(), all_results()
-    for name in options.names:
-        if not any(fnmatch.fnmatch(run, name) for run in (*due, *every)):
-            print(f"no result is called {name}")
-            return 1
-    for run in dict.fromkeys([*due, *every]) if options.again else due:
-        command, needs = command_of(run)
-        if not any(fnmatch.fnmatch(run, name) for name in options.names):
+    due = to_measure()
+    every = list(dict.fromkeys([*due, *all_results()]))
+    named = {name: fnmatch.filter(every, name) for name in options.names}
+    if absent := [name for name, found in named.items() if not found]:
+        print(f"no result is called {', '.join(absent)}")
+        return 1
+    for run in dict.fromkeys(itertools.chain(*named.values())):
+        if not (options.again or run in due):
             continue
+        command, needs = command_of(run)
         if needs.startswith("a GPU") and reason:
             print(f"{run}: needs a GPU: {reason}")
         elif gpu_of(run) not in (None, gpu):

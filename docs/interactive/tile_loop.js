@@ -646,7 +646,7 @@ function choices(name, values) {
   for (const value of values) {
     const label = document.createElement("label"), input = document.createElement("input");
     Object.assign(input, { type: "radio", name, value });
-    input.addEventListener("change", () => chosen({ [name]: value }, input));
+    input.addEventListener("change", () => change({ [name]: value }));
     label.append(input, value);
     by(name).append(label);
   }
@@ -670,14 +670,11 @@ let pointed = false;
 document.addEventListener("pointerdown", () => { pointed = true; }, true);
 document.addEventListener("keydown", () => { pointed = false; }, true);
 
-// The choice that is selected already does not change, but is clicked.
-document.addEventListener("click", ({ target }) => {
-  if (pointed && target.matches("input[type=radio]")) target.blur();
-});
-
-function chosen(values, control) {
-  change(values);
-  if (pointed) control.blur();
+// A list is closed when it changes; a choice is clicked, even one that is selected already.
+for (const [event, controls] of [["change", "select"], ["click", "input[type=radio]"]]) {
+  document.addEventListener(event, ({ target }) => {
+    if (pointed && target.matches(controls)) target.blur();
+  });
 }
 
 // Controls keep the keys that they have a use for.
@@ -690,8 +687,8 @@ function isTaken(event) {
 }
 
 for (const name of CHOICES) choices(name, [...new Set(recordings.map((each) => each[name]))]);
-by("warp").addEventListener("change", (event) => chosen({ warp: event.target.value }, event.target));
-by("lane").addEventListener("change", (event) => chosen({ lane: event.target.value }, event.target));
+by("warp").addEventListener("change", (event) => change({ warp: event.target.value }));
+by("lane").addEventListener("change", (event) => change({ lane: event.target.value }));
 by("conflict").addEventListener("click", showConflict);
 by("step").addEventListener("input", (event) => change({ step: event.target.value }));
 by("back").addEventListener("click", () => go(-1));

@@ -47,7 +47,7 @@ enum FindingKind : uint32_t {
     BY_LUCK,             // a warning: an array is declared with fewer bytes of alignment
     VOLATILE_DATA,       // a warning: no fence before the write
     SHIFT,               // address: by how much; bytes: what is shifted, as for CONVERSION
-    BAD_CALL_OF_LIBRARY, // bytes: the rule that is broken
+    BROKEN_RULE,         // bytes: which of RULES in finding_kinds.py
 };
 
 // One array in global memory.

@@ -393,7 +393,7 @@ void tiledmm_assert_failed(const char*) {
 }
 
 void tiledmm_broken_rule(unsigned rule) {
-    report(*worker, BAD_CALL_OF_LIBRARY, reinterpret_cast<uint64_t>(CALLER), false, 0, rule);
+    report(*worker, BROKEN_RULE, reinterpret_cast<uint64_t>(CALLER), false, 0, rule);
     abort_launch(*worker);
 }
 
