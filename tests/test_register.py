@@ -64,11 +64,11 @@ def test_plans_of_the_old_text_are_dropped(mine, monkeypatch):
 
 
 def test_it_may_include_what_lies_beside_it(mine):
-    (mine.parent / "extra.cuh").write_text("// from beside it\n")
+    (mine.parent / "extra.cuh").write_text("// from beside it\n", encoding="utf-8-sig")
     mine.write_text(TILED.replace('//% include "tile_parameters.cuh.j2"',
                                   '//% include "tile_parameters.cuh.j2"\n//% include "extra.cuh"'))  # fmt: skip
     tiledmm.register(mine)
-    assert "// from beside it" in tiledmm.source("mine")
+    assert "\n// from beside it" in tiledmm.source("mine")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,12 @@ def test_the_kernel_goes_by_its_symbol_or_by_what_a_macro_makes_of_it(mine):
     ):
         mine.write_text(text)
         tiledmm.register(mine)
+
+
+def test_a_byte_order_mark_is_no_text(mine):
+    mine.write_text(TILED, encoding="utf-8-sig")
+    tiledmm.register(mine)
+    assert "\ufeff" not in tiledmm.source("mine")
 
 
 def test_a_file_that_is_not_there(tmp_path):

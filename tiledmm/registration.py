@@ -69,7 +69,7 @@ def register(
     if model.template is None:
         raise ConfigError(f"like={like!r} has no kernel to be like")
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")  # editors on Windows write a byte-order mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from None
     row = replace(

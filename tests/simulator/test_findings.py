@@ -288,7 +288,7 @@ def test_a_barrier_that_the_compiler_duplicated_is_one(other, instance, is_one):
 def test_where_an_address_lies_to_the_byte():
     region = Region("A", 100, 8)
     said = [region.describe(address, "global").split(" global")[0] for address in (99, 100, 107, 108, 109)]
-    assert said == ["1 bytes before", "at byte 0 of", "at byte 7 of", "just behind", "1 bytes behind the end of"]
+    assert said == ["1 byte before", "at byte 0 of", "at byte 7 of", "just behind", "1 byte behind the end of"]
 
 
 SAID = {
@@ -458,7 +458,7 @@ FAR = 1 << 40
             "reads 8 bytes at the address -0x8, through a null pointer, by an unsigned index below 0",
         ),
         ("uninitialised result", {"address": FAR + (1 << 32) - 1}, "behind the end of global array A (8 bytes) before"),
-        ("shared access out of bounds", {"address": 2**64 - 1}, "1 bytes before shared array As (8 bytes)"),
+        ("shared access out of bounds", {"address": 2**64 - 1}, "1 byte before shared array As (8 bytes)"),
         (
             "shared access out of bounds",
             {"address": (1 << 32) - 2},

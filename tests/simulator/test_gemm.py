@@ -311,6 +311,8 @@ def test_wrong_calls() -> None:
     for no_number in (np.str_("2"), np.datetime64("2020"), np.timedelta64(2)):
         with pytest.raises(UnsupportedTypeError, match="cannot cast alpha"):
             simulator.gemm(x, x, alpha=no_number)
+    with pytest.raises(KeywordError, match="alpha is larger than any float64"):
+        simulator.gemm(x, x, alpha=10**5000)
     with pytest.raises(UnsupportedTypeError, match="bool"):
         simulator.gemm(x > 0, x > 0)
     with pytest.raises(UnsupportedTypeError, match="cannot cast bias"):

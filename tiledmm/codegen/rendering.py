@@ -131,7 +131,7 @@ def _environment(registered: Variant | None, extensions: tuple[type[Extension], 
         text = registered.text or "", str(Path(registered.folder, str(registered.template))), None
         own = [
             jinja2.FunctionLoader(lambda name: text if name == registered.template else None),
-            jinja2.FileSystemLoader(registered.folder),
+            jinja2.FileSystemLoader(registered.folder, encoding="utf-8-sig"),
         ]
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([*own, shipped]),

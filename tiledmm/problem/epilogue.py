@@ -141,7 +141,7 @@ def resolve_epilogue(compute: np.dtype[Any], casting: str, keywords: EpilogueKey
     without_product = _is_number(alpha) and alpha == 0
     values = {"addend": c, "bias": bias, "alpha": alpha, "beta": beta}
     arrays = tuple(values[name] for name in epilogue.names)
-    numbers = b"".join(_words(values[name], compute.kind) for name in epilogue.scalars)
+    numbers = b"".join(_words(name, values[name], compute.kind) for name in epilogue.scalars)
     return EpilogueCall(keywords, epilogue, arrays, numbers, without_product)
 
 
@@ -224,9 +224,12 @@ def _check_number(name: str, value: Any, kind: str, compute: np.dtype[Any]) -> N
         raise UnsupportedTypeError(f"{name} of a product of {compute} is real; got {value!r}")
 
 
-def _words(value: Any, kind: str) -> bytes:
+def _words(name: str, value: Any, kind: str) -> bytes:
     """A factor as a kernel argument: real and imaginary part."""
     if kind in "iu":
         return struct.pack("Qq", int(value) % _WRAPS, 0)
-    number = complex(value)
+    try:
+        number = complex(value)
+    except OverflowError:
+        raise KeywordError(f"{name} is larger than any float64; infinity is {name}=math.inf") from None
     return struct.pack("dd", number.real, number.imag)

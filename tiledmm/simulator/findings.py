@@ -101,7 +101,7 @@ class Region:
     def describe(self, address: int, space: str) -> str:
         """An address relative to this region, in words."""
         offset = address - self.begin
-        what = f"{space} array {self.name} ({self.bytes:,} bytes)"
+        what = f"{space} array {self.name} ({_bytes(self.bytes)})"
         if 0 <= offset < self.bytes:
             element = self.element_at(offset) if self.element_at else ""
             return (
@@ -110,10 +110,14 @@ class Region:
                 else f"at byte {offset:,} of {what}"
             )
         if offset < 0:
-            return f"{-offset:,} bytes before {what}"
-        return (
-            f"{offset - self.bytes:,} bytes behind the end of {what}" if offset > self.bytes else f"just behind {what}"
-        )
+            return f"{_bytes(-offset)} before {what}"
+        if offset == self.bytes:
+            return f"just behind {what}"
+        return f"{_bytes(offset - self.bytes)} behind the end of {what}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte{'s' if count != 1 else ''}"
 
 
 def nearest(regions: tuple[Region, ...], address: int) -> Region | None:
@@ -172,7 +176,7 @@ def finding(
     regions = shared if space == "shared" else operands
     block, thread = _triple(raw.block), _triple(raw.thread)
     other_block, other_thread = _triple(raw.other_block), _triple(raw.other_thread)
-    what = f"{raw.bytes} byte{'s' if raw.bytes != 1 else ''} {_where(raw, space, regions)}"
+    what = f"{_bytes(raw.bytes)} {_where(raw, space, regions)}"
     who = f"block {show(block)}, thread {show(thread)}"
     other_at = "the same line" if other_line == line else lines.location(other_line)
     said = SENTENCES[kind].format(
