@@ -267,7 +267,7 @@ def test_functions_that_c_does_not_have():
     single = x.astype(np.float32)
     in_double = computed([name.replace("f(", "(", 1) for name in in_float], "double", single.astype(float))
     for name, got, exact in zip(in_float, computed(in_float, "float", single), in_double, strict=True):
-        if "*" not in name:  # the argument is exact
+        if "*" not in name and name.count("(") == 1:  # the argument is exact
             assert ulps(got, exact) <= 1, name
 
 
