@@ -43,8 +43,9 @@ from benchmarks.support.chart_tables import roofline_table, speed_up_table, thro
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
 from benchmarks.support.results import FOLDER, ROOT, is_current, origin
-from benchmarks.support.rung_results import file_of, result
+from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
+from tiledmm.bench.chart_lines import is_for_any_matrices
 from tiledmm.bench.comparison_tables import calls_table, ladder_table, padding_table
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import BASELINE, ComparisonReport
@@ -59,14 +60,10 @@ def _of_report(table: Callable[[ComparisonReport], Table]) -> Callable[[str], st
     return lambda text: table(from_json(text)).markdown(title=False)
 
 
-#: Rows of the README's table: up to the kernel for large products; those after it are for products of other shapes.
-SUMMARY_ROWS = 8
-
-
 def ladder_summary(report: ComparisonReport) -> Table:
-    """The README's table: the ladder's first kernels with their default tiles, ``auto`` and the baseline."""
+    """The README's table: CUDA-core kernels for any shape with their default tiles, ``auto`` and the baseline."""
     full = ladder_table(report, report.comparisons[0].size)
-    general = general_variants()[:SUMMARY_ROWS]
+    general = [row for row in kernel_variants() if is_for_any_matrices(row)]
     wanted = [(row.name, str(row.default_tile) if row.tiles else NONE) for row in general]
     wanted += [(name, NONE) for name in (AUTO, BASELINE)]
     columns = [full.columns.index(name) for name in ("<variant", "tile", "TFLOP/s", f"x {BASELINE}", "x naive")]
@@ -111,7 +108,12 @@ def _with_parts(**tables: Callable[[Any], Table]) -> Callable[[str], str]:
 
 def _variant(name: str) -> Callable[[str], str]:
     """One variant's figures, and what they were made with below."""
-    return _with_origin(lambda report: variant_table(report, name))
+
+    def render(text: str) -> str:
+        timed = any(row.variant == name for row in from_json(text).comparisons[0].rows)
+        return _with_origin(lambda report: variant_table(report, name))(text) if timed else NOT_TIMED
+
+    return render
 
 
 def _result(name: str) -> Callable[[str], str]:
@@ -126,12 +128,23 @@ def _scaling(part: str) -> Callable[[str], str]:
 
 def _counts(name: str) -> Callable[[str], str]:
     """What one variant asks of the memories."""
-    return lambda text: counts_table(json.loads(text), name).markdown(title=False)
+
+    def render(text: str) -> str:
+        found = counts_table(json.loads(text), name)
+        return found.markdown(title=False) if found.rows else "It was not counted yet."
+
+    return render
 
 
 def _pipes(name: str) -> Callable[[str], str]:
     """How busy one variant's tensor cores are."""
-    return _with_parts(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))
+
+    def render(text: str) -> str:
+        if not of_variant(json.loads(text)["kernels"], name):
+            return "It was not profiled yet."
+        return _with_parts(kernels=lambda kernels: pipes_table(of_variant(kernels, name)))(text)
+
+    return render
 
 
 def _promises(text: str) -> str:

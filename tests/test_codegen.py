@@ -17,7 +17,7 @@ from tiledmm.codegen.specialization import specialize
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.registry.variants import VARIANTS, general_variants, kernel_variants
+from tiledmm.registry.variants import general_variants, kernel_variants
 
 GOLDEN = renderings()
 
@@ -179,21 +179,3 @@ def test_a_variant_for_some_types_says_which():
         tiledmm.source("tensor_core", dtype="float32")
     assert "tensor_core" not in {row.name for row in general_variants()}
     assert "tensor_core" in {row.name for row in kernel_variants("int8")}
-
-
-def test_names_in_the_ladder_are_in_order():
-    expected = ["naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled"]
-    expected += [
-        "vectorized",
-        "warp_tiled",
-        "thin",
-        "dot_products",
-        "block_dot_products",
-        "axpy",
-        "outer_products",
-        "tiny",
-        "tensor_core",
-    ]
-    expected += ["wgmma", "split_float32", "split_tensor_core", "split_integer", "split_float64"]
-    expected += ["split_float64_tensor_core", "cublas"]
-    assert list(VARIANTS) == expected == list(tiledmm.variants())

@@ -11,9 +11,8 @@ import pytest
 
 import tiledmm
 from tiledmm.errors import ConfigError, OperandTypeError, ShapeError, UnknownVariantError, UnsupportedTypeError
-from tiledmm.problem.keywords import Precision, VariantName
-from tiledmm.registry.variants import VARIANTS
-from tiledmm.selection.select import AUTO, PRECISIONS
+from tiledmm.problem.keywords import Precision
+from tiledmm.selection.select import PRECISIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,8 +22,7 @@ def test_dir_lists_what_is_public() -> None:
     assert all(getattr(tiledmm, name) is not None for name in dir(tiledmm))
 
 
-def test_literals_are_what_the_registry_has() -> None:
-    assert get_args(VariantName) == (AUTO, *VARIANTS)
+def test_the_literal_of_precisions_is_what_select_takes() -> None:
     assert get_args(Precision) == PRECISIONS
 
 

@@ -13,7 +13,7 @@ from tiledmm.plans import are_cupys, plan_of
 from tiledmm.problem.arrays import begin_together, describe, is_array, of_shape
 from tiledmm.problem.casting import loop_type
 from tiledmm.problem.epilogue import EpilogueKeywords, resolve_epilogue
-from tiledmm.problem.keywords import Precision, UfuncKeywords, VariantName, only_entry
+from tiledmm.problem.keywords import Precision, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import VARIANTS
 from tiledmm.selection.front_end import resolve_call
@@ -38,7 +38,7 @@ def matmul(
     axis: Any = None,
     keepdims: Any = False,
     signature: Any = None,
-    variant: VariantName | str = AUTO,
+    variant: str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
@@ -110,7 +110,7 @@ def gemm(
     out: Any = None,
     dtype: Any = None,
     casting: str = "same_kind",
-    variant: VariantName | str = AUTO,
+    variant: str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: Precision = "full",

@@ -12,7 +12,7 @@ from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import SCHEMES, compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.lazy import device_module
-from tiledmm.problem.keywords import KernelKeywords, Precision, VariantName
+from tiledmm.problem.keywords import KernelKeywords, Precision
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.registry.variants import find_variant
 from tiledmm.schedule.schedule import required_kernels
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def source(
-    variant: VariantName | str,
+    variant: str,
     *,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
@@ -65,7 +65,7 @@ def source(
 
 
 def kernel(
-    variant: VariantName | str,
+    variant: str,
     *,
     tile: int | None = None,
     config: ConfigOverrides | None = None,

@@ -26,6 +26,9 @@ SIZE = (4096, 4096, 4096)
 
 CUBLAS = f"cuBLAS (`{BASELINE}`)"
 
+#: What stands in the place of a result.
+NOT_TIMED = "It was not timed yet."
+
 #: What the baseline of integers is called, which cuBLAS does not multiply.
 NOT_CUBLAS = f"`{BASELINE}`"
 
@@ -38,8 +41,8 @@ def result(variant: str, text: str) -> str:
         text: The results, ``file_of(variant)``.
     """
     few = find_variant(variant).is_for_few_shapes
-    said, where = (_of_many_shapes if few else _of_one)(variant, text)
-    return f"> {said}\n>\n> {where}"
+    found = (_of_many_shapes if few else _of_one)(variant, text)
+    return "\n>\n".join(f"> {line}" for line in found)
 
 
 def file_of(variant: str) -> str:
@@ -58,13 +61,13 @@ def before(variant: str, comparison: Comparison) -> str | None:
     return next((name for name in reversed(names[: names.index(variant)]) if name in timed), None)
 
 
-def _of_one(variant: str, text: str) -> tuple[str, str]:
+def _of_one(variant: str, text: str) -> tuple[str, ...]:
     found = [each for each in from_json(text).comparisons if each.size == SIZE]
     usual = _usual_tile(variant)
     main = next((each for each in found if _row(each, variant, usual)), None)
     row = _row(main, variant, usual) if main else None
     if main is None or row is None:
-        return "It was not timed.", origin(json.loads(text))
+        return (NOT_TIMED,)
     previous = before(variant, main)
     rival = _row(main, previous, _usual_tile(previous)) if previous else None
     baseline = NOT_CUBLAS if compute_element(main.dtype).dtype.kind in "iub" else CUBLAS

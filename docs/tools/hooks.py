@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # `mkdocs` alone does not look where it was called
 
 from docs.tools import instructions, plain, rendered  # noqa: E402
-from tiledmm.registry.variants import kernel_variants  # noqa: E402
 
 #: Documents outside docs/, and the pages that they are.
 PAGES = {
@@ -49,14 +48,28 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^\s()#:]+)(?P<anchor>#[\w-]+)?(?=\))")
 _MARKER = re.compile(r"^<!-- (?P<kind>[a-z]+): (?P<what>.+?) -->$", re.MULTILINE)
 
 
+#: What stands in the navigation for the pages of the rungs.
+RUNGS = "rungs/"
+
+
+def on_config(config: Any) -> Any:
+    """Puts the page of each rung into the navigation, in ladder order."""
+    for section in config["nav"]:
+        for name, pages in section.items():
+            if RUNGS in pages:
+                at = pages.index(RUNGS)
+                section[name] = [*pages[:at], *(f"{RUNGS}{rung}.md" for rung in plain.rungs()), *pages[at + 1 :]]
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are no files of ``docs/``."""
     for path, uri in PAGES.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         files.append(File.generated(config, uri, content=_of_notebook(text) if path.endswith(".ipynb") else text))
-    for row in kernel_variants():
-        uri = f"rungs/{rendered.KERNELS}/{row.name}.js"
-        files.append(File.generated(config, uri, content=rendered.script(row.name)))
+    for rung in plain.rungs():
+        uri = f"{RUNGS}{rendered.KERNELS}/{rung}.js"
+        files.append(File.generated(config, uri, content=rendered.script(rung)))
     documents = [(_path_of(file), file.content_string) for file in files.documentation_pages()]
     linked = {target for path, text in documents for target in _linked(path, text)}
     for path in sorted(linked):
@@ -110,6 +123,8 @@ def _expanded(marker: re.Match[str], here: str) -> str:
             return plain.diff(*marker["what"].split())
         case "row":
             return rendered.row(marker["what"])
+        case "variants" if marker["what"] in rendered.TABLES:
+            return rendered.TABLES[marker["what"]]()
         case "output":
             return marker[0]
     _LOG.warning("%s: nothing is known of %s", here, marker[0])

@@ -14,9 +14,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from docs.tools import plain
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import specialize
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.registry.variants import find_variant
 
 FOLDER = Path(__file__).resolve().parents[1] / "rungs" / "instructions"
 
@@ -48,7 +49,12 @@ def listing(variant: str) -> str:
 
 
 def folded(variant: str) -> str:
-    """A variant's mainloop for its page, from the file: folded, beneath how many there are of the most frequent."""
+    """Return a variant's mainloop for its page: folded, under its size and its most frequent instructions.
+
+    Empty if the mainloop was not written yet.
+    """
+    if not is_written(variant):
+        return ""
     summary = f"Its machine code: {_counts(variant)}"
     return (
         f'<details markdown="1">\n<summary>{summary}</summary>\n\n````{{ .text }}\n{_file(variant)}````\n\n</details>'
@@ -56,8 +62,15 @@ def folded(variant: str) -> str:
 
 
 def sentence(variant: str) -> str:
-    """How many instructions the mainloop of a variant's usual kernel has, and of which kinds."""
+    """Say how many instructions the mainloop of a variant's usual kernel has, and of which kinds; empty as above."""
+    if not is_written(variant):
+        return ""
     return f"This kernel's [machine code](#the-kernel) has {_counts(variant)}."
+
+
+def is_written(variant: str) -> bool:
+    """Return whether a variant's mainloop stands in a file: writing it needs the compiler of the extra ``inspect``."""
+    return (FOLDER / f"{variant}.txt").exists()
 
 
 def _counts(variant: str) -> str:
@@ -108,8 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     check = parser.parse_args(arguments).check
     stale = 0
-    for row in kernel_variants():
-        path, text = FOLDER / f"{row.name}.txt", listing(row.name)
+    for rung in plain.rungs():
+        if check and not is_written(rung):
+            continue
+        path, text = FOLDER / f"{rung}.txt", listing(rung)
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale += 1

@@ -6,6 +6,8 @@ import difflib
 import re
 from pathlib import Path
 
+from tiledmm.registry.variants import kernel_variants
+
 RUNGS = Path(__file__).resolve().parents[1] / "rungs"
 
 _SECTION = re.compile(r"^## In plain CUDA\n\n```cuda\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -15,6 +17,11 @@ _AROUND = 1
 
 #: Lines of a difference that is not folded.
 _UNFOLDED = 24
+
+
+def rungs() -> list[str]:
+    """Return the names of the variants that have a page, in ladder order: the rungs of the teaching ladder."""
+    return [row.name for row in kernel_variants() if (RUNGS / f"{row.name}.md").exists()]
 
 
 def text(rung: str) -> str:

@@ -10,20 +10,23 @@ import itertools
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from docs.tools import instructions
+from docs.tools import instructions, plain
+from tiledmm.cli.variants import capability_of, types_of
 from tiledmm.codegen.page import page_of
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization, specialize
-from tiledmm.elements import ELEMENTS
+from tiledmm.elements import ELEMENTS, compute_element
 from tiledmm.registry import variants
-from tiledmm.registry.variants import find_variant
+from tiledmm.registry.variant import Variant
+from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.report.tables import Table
 
 #: Layouts of A and B, the usual one first.
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -108,6 +111,36 @@ def row(variant: str) -> str:
             lines = inspect.getsource(variants).splitlines()[node.lineno - 1 : node.end_lineno]
             return fenced(textwrap.dedent("\n".join(lines)), "python")
     raise ValueError(f"variants.py has no row {variant!r}")
+
+
+def _ladder() -> str:
+    """The rungs, with what each adds to those before."""
+    rows = tuple((f"[`{rung}`](rungs/{rung}.md)", find_variant(rung).summary) for rung in plain.rungs())
+    return Table("", ("<rung", "<adds"), rows).markdown(title=False)
+
+
+def _tiles() -> str:
+    """Every variant with its types and tiles: the default one in bold, each with the tile of C that it computes."""
+
+    def of_c(row: Variant, tile: int | None) -> str:
+        config = row.config(tile, compute_element(row.default_type))
+        size = f"{config.bm} x {config.bn}"
+        return size if tile is None else f"{f'**{tile}**' if tile == row.default_tile else tile} ({size})"
+
+    rows = tuple(
+        (
+            f"`{row.name}`",
+            ", ".join(of_c(row, tile) for tile in row.tiles or (None,)),
+            capability_of(row),
+            types_of(row),
+        )
+        for row in kernel_variants()
+    )
+    return Table("", ("<variant", "<tiles", "<compute capability", "<types"), rows).markdown(title=False)
+
+
+#: Tables of the variants by name, as pages have them: what they list is in the registry alone.
+TABLES: dict[str, Callable[[], str]] = {"ladder": _ladder, "tiles": _tiles}
 
 
 def fenced(text: str, language: str) -> str:

@@ -31,7 +31,7 @@ def variants(
         Table(
             "Variants, in ladder order",
             ("<variant", "<tiles", "<compute capability", "<what it is", "<types"),
-            tuple((row.name, _tiles(row), _capability(row), row.summary, _types(row)) for row in VARIANTS.values()),
+            tuple((row.name, _tiles(row), capability_of(row), row.summary, types_of(row)) for row in VARIANTS.values()),
             (
                 "* The default tile. Compute capability: the least, or the only one; in brackets, that of a type.",
                 "tiledmm source NAME prints a variant's CUDA C; tiledmm explain SIZE says which one 'auto' takes.",
@@ -48,7 +48,7 @@ def _tiles(row: Variant) -> Figure:
     return Figure(" ".join(shown) or NONE, list(row.tiles))
 
 
-def _capability(row: Variant) -> Figure:
+def capability_of(row: Variant) -> Figure:
     """The least compute capability; for programs, that of each type."""
     from tiledmm.report.cells import NONE, Figure
 
@@ -59,7 +59,7 @@ def _capability(row: Variant) -> Figure:
     return Figure(f"{_dotted(min(needs.values()))}{only}", {name: _dotted(each) for name, each in needs.items()})
 
 
-def _types(row: Variant) -> Figure:
+def types_of(row: Variant) -> Figure:
     """The computation types; for programs all of them by name."""
     from tiledmm.report.cells import Figure
 

@@ -10,14 +10,6 @@ from tiledmm.errors import ConfigError
 #: What ``precision=`` takes.
 Precision: TypeAlias = Literal["full", "float32", "ieee", "tf32", "fp16x3", "bf16x6", "bf16x9", "tf32x3"]
 
-#: The variants of this package, for editors to complete. A registered template has a name of its own.
-VariantName: TypeAlias = Literal[
-    "auto", "naive", "coalesced", "tiled", "tiled_padded", "double_buffered", "register_tiled", "vectorized",
-    "warp_tiled", "thin", "dot_products", "block_dot_products", "axpy", "outer_products", "tiny", "tensor_core",
-    "wgmma", "split_float32", "split_tensor_core", "split_integer", "split_float64", "split_float64_tensor_core",
-    "cublas",
-]  # fmt: skip
-
 
 class UfuncKeywords(NamedTuple):
     """Keywords of the generalized ufunc ``matmul``; ``tiledmm.matmul`` describes them."""

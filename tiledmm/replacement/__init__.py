@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from tiledmm.codegen.specialization import specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.problem.arrays import Array
-from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName
+from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords
 from tiledmm.registry.variants import find_variant
 from tiledmm.replacement.names import Replacement, begin, end
 from tiledmm.replacement.products import Products
@@ -25,7 +25,7 @@ __all__ = ["Products", "replacing"]
 
 def replacing(
     *,
-    variant: VariantName | str = AUTO,
+    variant: str = AUTO,
     tile: int | None = None,
     config: Mapping[str, int] | None = None,
     precision: Precision = "full",

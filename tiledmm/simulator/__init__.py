@@ -25,7 +25,7 @@ import numpy as np
 
 from tiledmm.errors import KeywordError
 from tiledmm.problem.epilogue import EpilogueKeywords
-from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, VariantName, only_entry
+from tiledmm.problem.keywords import KernelKeywords, Precision, UfuncKeywords, only_entry
 from tiledmm.registry.config import ConfigOverrides
 from tiledmm.selection.select import AUTO
 from tiledmm.simulator.conflicts import BankAccess, Lane, explain_conflicts
@@ -71,7 +71,7 @@ def matmul(
     /,
     out: Any = None,
     *,
-    variant: VariantName | str = AUTO,
+    variant: str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
@@ -122,7 +122,7 @@ def gemm(
     out: Any = None,
     dtype: Any = None,
     casting: str = "same_kind",
-    variant: VariantName | str = AUTO,
+    variant: str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
@@ -158,7 +158,7 @@ def run(
     /,
     out: Any = None,
     *,
-    variant: VariantName | str = AUTO,
+    variant: str = AUTO,
     tile: int | None = None,
     config: ConfigOverrides | None = None,
     precision: Precision = "full",
