@@ -1,6 +1,7 @@
 """Golden renderings, so that a change to a template shows as a diff of CUDA C: one of each variant and tile.
 
-That of a variant's default tile is whole. Of the other tiles there is what differs from it, as a unified diff.
+That of a variant's default tile is whole. Of the other tiles there is what differs from it, as a unified diff without
+line numbers: a line that both have changes the whole rendering alone.
 ``python -m tests.golden`` writes them anew.
 """
 
@@ -41,7 +42,8 @@ def golden(spec: Specialization, whole: Specialization | None) -> str:
         return text
     lines = (render(whole.kernel).splitlines(), text.splitlines())
     names = whole.kernel.symbol, spec.kernel.symbol
-    return "".join(f"{line}\n" for line in difflib.unified_diff(*lines, *names, n=1, lineterm=""))
+    found = difflib.unified_diff(*lines, *names, n=1, lineterm="")
+    return "".join("@@\n" if line.startswith("@@ ") else f"{line}\n" for line in found)
 
 
 def main() -> None:
