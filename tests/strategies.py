@@ -13,14 +13,14 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tiledmm.elements import ELEMENTS, compute_element
+from tiledmm.elements import ELEMENTS, compute_element, kind_of
 from tiledmm.selection.select import precision_of
 
 #: Sizes that find mistakes: nothing, one, around small powers of two, primes.
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13)
 
 #: Types whose sums are rounded, in NumPy's names.
-INEXACT = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+INEXACT = tuple(name for name, row in ELEMENTS.items() if kind_of(row.dtype) in "fc")
 
 #: Property tests compile, import and allocate: no deadline, and a failure can be run again from its message.
 PROPERTY = settings(

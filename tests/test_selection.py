@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import resolve_call
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
 from tiledmm.selection.select import AUTO, select
+from tiledmm.tuning.calibrate import kernels_of
+from tiledmm.tuning.tune import proposals
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "float32", batch: int = 1) -> Product:
@@ -255,6 +258,37 @@ def test_a_device_is_described_by_its_properties() -> None:
     assert gpu_of(known | {"major": 13}, {}).arch.name == "sm_120", "newer than all that are known"
     with pytest.raises(DeviceError, match=r"has compute capability 7\.0, and tiledmm's kernels need 7\.5 or newer"):
         gpu_of(known | {"major": 7}, {})
+
+
+# ---- variants and tiles that are new ----
+
+
+@pytest.fixture
+def newcomers() -> Iterator[list[str]]:
+    """Variants like some of the package, of which no table has rates."""
+    rows = [replace(find_variant(like), name=f"new_{like}") for like in ("tiled", "thin", "tensor_core")]
+    for row in rows:
+        VARIANTS.add(row)
+    yield [row.name for row in rows]
+    for row in rows:
+        VARIANTS.remove(row.name)
+
+
+def test_auto_ignores_variants_that_no_rate_table_knows(newcomers: list[str]) -> None:
+    model = Model(H100.gpu)
+    for wanted in (product(700, 700, 700), product(8, 4096, 4096), product(700, 700, 700, dtype="float16")):
+        assert [*map(str, model.rank(wanted))] == [*map(str, H100.rank(wanted))]
+        assert {choice.specialization.variant.name for choice in proposals(wanted, 30, model)}.isdisjoint(newcomers)
+    assert not any(map(model.takes, newcomers))
+    assert not any(name in str(tiledmm.explain((700, 700), (700, 700))) for name in newcomers)
+    timed = {row.variant for row in kernels_of(model.rates)}
+    assert timed.intersection(newcomers) == {"new_thin", "new_tensor_core"}, "calibrate makes these known"
+
+
+@pytest.mark.parametrize("variant", ["new_tiled", "new_thin", "new_tensor_core"])
+def test_a_new_variant_is_taken_by_name(newcomers: list[str], variant: str) -> None:
+    wanted = product(8, 300, 70, dtype=find_variant(variant).default_type)
+    assert select(variant, None, wanted).specialization.variant.name == variant
 
 
 # ---- few rows ----

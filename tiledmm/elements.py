@@ -69,15 +69,25 @@ class Element:
         return self.itemsize == self.sum_bytes and self.dtype_name in ("float32", "float64", "uint32", "uint64")
 
     @property
+    def is_narrow_float(self) -> bool:
+        """Whether it is a floating-point type whose products are summed in float32."""
+        return not self.held_as and self.itemsize < self.sum_bytes and kind_of(self.dtype) == "f"
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype; of packed elements, tf32 and types with wide results, that of their memory."""
-        if self.dtype_name == "bfloat16":
-            import ml_dtypes
+        name = self.held_as or self.dtype_name
+        try:
+            return np.dtype(name)
+        except TypeError:
+            import ml_dtypes  # which has those of machine learning, such as bfloat16
 
-            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-            return bfloat16
-        dtype: np.dtype[Any] = np.dtype(self.held_as or self.dtype_name)
-        return dtype
+            return np.dtype(getattr(ml_dtypes, name))
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's kind of a type: ``"f"`` also for floating-point types that NumPy itself does not have."""
+    return "f" if dtype.kind == "V" else dtype.kind
 
 
 ELEMENTS: dict[str, Element] = {
@@ -174,7 +184,7 @@ def partial_sums(compute: Element) -> tuple[Element, Element, Element]:
 
     They are wide enough that nothing is rounded before the last sum.
     """
-    if compute.dtype_name in ("float16", "bfloat16"):
+    if compute.is_narrow_float:
         return compute, ELEMENTS["float32"], ELEMENTS["float32"]
     if compute.result_name not in ("float16", "float32"):
         return compute, compute.result, compute.result

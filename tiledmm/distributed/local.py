@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tiledmm import api
+from tiledmm.elements import element
 from tiledmm.errors import OperandTypeError
 
 
@@ -55,7 +56,7 @@ def copy(to: Any, array: Any) -> None:
 
 def allocate_sums(shape: tuple[int, int], like: Any) -> Any:
     """An array for sums, not yet written, of the library and device of another; 16-bit floats are summed in float32."""
-    return empty(shape, like, np.dtype("float32") if like.dtype.name in ("float16", "bfloat16") else like.dtype)
+    return empty(shape, like, np.dtype("float32") if element(like.dtype).is_narrow_float else like.dtype)
 
 
 def rounded(sums: Any, like: Any) -> Any:

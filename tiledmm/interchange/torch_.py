@@ -9,16 +9,11 @@ import numpy as np
 import torch
 
 from tiledmm.devices import ForeignArray, as_cupys, current_device
+from tiledmm.elements import ELEMENTS
 from tiledmm.errors import OperandTypeError, UnsupportedTypeError
 
 #: NumPy's types by PyTorch's.
-TYPES = {
-    getattr(torch, name): np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
-    for name in (
-        "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",
-        "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
-    )
-}  # fmt: skip
+TYPES = {getattr(torch, name): known.dtype for name, known in ELEMENTS.items()}
 
 #: PyTorch's types by NumPy's.
 TENSORS = {known: kind for kind, known in TYPES.items()}

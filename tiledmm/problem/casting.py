@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledmm.elements import element
+from tiledmm.elements import element, kind_of
 from tiledmm.errors import KeywordError, UnsupportedTypeError
 
 
@@ -77,8 +77,8 @@ def can_cast(source: np.dtype[Any], target: np.dtype[Any], casting: str) -> bool
     """``numpy.can_cast``, with bfloat16 counted among the floating-point types for ``"same_kind"``."""
     if casting != "same_kind":
         return np.can_cast(source, target, casting)  # type: ignore[arg-type]
-    half = np.dtype(np.float16)  # of the same kind as bfloat16, which NumPy has no kind for
-    stand_ins = [half if dtype.name == "bfloat16" else dtype for dtype in (source, target)]
+    half = np.dtype(np.float16)  # stands in for types such as bfloat16, of which NumPy does not know the kind
+    stand_ins = [half if dtype.kind != kind_of(dtype) else dtype for dtype in (source, target)]
     return np.can_cast(stand_ins[0], stand_ins[1], "same_kind")
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tiledmm.elements import Element, element
+from tiledmm.elements import Element, element, kind_of
 from tiledmm.errors import KeywordError, ShapeError, UnsupportedTypeError
 from tiledmm.problem.casting import check_cast
 
@@ -194,7 +194,7 @@ def _kind(compute: np.dtype[Any]) -> str:
     """``"f"``, ``"c"``, ``"i"`` or ``"u"``."""
     if compute.kind == "b":
         raise UnsupportedTypeError("gemm does not compute in bool; dtype='int32' counts, and matmul takes any-of-alls")
-    return "f" if compute.name == "bfloat16" else compute.kind
+    return kind_of(compute)
 
 
 # NumPy's scalars that are no numbers.
