@@ -82,7 +82,8 @@ class Element:
         except TypeError:
             import ml_dtypes  # which has those of machine learning, such as bfloat16
 
-            return np.dtype(getattr(ml_dtypes, name))
+            found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+            return found
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
