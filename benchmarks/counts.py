@@ -100,7 +100,8 @@ def counts() -> dict[str, Any]:
                 found.append(counted(variant, tile, layout))
                 print(found[-1]["symbol"], file=sys.stderr)
     machine = {"simulated": f"the simulator, as {TARGET}", "tiledmm": f"tiledmm {tiledmm.__version__}"}
-    return measured(machine | {"date": date.today().isoformat()}, {"kernels": found})
+    names = [f"{name} {find_variant(name).default_type}" for name in COUNTED]
+    return measured(machine | {"date": date.today().isoformat()}, {"kernels": found}, names=names)
 
 
 def _barriers_of_a_block(row: dict[str, Any]) -> str:

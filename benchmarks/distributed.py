@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.kernels import of_auto
 from benchmarks.support.large import median_seconds
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.cli import missing_gpu
@@ -387,7 +388,8 @@ def main() -> int:
                 rows.append(measure(client, size, dtype, on_gpu=on_gpu, plain=size <= options.plain))
                 print(rows[-1], flush=True)
                 if on_gpu:
-                    save(options.out, measured(this_machine(), {"rows": rows, "dask_rank": dask_rank}))
+                    found = {"rows": rows, "dask_rank": dask_rank}
+                    save(options.out, measured(this_machine(), found, names=of_auto(*options.dtypes)))
     print(distributed_table(rows).markdown())
     wrong = [row for row in rows if not row["ok"]]
     print(f"{len(wrong)} of {len(rows)} results are wrong")

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.kernels import of_auto
 from benchmarks.support.results import FOLDER, measured, save
 from tiledmm.bench.results import BASELINE
 from tiledmm.cli import missing_gpu
@@ -102,7 +103,7 @@ def main() -> int:
         rows.append(measure(dtype, n, options.times))
         print(rows[-1], file=sys.stderr, flush=True)
     Console(width=None if sys.stdout.isatty() else 160).print(first_call_table(rows).rich())
-    save(options.out, measured(this_machine(), {"first_calls": rows}))
+    save(options.out, measured(this_machine(), {"first_calls": rows}, names=of_auto(*(dtype for dtype, _ in PRODUCTS))))
     return 0
 
 

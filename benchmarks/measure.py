@@ -1,4 +1,4 @@
-"""Measures again what was measured with other kernel sources, and what was not yet: ``python -m benchmarks.measure``.
+"""Measures again what used kernels that have changed, and what was not measured yet: ``python -m benchmarks.measure``.
 
 Runs the commands of ``results/README.md`` one after the other, until the time is up, and prints what each took.
 Results of another GPU stay as they are. ``python -m benchmarks.readme --older`` lists them all. With ``--runs 3`` each
@@ -29,7 +29,7 @@ _LEAST = 20.0
 
 
 def to_measure() -> list[str]:
-    """Names of results that documents show and that are of other kernel sources, and of those that are not there."""
+    """Return the names of results whose kernels have changed, and of those that are not there."""
     absent = [name for name, _, _ in commands() if "*" not in name and not (FOLDER / f"{name}.json").exists()]
     return [*older(), *absent]
 
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", default=["*"], help="of results, such as 'sizes_*' (default: all)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for all of them (default: no limit)")
     parser.add_argument("--runs", type=int, default=1, help="of each command (default: 1)")
-    parser.add_argument("--again", action="store_true", help="also results that are of today's kernel sources")
+    parser.add_argument("--again", action="store_true", help="also results that are of today's kernels")
     parser.add_argument(
         "--merge", type=Path, nargs="+", metavar="FOLDER", help="run nothing: merge the results in these folders"
     )

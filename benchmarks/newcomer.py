@@ -77,9 +77,9 @@ def main() -> int:
     if has_gpu:
         from tiledmm.bench.environment import this_machine
 
-        results = measured(this_machine(), {"rows": rows})
+        results = measured(this_machine(), {"rows": rows}, names=())
     else:
-        results = measured(simulating_machine(os.cpu_count() or 1), {"rows": rows})
+        results = measured(simulating_machine(os.cpu_count() or 1), {"rows": rows}, names=())
     print(newcomer_table(rows).markdown(title=False))
     if not status:
         save(options.out or RESULTS[has_gpu], results)

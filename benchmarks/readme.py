@@ -1,9 +1,9 @@
 """Writes measured tables into the documentation: ``python -m benchmarks.readme [--check]``.
 
-In README.md and docs/*.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is written
-from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change. ``--older``
-writes nothing, either: it lists the shown results that are of other kernel sources than today's, and what measures them
-again; exit status 1 if there are any.
+In README.md, docs/*.md and results/README.md, what stands between ``<!-- table:NAME -->`` and ``<!-- /table -->`` is
+written from ``results/*.json``. With ``--check`` nothing is written: exit status 1 if something would change.
+``--older`` writes nothing, either: it lists the results whose kernels have changed since they were measured, and what
+measures them again; exit status 1 if there are any. ``results/README.md`` lists them, too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import fnmatch
 import functools
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -42,7 +43,7 @@ from benchmarks.studies.wgmma_steps import steps_table
 from benchmarks.support.chart_tables import roofline_table, speed_up_table, throughput_table, tiles_table
 from benchmarks.support.ladder_tables import bounds_table, variant_table
 from benchmarks.support.power import load_table
-from benchmarks.support.results import FOLDER, ROOT, is_current, origin
+from benchmarks.support.results import FOLDER, PAGE, ROOT, changed_kernels, details, origin
 from benchmarks.support.rung_results import NOT_TIMED, file_of, result
 from benchmarks.support.runs import extremes
 from tiledmm.bench.chart_lines import is_for_any_matrices
@@ -286,15 +287,19 @@ TABLES: dict[str, tuple[str, Callable[[str], str]]] = {
     "simulator": ("simulator", lambda text: speed_table(json.loads(text)).markdown(title=False)),
 }
 
+#: Two tables of the page of all results: where each was measured; and those that are older than today's kernels, which
+#: changes with the kernels and not with the results, so no check compares it.
+DETAILS, OLDER = "details", "older"
+
 _MARKER = re.compile(r"<!-- (?P<tag>table:(?P<name>[\w-]+)|/table) -->")
 
 
-def rewrite(text: str, render: Callable[[str], str]) -> str:
+def rewrite(text: str, render: Callable[[str], str | None]) -> str:
     """A document with every marked block rewritten.
 
     Args:
         text: The document.
-        render: What belongs in the block of a name.
+        render: What belongs in the block of a name; None to leave it as it is.
 
     Raises:
         ValueError: If markers are not in pairs.
@@ -307,7 +312,8 @@ def rewrite(text: str, render: Callable[[str], str]) -> str:
             line = text.count("\n", 0, marker.start()) + 1
             raise ValueError(f"line {line}: <!-- {marker['tag']} --> where the other kind of marker belongs")
         if name is None:
-            parts.append(f"\n{render(str(opened))}\n{marker[0]}")
+            block = render(str(opened))
+            parts.append(text[position : marker.end()] if block is None else f"\n{block}\n{marker[0]}")
         else:
             parts.append(text[position : marker.end()])
         position, opened = marker.end(), name
@@ -333,21 +339,48 @@ def table(name: str, results: Path = FOLDER) -> str:
 
 def documents(root: Path = ROOT) -> list[Path]:
     """The files that may have marked blocks."""
-    return [path for path in (root / "README.md", *sorted((root / "docs").glob("**/*.md"))) if path.exists()]
+    pages = (root / "README.md", *sorted((root / "docs").glob("**/*.md")), root / PAGE)
+    return [path for path in pages if path.exists()]
 
 
-def older(root: Path = ROOT, results: Path = FOLDER) -> dict[str, list[Path]]:
-    """Results that documents show and that are of other kernel sources than today's, with these documents."""
-    found: dict[str, list[Path]] = {}
-    for path in documents(root):
-        names = {marker["name"] for marker in _MARKER.finditer(path.read_text(encoding="utf-8")) if marker["name"]}
-        for run in sorted({TABLES[name][0] for name in names if name in TABLES}):
-            if not (file := results / f"{run}.json").exists():
-                continue
-            known = json.loads(file.read_text(encoding="utf-8"))
-            if "machine" in known and not is_current(known):
-                found.setdefault(run, []).append(path)
-    return found
+def shown(path: Path, name: str, root: Path = ROOT, results: Path = FOLDER) -> str:
+    """Return the Markdown of one table as a document shows it: with links from where the document is.
+
+    Raises:
+        ValueError: As ``table``.
+    """
+    if name in (DETAILS, OLDER):
+        return (older_table if name == OLDER else details_table)(results).markdown(title=False)
+    return table(name, results).replace(f"]({PAGE})", f"]({os.path.relpath(root / PAGE, path.parent)})")
+
+
+def all_results(results: Path = FOLDER) -> dict[str, dict[str, Any]]:
+    """Return what all files of results hold that name the machine they were measured on."""
+    files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
+    return {run: found for run, found in files.items() if "machine" in found}
+
+
+def details_table(results: Path = FOLDER) -> Table:
+    """Return the table of all results: machine and software, commit, runs."""
+    rows = tuple((f"`{run}`", *details(found)) for run, found in all_results(results).items())
+    return Table("", ("<result", "<machine", "<commit", "<runs"), rows)
+
+
+def older(results: Path = FOLDER) -> dict[str, list[str]]:
+    """Return the results whose kernels have changed since they were measured, with these kernels."""
+    found = {run: changed_kernels(each) for run, each in all_results(results).items()}
+    return {run: names for run, names in found.items() if names}
+
+
+def older_table(results: Path = FOLDER) -> Table:
+    """Return the table of these results."""
+    rows = tuple((f"`{run}`", _variants(names), f"`{command_of(run)[0]}`") for run, names in older(results).items())
+    return Table("", ("<result", "<kernels that have changed", "<measured again by"), rows or ((NONE,) * 3,))
+
+
+def _variants(names: list[str]) -> str:
+    """Return the variants among names of kernels, in a line."""
+    return ", ".join(dict.fromkeys(name.split()[0] for name in names))
 
 
 def commands() -> list[tuple[str, str, str]]:
@@ -363,11 +396,15 @@ def command_of(run: str) -> tuple[str, str]:
     return command.replace("<gpu>", run.removeprefix(pattern.removesuffix("*"))), needs
 
 
-def _list_older(root: Path, results: Path) -> int:
-    found = older(root, results)
-    for run, paths in found.items():
-        names = ", ".join(path.relative_to(root).as_posix() for path in paths)
-        print(f"{run}.json: {command_of(run)[0]}\n    shown in {names}")
+def _block(path: Path, root: Path, results: Path, check: bool, name: str) -> str | None:
+    """Return what belongs in a block of a document; None for the one that no check compares."""
+    return None if check and name == OLDER else shown(path, name, root, results)
+
+
+def _list_older(results: Path) -> int:
+    found = older(results)
+    for run, names in found.items():
+        print(f"{run}.json: {command_of(run)[0]}\n    changed: {_variants(names)}")
     return 1 if found else 0
 
 
@@ -375,16 +412,16 @@ def main(arguments: list[str] | None = None, root: Path = ROOT, results: Path = 
     """Writes or checks; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
-    parser.add_argument("--older", action="store_true", help="list shown results of other kernel sources; fail if any")
+    parser.add_argument("--older", action="store_true", help="list results of kernels that have changed; fail if any")
     options = parser.parse_args(arguments)
     if options.older:
-        return _list_older(root, results)
+        return _list_older(results)
     check = options.check
     stale = []
     for path in documents(root):
         text = path.read_text(encoding="utf-8")
         try:
-            written = rewrite(text, lambda name: table(name, results))
+            written = rewrite(text, functools.partial(_block, path, root, results, check))
         except ValueError as error:
             print(f"{path}: {error}", file=sys.stderr)
             return 1

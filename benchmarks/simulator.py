@@ -22,6 +22,7 @@ import numpy as np
 from rich.console import Console
 
 import tiledmm
+from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save, simulating_machine
 from tiledmm import simulator
 from tiledmm.registry.variants import general_variants
@@ -72,7 +73,8 @@ def measure() -> dict[str, Any]:
                 call()  # compiled, and loaded
                 found[mode] = seconds(call)
             kernels.append(found)
-    return measured(simulating_machine(WORKERS), {"kernels": kernels, "compilation": compilation()})
+    names = of_variants(*(row["variant"] for row in kernels))
+    return measured(simulating_machine(WORKERS), {"kernels": kernels, "compilation": compilation()}, names=names)
 
 
 def compilation() -> dict[str, float]:

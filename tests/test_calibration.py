@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tiledmm.codegen import kernel_hash, rendering
 from tiledmm.elements import compute_element
 from tiledmm.errors import ConfigError
 from tiledmm.hardware.data_sheets import DATA_SHEETS, Gpu
@@ -225,6 +227,13 @@ def run(monkeypatch: pytest.MonkeyPatch, bench: Bench, **keywords: Any) -> Rates
     return calibration.calibrate(**keywords)
 
 
+@pytest.fixture
+def unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates as they were: fitting takes most of the time of a calibration, and other tests look at what it finds."""
+    rates = lambda gpu, device, kernels: replace(TRUE, rows=tuple(each.row for each in kernels))  # noqa: E731
+    monkeypatch.setattr(calibration, "fit", rates)
+
+
 @pytest.mark.parametrize("progress", [True, False])
 def test_a_calibration_is_written_and_taken(
     rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch, progress: bool
@@ -233,10 +242,13 @@ def test_a_calibration_is_written_and_taken(
     rates = run(monkeypatch, Bench(), progress=progress)
     assert own_rates(GPU) == replace(rates, gpu=own_rates(GPU).gpu)  # type: ignore[union-attr]
     assert [row.name for row in rates.rows] == [row.name for row in rows]
-    assert (rates.software, rates.kernels) == ("made up", calibration.kernels_hash())
+    assert rates.software == "made up"
+    assert all(re.fullmatch("[0-9a-f]{12}", kernel) for kernel in rates.kernels.values())
+    assert len({*rates.kernels.values()}) == len(rows), "a kernel each"
     assert calibration.device_module("").forgotten == 1
 
 
+@pytest.mark.usefixtures("unfitted")
 def test_an_interrupted_calibration_goes_on(rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["device", *map(calibration.name_of, rows)]
     with pytest.raises(KeyboardInterrupt):
@@ -250,18 +262,45 @@ def test_an_interrupted_calibration_goes_on(rows: tuple[KernelRates, ...], monke
         bench = Bench()
         run(monkeypatch, bench, progress=False, **keywords)
         assert bench.timed == timed
-    texts = calibration._text
-    for attribute, value, timed in (
-        ("kernels_hash", lambda: "other", ["device"]),
-        ("_text", lambda spec: texts(spec) + "new" * (spec.variant.name == rows[0].variant), names[1:2]),
-        ("_software", lambda: "another driver", names),
+    plain = rendering.render
+    for changed, text, timed in (
+        ("split_k_reduction", "// a comment\n", []),
+        (rows[0].variant, "// a comment\n", []),
+        ("split_k_reduction", "int changed;\n", names),  # they launch it, too
+        (rows[0].variant, "int changed;\n", names[1:2]),
     ):
-        monkeypatch.setattr(calibration, attribute, value)
+        with monkeypatch.context() as patch:
+            patch.setattr(rendering, "render", lambda spec: plain(spec) + text * (spec.variant.name == changed))  # noqa: B023
+            kernel_hash._code.cache_clear()
+            bench = Bench()
+            run(patch, bench, progress=False)
+            assert bench.timed == timed, (changed, text)
+        kernel_hash._code.cache_clear()
+        run(monkeypatch, Bench(), progress=False)
+    monkeypatch.setattr(calibration, "_software", lambda: "another driver")
+    bench = Bench()
+    run(monkeypatch, bench, progress=False)
+    assert bench.timed == names
+
+
+@pytest.mark.usefixtures("unfitted")
+def test_timings_of_the_former_format_are_kept(rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, Bench(), progress=False)
+    path = own_path(GPU.name).with_suffix(".timings.json")
+    known = json.loads(path.read_text(encoding="utf-8"))["known"]
+    for row in rows:
+        known[calibration.name_of(row)]["text"] = calibration._former_hash(row)
+    for sources, timed in (("these", []), ("others", ["device"])):
+        text = json.dumps({"kernels": sources, "software": "made up", "known": known})
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.setattr(calibration, "nearest_rates", lambda gpu: replace(TRUE, rows=rows, sources="these"))
         bench = Bench()
         run(monkeypatch, bench, progress=False)
-        assert bench.timed == timed, attribute
+        assert bench.timed == timed
+        assert json.loads(path.read_text(encoding="utf-8"))["format"] == 2
 
 
+@pytest.mark.usefixtures("unfitted")
 def test_a_case_that_is_new_is_measured_alone(rows: tuple[KernelRates, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     before = run(monkeypatch, Bench(), progress=False)
     new, plain = Case(1, 320, 320, 96), cases_of
@@ -289,21 +328,33 @@ def test_a_table_that_is_none_is_reported(text: str, monkeypatch: pytest.MonkeyP
         assert own_rates(GPU) is None
 
 
-def test_of_two_tables_that_of_these_kernels_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = replace(TRUE, gpu=replace(GPU, name="a GPU"))
-    own, old = replace(named, kernels="these"), replace(named, kernels="others")
-    monkeypatch.setattr(tables, "kernels_hash", lambda: "these")
+def test_of_two_tables_of_a_gpu_the_users_is_taken_unless_its_kernels_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(kernel: str, date: str, sources: str = "") -> Rates:
+        rows = tuple(replace(row, kernel=kernel) for row in TRUE.rows)
+        return replace(TRUE, gpu=replace(GPU, name="a GPU"), rows=rows, date=date, sources=sources)
+
+    early, late = "2026-01-02", "2026-01-03"
+    own, changed = measured("these", early), measured("others", late)
 
     def taken(of_user: Rates | None, shipped: Rates) -> Rates:
         monkeypatch.setattr(tables, "own_rates", lambda gpu: of_user)
         monkeypatch.setattr(tables, "nearest_rates", lambda gpu: shipped)
-        return tables.rates_of(named.gpu)
+        return tables.rates_of(own.gpu)
 
-    assert taken(None, old) is old
-    assert taken(own, old) is taken(own, replace(own, date="shipped")) is own
-    assert taken(old, own) is own, "the user's is of other kernels"
-    assert taken(old, replace(old, date="shipped")) is old
-    assert taken(old, replace(own, gpu=GPU)) is old, "another GPU's is further off than other kernels"
+    assert taken(None, changed) is changed
+    assert taken(own, changed) is changed, "the package's was measured later, with kernels that have changed since"
+    assert taken(own, measured("others", early)) is own
+    assert taken(own, measured("these", late)) is own
+    assert taken(own, replace(measured("these", late), rows=own.rows[:1])) is own, "the user's may have more kernels"
+    assert taken(replace(own, rows=own.rows[:1]), later := measured("these", late)) is later
+    assert taken(own, replace(changed, gpu=GPU)) is own, "another GPU's is further off than other kernels"
+    unknown = measured("", early)
+    assert taken(unknown, later := measured("", late)) is later, "of neither it is known which kernels they are"
+    former = measured("", early, "hash of all sources")
+    assert taken(former, measured("these", late, "hash of all sources")) is former
+    assert taken(former, later := measured("these", late, "another")) is later
 
 
 def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:

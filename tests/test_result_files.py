@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from benchmarks import readme
-from benchmarks.support import results, runs
+from benchmarks.support import kernels, results, runs
 from tiledmm.bench import report_files
 from tiledmm.bench.report_files import from_json
 from tiledmm.bench.results import Comparison, ComparisonReport, Machine, Row
-from tiledmm.codegen import template_files
+from tiledmm.codegen import kernel_hash, rendering
+from tiledmm.codegen.specialization import specialize
+from tiledmm.registry.variants import find_variant
 
 MACHINE = Machine(**{field.name: field.name for field in fields(Machine)})
 REPORT = ComparisonReport(MACHINE, ())
@@ -32,7 +34,7 @@ def test_results_say_what_they_were_made_of(tmp_path: Path) -> None:
     assert results.measured(MACHINE, {"rows": []}) == {
         "machine": asdict(MACHINE), "sources": results.sources(), "rows": [],
     }  # fmt: skip
-    assert re.fullmatch("[0-9a-f]{12}", results.sources()["kernels"])
+    assert results.sources(["tiled float32"])["kernels"] == kernels.hashes(["tiled float32"])
 
 
 def test_of_several_runs_the_middle_one_is_kept_of_each_product() -> None:
@@ -60,7 +62,7 @@ def test_of_several_runs_the_middle_one_is_kept_of_each_product() -> None:
     assert runs.extremes(merged, readme.SPREAD) == (
         "x cupy.matmul over 3 runs: warp_tiled 256 1.02 to 1.08, auto 4.00 to 4.20."
     )
-    assert "the middle of 3 runs, which differ by 30.4% in the median, 110% at most" in results.origin(merged)
+    assert results.details(merged)[2] == "median of 3 runs (spread: 30.4% typical, 110% at most)"
     assert runs.extremes({}, readme.SPREAD) == runs.in_words({}) == ""
 
 
@@ -80,60 +82,94 @@ def test_runs_of_other_sources_or_products_are_not_merged() -> None:
             runs.merged([{"rows": [{"m": 8}]}, {"rows": others}])
 
 
-def test_older_results_that_stay_have_to_be_of_the_same_sources() -> None:
-    ours = results.measured(MACHINE, {"rows": [1]})
-    assert "sources" in results.measured(MACHINE, {"rows": [1, 2]}, beside=ours)
-    for others in ({}, {"sources": {"commit": "another", "kernels": results.sources()["kernels"]}}):
-        assert "sources" not in results.measured(MACHINE, {"rows": [1, 2]}, beside=others)
+def test_results_beside_older_ones_keep_the_hashes_of_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_commit", lambda: "another")
+    before = results.measured(MACHINE, {"rows": [1]}, names=["tiled float32"])
+    before["sources"]["kernels"]["tiled float32"] = "0123456789ab"
+    monkeypatch.setattr(results, "_commit", lambda: "this")
+    found = results.measured(MACHINE, {"rows": [1, 2]}, beside=before, names=["naive float32"])
+    assert found["sources"] == {"kernels": {**before["sources"]["kernels"], **kernels.hashes(["naive float32"])}}
+    assert results.changed_kernels(found) == ["tiled float32"]
+    assert results.measured(MACHINE, {}, beside=found, names=[])["sources"] == found["sources"]
 
 
-def test_a_line_names_machine_and_sources_where_they_are_known() -> None:
-    found: dict[str, Any] = {"machine": asdict(MACHINE)}
-    assert results.origin(found) == f"{MACHINE}, {results.OLDER}", "older files name no sources"
-    found["sources"] = {"kernels": "0123456789ab"}
-    assert results.origin(found) == f"{MACHINE}, kernel sources 0123456789ab, {results.OLDER}"
-    found["sources"]["commit"] = "4279bd0"
-    assert results.origin(found) == f"{MACHINE}, commit 4279bd0, {results.OLDER}"
-    found["sources"]["kernels"] = template_files.kernels_hash()
-    assert results.origin(found) == f"{MACHINE}, commit 4279bd0"
-    found = {"machine": {"cpu": "a CPU", "date": "2026-11-22"}, "sources": found["sources"]}
-    assert results.origin(found) == "a CPU, 2026-11-22, commit 4279bd0"
+def test_a_line_names_the_processor_and_the_date() -> None:
+    assert results.origin({"machine": asdict(MACHINE)}) == f"gpu, date ([details]({results.PAGE}))"
+    found = {"machine": {"cpu": "a CPU", "compiler": "c++", "date": "2026-11-22T01:02:03"}}
+    assert results.origin(found) == f"a CPU, 2026-11-22 ([details]({results.PAGE}))"
+    assert results.details(found) == ("a CPU, c++, 2026-11-22T01:02:03", "", "")
+    found["sources"] = {"commit": "4279bd0", "kernels": {}}
+    assert results.details({**found, "machine": asdict(MACHINE)}) == (str(MACHINE), "4279bd0", "")
 
 
-def test_a_page_that_shows_results_of_other_kernel_sources_says_so() -> None:
-    """``python -m benchmarks.readme`` writes it; ``--older`` lists what has to be measured again."""
-    for run, pages in readme.older().items():
-        for page in pages:
-            assert results.OLDER in page.read_text(encoding="utf-8"), f"{page}: {run}.json is of other kernel sources"
+def test_links_begin_where_the_document_is(tmp_path: Path) -> None:
+    for page, link in (("README.md", results.PAGE), ("docs/rungs/tiled.md", f"../../{results.PAGE}")):
+        shown = readme.shown(tmp_path / page, "latencies", tmp_path)
+        assert f"([details]({link}))" in shown
 
 
 def test_older_results_are_listed_with_what_measures_them_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "results").mkdir()
-    (tmp_path / "README.md").write_text("<!-- table:wgmma-steps -->\n<!-- /table -->\n", encoding="utf-8")
-    path = tmp_path / "results" / "wgmma_steps.json"
-    assert readme.older(tmp_path, tmp_path / "results") == {}, "what is not there is not older"
-    found = {"machine": asdict(MACHINE), "sources": {"kernels": template_files.kernels_hash()}, "rows": []}
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    (folder / "simulator_bugs.json").write_text('{"date": "2026-11-25"}', encoding="utf-8")
+    found = {"machine": asdict(MACHINE), "sources": results.sources(["tiled float32", "tiled_padded float32"])}
+    path = folder / "wgmma_steps.json"
     path.write_text(json.dumps(found), encoding="utf-8")
-    assert readme.main(["--older"], tmp_path, tmp_path / "results") == 0
-    path.write_text(json.dumps(found | {"sources": {"kernels": "0123456789ab"}}), encoding="utf-8")
-    assert readme.main(["--older"], tmp_path, tmp_path / "results") == 1
+    assert readme.main(["--older"], tmp_path, folder) == 0
+    found["sources"]["kernels"] |= {"tiled float32": "0123456789ab", "gone float32": "0123456789ab"}
+    path.write_text(json.dumps(found), encoding="utf-8")
+    assert readme.main(["--older"], tmp_path, folder) == 1
     assert capsys.readouterr().out == (
-        "wgmma_steps.json: python -m benchmarks.studies.wgmma_steps\n    shown in README.md\n"
+        "wgmma_steps.json: python -m benchmarks.studies.wgmma_steps\n    changed: tiled, gone\n"
     )
+    page = tmp_path / results.PAGE
+    page.write_text("<!-- table:older -->\nwhat was older then\n<!-- /table -->\n", encoding="utf-8")
+    assert readme.main(["--check"], tmp_path, folder) == 0, "a change of kernels makes no document wrong"
+    assert readme.main([], tmp_path, folder) == 0
+    assert "| `wgmma_steps` | tiled, gone |" in page.read_text(encoding="utf-8")
+    del found["sources"]
+    assert results.changed_kernels(found) == ["unknown"]
 
 
-def test_the_kernels_hash_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_files, "template_folder", lambda: tmp_path)
-    kernels_hash = template_files.kernels_hash.__wrapped__
-    (tmp_path / "a.cuh").write_text("1", encoding="utf-8")
-    found = [kernels_hash()]
-    (tmp_path / "a.cuh").write_text("2", encoding="utf-8")
-    found.append(kernels_hash())
-    (tmp_path / "a.cuh").rename(tmp_path / "b.cuh")
-    found.append(kernels_hash())
-    assert len(set(found)) == 3
+def test_a_kernels_hash_is_of_its_code_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = rendering.render
+
+    def hashed(change: Callable[[str], str], name: str = "tiled float32") -> str:
+        kernel_hash._code.cache_clear()
+        kernels._hash.cache_clear()
+        monkeypatch.setattr(rendering, "render", lambda spec: change(plain(spec)))
+        return kernels.hashes([name])[name]
+
+    known = hashed(lambda text: text)
+    assert hashed(lambda text: f"// a comment\n\n/* another\n*/{text}  // and one behind it\n") == known
+    assert hashed(lambda text: text + 'asm("//");\n') != known
+    assert hashed(lambda text: text + 'asm("//");\n') != hashed(lambda text: text + 'asm("// %0");\n'), "a string"
+    changed_reduction = hashed(lambda text: text + "int changed;\n" * ("split_k_reduction" in text))
+    assert changed_reduction != known, "auxiliary kernels count"
+    assert hashed(lambda text: text + "int changed;\n" * ("tiled_padded" in text)) == known, "other kernels do not"
+    for name in ("tiled float32", "tiled float64", "tiled_padded float32"):
+        assert (hashed(lambda text: text, name) == known) == (name == "tiled float32")
+    kernel_hash._code.cache_clear()
+    kernels._hash.cache_clear()
+
+
+def test_kernels_are_named_by_variant_and_type() -> None:
+    spec = specialize(find_variant("wgmma"), dtype="float16").kernel
+    assert kernels.names_of(spec) == ["wgmma float16"]
+    assert kernels.names_of(kernels._with_epilogue(spec)) == ["wgmma float16 gemm"]
+    limbs = specialize(find_variant("split_float32")).kernel
+    assert limbs.compute.dtype_name == "float16"
+    assert kernels.names_of(limbs) == ["split_float32 float32", "split_float32 complex64"], "limbs could be of either"
+    packed = specialize(find_variant("warp_tiled"), dtype="bool", config={"pack_elements": 1})
+    assert kernels.names_of(packed.kernel) == ["warp_tiled bool"]
+    found = kernels._kernels(find_variant("warp_tiled"), "bool")
+    auxiliary = {each.variant.name for each in found if not kernels.names_of(each)}
+    assert auxiliary == {"pack", "pack_elements", "split_k_reduction"}
+    names = kernels.of_auto("float32", "int8")
+    assert {"split_float32 float32", "wgmma int8"} < {*names} and "wgmma float32" not in names
+    assert kernels.hashes(["wgmma float16 gemm"]) != {"wgmma float16 gemm": kernels.hashes(["wgmma float16"])}
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

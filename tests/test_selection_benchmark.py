@@ -9,7 +9,6 @@ from benchmarks.selection import TYPES, drawn, quality, summary
 from benchmarks.studies import choices
 from benchmarks.support.results import FOLDER
 from tiledmm.bench.sizes import Size
-from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.selection import rates as tables
 from tiledmm.selection.front_end import call_of
 from tiledmm.selection.model import H100
@@ -60,6 +59,6 @@ def test_the_packages_tables_choose_well_on_their_gpus() -> None:
     for gpu, rates in tables.shipped().items():
         results = json.loads((FOLDER / f"choices-{tables.own_path(gpu).stem}.json").read_text("utf-8"))
         assert results["machine"]["gpu"] == gpu
-        # A table of today's kernels is no judge of the timings of older ones, nor the other way round.
-        least = 0.97 if results["sources"]["kernels"] == kernels_hash() else 0.95
+        # A table that was measured later may be one of kernels that were changed in between.
+        least = 0.97 if results["machine"]["date"][:10] >= rates.date else 0.95
         assert statistics.geometric_mean(each.ratio for each in choices.judge(results, rates)) > least

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import pytest
 import tiledmm
 from tests.test_selection import product
 from tiledmm.bench import timing
-from tiledmm.codegen import rendering
+from tiledmm.codegen import kernel_hash, rendering
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
 from tiledmm.errors import ConfigError
@@ -140,22 +141,57 @@ def test_a_row_tells_what_was_measured() -> None:
 
 
 def test_a_row_whose_kernel_has_changed_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text that counts is that of the row's kernel, without the version in its header."""
+    """The text that counts is the row's kernel without comments and blank lines."""
     of_the_model = select(AUTO, None, WANTED)
     tuned.add(path, ENTRY)
     monkeypatch.setattr(tuned, "__version__", "9.9.9")
     with monkeypatch.context() as patch:
-        patch.setattr(rendering, "render", lambda spec: render(spec).replace(tiledmm.__version__, "9.9.9"))
-        tuned._kernel_hash.cache_clear()
-        assert select(AUTO, None, WANTED, table=tuned.read(path)).microseconds == 90.0, "only the version has changed"
+        patch.setattr(rendering, "render", lambda spec: f"// 9.9.9\n\n{render(spec)}/* another\ncomment */\n")
+        kernel_hash._code.cache_clear()
+        assert select(AUTO, None, WANTED, table=tuned.read(path)).microseconds == 90.0
     with monkeypatch.context() as patch:
-        patch.setattr(rendering, "render", lambda spec: render(spec) + "// changed")
-        tuned._kernel_hash.cache_clear()
+        patch.setattr(rendering, "render", lambda spec: render(spec) + "#define CHANGED")
+        kernel_hash._code.cache_clear()
         table = tuned.read(path)
         assert table == {ENTRY.product: ENTRY}, "nothing is rendered when a table is read"
         with pytest.warns(UserWarning, match="measured by tiledmm 0.* 9.9.9 has changed.* run tiledmm.tune again"):
             assert select(AUTO, None, WANTED, table=table) == of_the_model
-    tuned._kernel_hash.cache_clear()
+    kernel_hash._code.cache_clear()
+
+
+def former(entry: tuned.Entry, kernel: str) -> dict[str, Any]:
+    """A row of format 2, whose hash counts comments."""
+    text = render(tuned._specialization(entry).kernel).replace(tiledmm.__version__, "")
+    return asdict(entry) | {"kernel": kernel or hashlib.sha256(text.encode()).hexdigest()[:12]}
+
+
+def test_a_table_of_the_former_format_keeps_its_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir()
+    rows = [former(ENTRY, ""), former(OTHER, "0" * 12), {"product": "of a later version"}]
+    path.write_text(json.dumps({"format": 2, "entries": rows}), encoding="utf-8")
+    with pytest.warns(UserWarning, match="one of its rows is not valid"):
+        table = tuned.read(path)
+    assert table == {ENTRY.product: ENTRY, OTHER.product: replace(OTHER, kernel="0" * 12)}
+    assert not tuned.is_current(table[OTHER.product]), "a kernel that had changed stays one"
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["format"] == 3 and written["entries"][2] == rows[2], "nothing is lost"
+    # Written at once: the hash of the former format could not be compared once a comment has changed.
+    kernel_hash._code.cache_clear()
+    monkeypatch.setattr(rendering, "render", lambda spec: render(spec) + "// a comment")
+    with pytest.warns(UserWarning):
+        assert tuned.is_current(tuned.read(path)[ENTRY.product])
+    kernel_hash._code.cache_clear()
+
+
+def test_a_former_table_that_cannot_be_written_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir()
+    path.write_text(json.dumps({"format": 2, "entries": [former(ENTRY, "")]}), encoding="utf-8")
+
+    def refuse(*arguments: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(tuned, "_rewrite", refuse)
+    assert tuned.read(path) == {ENTRY.product: ENTRY}
 
 
 def test_many_rows_whose_kernels_have_changed_are_one_warning() -> None:
@@ -260,8 +296,8 @@ def test_products_that_lie_otherwise_are_others() -> None:
     [
         ("", "not a table"),
         ("[]", "not a table"),
-        ('{"format": 1, "entries": []}', "format 1, not 2"),
-        ('{"format": 99, "entries": []}', "format 99, not 2"),
+        ('{"format": 1, "entries": []}', "format 1, not 3"),
+        ('{"format": 99, "entries": []}', "format 99, not 3"),
         ('{"format": 2, "entries": {}}', "not a table"),
         ("\xff\xfe", "not a table"),
     ],
@@ -303,7 +339,7 @@ def test_a_broken_file_is_reported_and_ignored(path: Path, text: str, message: s
 def test_a_broken_entry_is_reported_and_the_others_kept(path: Path, change: dict[str, Any]) -> None:
     path.parent.mkdir()
     rows = [asdict(ENTRY) | change, asdict(ENTRY)]
-    path.write_text(json.dumps({"format": 2, "entries": rows}), encoding="utf-8")
+    path.write_text(json.dumps({"format": 3, "entries": rows}), encoding="utf-8")
     with pytest.warns(UserWarning, match="is not valid and is ignored"):
         assert tuned.read(path) == {ENTRY.product: ENTRY}
 

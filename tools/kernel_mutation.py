@@ -697,7 +697,8 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(f"score {score(verdicts):.2%}, {len(chosen):,} mutants, {seconds:.0f} s", highlight=False)
     if options.json:
         ends = {name: Counter(v.status for m, v in pairs if m.operator == name) for name in options.operators}
-        save(options.json, measured(simulating_machine(options.workers), {"operators": ends}))
+        names = {f"{each.variant} float32" for each in kernels}
+        save(options.json, measured(simulating_machine(options.workers), {"operators": ends}, names=names))
     return int(any(verdict.status == "survived" for verdict in verdicts))
 
 

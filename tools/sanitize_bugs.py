@@ -102,7 +102,8 @@ def main() -> int:
             {"name": BUGS[number].name, **{tool: found.result() for tool, found in answers[number].items()}}
             for number in chosen
         ]
-    save(options.out, measured(this_machine(), {"bugs": bugs}))
+    names = {f"{BUGS[number].variant} {BUGS[number].dtype}" for number in chosen}
+    save(options.out, measured(this_machine(), {"bugs": bugs}, names=names))
     for bug in bugs:
         print(bug)
     return 0

@@ -76,6 +76,9 @@ CASES = [
     ),
 ]
 
+#: The kernels, as ``benchmarks.support.kernels`` names them.
+NAMES = {f"{case.variant} {case.dtype}" for case in CASES}
+
 #: What is compared: Nsight Compute's metric, and what the column is called.
 METRICS = {
     "global loads": "smsp__sass_inst_executed_op_global_ld.sum",
@@ -177,7 +180,7 @@ def main() -> int:
     parser = nsight.arguments(__doc__, RESULTS)
     parser.add_argument("--simulate", action="store_true", help="add the simulator's counts to the results")
     options = parser.parse_args()
-    return simulate_all(options.out) if options.simulate else nsight.run(options, launch_all, count_all)
+    return simulate_all(options.out) if options.simulate else nsight.run(options, launch_all, count_all, NAMES)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from benchmarks.support import nsight
+from benchmarks.support.kernels import of_variants
 from benchmarks.support.results import FOLDER
 from tiledmm.codegen.specialization import specialize
 from tiledmm.report.cells import significant
@@ -91,7 +92,8 @@ def count_and_show() -> dict[str, Any]:
 
 def main() -> int:
     """Profiles, prints the table, writes the results; returns the exit status."""
-    return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_and_show)
+    names = of_variants(*dict(KERNELS))
+    return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_and_show, names)
 
 
 if __name__ == "__main__":

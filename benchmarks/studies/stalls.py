@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.kernels import of_auto, of_variants
 from benchmarks.support.results import FOLDER, measured, origin, save
 from tiledmm.cli import missing_gpu
+from tiledmm.registry.variants import VARIANTS
 
 RESULTS = FOLDER / "stalls.json"
 
@@ -21,6 +23,9 @@ COMMANDS = (
     "tiled tiled_padded warp_tiled auto cublas --size 2048 --layout NT",
     "naive coalesced double_buffered --size 1024",
 )
+
+#: The variants among them, which another process launches.
+NAMED = tuple(word for command in COMMANDS for word in command.split() if word in VARIANTS and word != "cublas")
 
 
 def printed(results: dict[str, Any], number: int) -> str:
@@ -47,7 +52,7 @@ def main() -> int:
             return done.returncode
         print(done.stdout)
         shown[command] = "\n".join(text.rstrip() for text in done.stdout.replace(sys.executable, "python").splitlines())
-    save(options.out, measured(this_machine(), {"shown": shown}))
+    save(options.out, measured(this_machine(), {"shown": shown}, names=[*of_variants(*NAMED), *of_auto("float32")]))
     return 0
 
 

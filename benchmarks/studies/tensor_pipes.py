@@ -42,6 +42,9 @@ CASES = (
     ("split_integer", "int64", "NN"),
 )
 
+#: The kernels, as ``benchmarks.support.kernels`` names them.
+NAMES = {f"{variant} {dtype}" for variant, dtype, _ in CASES if variant != "cublas"}
+
 METRICS = {
     "cycles": "sm__cycles_active.sum",
     "tensor": "sm__pipe_tensor_cycles_active.sum",
@@ -111,7 +114,7 @@ def count_all() -> dict[str, Any]:
 
 def main() -> int:
     """Profiles, prints the table, writes the results; returns the exit status."""
-    return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_all)
+    return nsight.run(nsight.arguments(__doc__, RESULTS).parse_args(), launch_all, count_all, NAMES)
 
 
 if __name__ == "__main__":

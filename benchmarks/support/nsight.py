@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +64,19 @@ def arguments(about: str | None, results: Path) -> argparse.ArgumentParser:
     return parser
 
 
-def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: Callable[[], dict[str, Any]]) -> int:
+def run(
+    options: argparse.Namespace,
+    launch_all: Callable[[], None],
+    count_all: Callable[[], dict[str, Any]],
+    names: Iterable[str],
+) -> int:
     """Counts, and writes the results and the machine; or launches, where ncu watches. Returns the exit status.
 
     Args:
         options: What ``arguments`` found.
         launch_all: Launches every kernel once.
         count_all: Counts them, shows tables, and returns the results to write.
+        names: The kernels, as ``benchmarks.support.kernels`` names them.
     """
     if reason := missing_gpu():
         print(f"this needs a GPU: {reason}", file=sys.stderr)
@@ -85,7 +91,7 @@ def run(options: argparse.Namespace, launch_all: Callable[[], None], count_all: 
     except ProfilingError as error:
         print(error, file=sys.stderr)
         return 1
-    save(options.out, measured(this_machine(), found))
+    save(options.out, measured(this_machine(), found, names=names))
     return 0
 
 

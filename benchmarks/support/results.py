@@ -7,25 +7,24 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import tiledmm
-from benchmarks.support import runs
+from benchmarks.support import kernels, runs
 from tiledmm.bench.report_files import to_json
 from tiledmm.bench.results import ComparisonReport, Machine
-from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.report.documents import json_text
 
 #: The repository, and its results: a file a run.
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks" / "results"
 
-#: What stands behind results of other kernel sources than today's.
-OLDER = "older kernel sources"
+#: The page of all results: what wrote each, where and when, and which are older than today's kernels.
+PAGE = "benchmarks/results/README.md"
 
 
 def commit(root: Path = ROOT) -> str:
@@ -48,26 +47,41 @@ def commit(root: Path = ROOT) -> str:
         return ""
 
 
-@functools.cache
-def sources() -> dict[str, str]:
-    """What is measured: the commit, if it is known, and a hash of the kernel sources."""
-    known = {"commit": commit(), "kernels": kernels_hash()}
-    return {name: text for name, text in known.items() if text}
+_commit = functools.cache(commit)
+
+
+def sources(names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return what is measured: the commit, if it is known, and a hash for each kernel.
+
+    Args:
+        names: The kernels, as ``kernels`` names them; None for those that this process has compiled for a GPU.
+    """
+    known = {"commit": _commit()} if _commit() else {}
+    return known | {"kernels": kernels.hashes(kernels.loaded() if names is None else names)}
 
 
 def measured(
-    machine: Machine | Mapping[str, str], found: Mapping[str, Any], beside: Mapping[str, Any] | None = None
+    machine: Machine | Mapping[str, str],
+    found: Mapping[str, Any],
+    beside: Mapping[str, Any] | None = None,
+    names: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """A run's results, with the machine and the sources.
+    """Return a run's results, with the machine and the sources.
 
     Args:
         machine: Where it was.
         found: What it found, by name.
-        beside: Older results that stay in the file. If they are of other sources, the file names none.
+        beside: Older results that stay in the file, with the hashes of their kernels. If they are of another commit,
+            the file names none.
+        names: As of ``sources``.
     """
     head: dict[str, Any] = {"machine": asdict(machine) if isinstance(machine, Machine) else dict(machine)}
-    if beside is None or beside.get("sources") == sources():
-        head["sources"] = sources()
+    head["sources"] = sources(names)
+    if beside is not None:
+        former = beside.get("sources", {})
+        if former.get("commit") != head["sources"].get("commit"):
+            head["sources"].pop("commit", None)
+        head["sources"]["kernels"] |= former.get("kernels", {})
     return head | dict(found)
 
 
@@ -78,27 +92,27 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def save_report(path: Path, report: ComparisonReport) -> None:
-    """Writes a report, with the sources; ``from_json`` reads it."""
+    """Write a report, with the sources; ``from_json`` reads it."""
     save(path, {**json.loads(to_json(report)), "sources": sources()})
 
 
-def is_current(results: Mapping[str, Any]) -> bool:
-    """Whether results are of the kernel sources as they are now."""
-    return bool(results.get("sources", {}).get("kernels") == kernels_hash())
+def changed_kernels(results: Mapping[str, Any]) -> list[str]:
+    """Return the kernels of results that have changed since; ``"unknown"`` for results that name none."""
+    known = results.get("sources", {}).get("kernels")
+    return ["unknown"] if known is None else kernels.changed(known)
 
 
 def origin(results: Mapping[str, Any]) -> str:
-    """Machine, date and, where known, sources of results, in a line; several runs; and whether kernels have changed."""
-    machine, known = results["machine"], results.get("sources", {})
-    parts = [str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())]
-    if "commit" in known:
-        parts.append(f"commit {known['commit']}")
-    elif "kernels" in known:
-        parts.append(f"kernel sources {known['kernels']}")
-    parts += filter(None, [runs.in_words(results)])
-    if not is_current(results):
-        parts.append(OLDER)
-    return ", ".join(parts)
+    """Return the processor and the date of results, with a link to the page of all results, in a short line."""
+    machine = results["machine"]
+    return f"{machine.get('gpu', next(iter(machine.values())))}, {machine['date'][:10]} ([details]({PAGE}))"
+
+
+def details(results: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return machine, commit and number of runs of results, as the page of all results shows them."""
+    machine = results["machine"]
+    where = str(Machine(**machine)) if "gpu" in machine else ", ".join(machine.values())
+    return where, results.get("sources", {}).get("commit", ""), runs.in_words(results)
 
 
 def simulating_machine(cores: int) -> dict[str, str]:

@@ -89,13 +89,13 @@ def _figures(found: Any, place: str = "") -> Iterator[tuple[str, float]]:
 
 
 def in_words(results: Mapping[str, Any]) -> str:
-    """How many runs there were and how far they differ; empty for one."""
+    """Return how many runs there were and how far they differ; empty for one."""
     if not (runs := results.get("runs")):
         return ""
     far = [high / low - 1 for low, high in runs["spread"].values()] or [0.0]
-    differ = f"{100 * statistics.median(far):.1f}% in the median, {100 * max(far):.0f}% at most"
-    which = "the middle" if runs["count"] > 2 else "one"
-    return f"{which} of {runs['count']} runs, which differ by {differ}"
+    which = "median" if runs["count"] > 2 else "one"
+    spread = f"{100 * statistics.median(far):.1f}% typical, {100 * max(far):.0f}% at most"
+    return f"{which} of {runs['count']} runs (spread: {spread})"
 
 
 def extremes(results: Mapping[str, Any], names: Sequence[str]) -> str:

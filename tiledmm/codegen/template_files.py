@@ -36,16 +36,6 @@ def fingerprint() -> str:
     return found.hexdigest()
 
 
-@functools.cache
-def kernels_hash() -> str:
-    """A hash of the kernel sources: names and contents of the templates."""
-    found, folder = hashlib.sha256(), template_folder()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name, content = path.relative_to(folder).as_posix().encode(), path.read_bytes()
-        found.update(b"%s\0%d\0%s" % (name, len(content), content))
-    return found.hexdigest()[:12]
-
-
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
     """Path, size and time of change of all modules and templates below a folder."""
     with os.scandir(folder) as entries:

@@ -81,6 +81,11 @@ _locks: dict[tuple[Specialization, int], threading.Lock] = {}  # held while a ke
 _bounding = threading.Lock()
 
 
+def loaded_kernels() -> list[Specialization]:
+    """Return the kernels that this process has loaded, on any device."""
+    return list(dict.fromkeys(spec for spec, _ in list(_raw_kernels)))
+
+
 def raw_kernel(specialization: Specialization) -> Any:
     """The ``cupy.RawKernel`` of a specialization, compiled and loaded on the current device.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.problem.product import Product
 from tiledmm.registry.config import Config
@@ -109,8 +108,6 @@ def origin(model: Model) -> str:
     """Where a model's rates come from."""
     rates = model.rates
     text = f"measured on {rates.gpu.name}, {rates.date}"
-    if rates.kernels != kernels_hash():
-        text += ", with other kernel sources"
     if _unscaled(rates.gpu, model.gpu):
         return text
     never = ", where no kernel was ever measured" if model.gpu.arch is not rates.gpu.arch else ""

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.architectures import architecture_of
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.selection.user_files import user_file
 
-_FORMAT = 1
+# Tables of the former format name no kernels, but one hash of all kernel sources.
+_FORMAT, _FORMER_FORMAT = 2, 1
 _SHIPPED = Path(__file__).parent / "measured"
 
 
@@ -41,6 +41,7 @@ class KernelRates:
             by element; 0 if that was not measured, or the kernel does not.
         writing: Rate of writing C, as a fraction of the memory's.
         writing_unaligned: Fraction of this where rows of C are not aligned to 16 bytes; 0 if that was not measured.
+        kernel: Hash of the code of this kernel and of those launched before and after it, when it was measured.
         overlap: How well arithmetic, memory and L2 overlap: the order of the norm that makes one time of theirs. 1: not
             at all, times add up; infinity: perfectly, the longest counts alone.
     """
@@ -59,6 +60,7 @@ class KernelRates:
     writing: float = 1.0
     writing_unaligned: float = 0.0
     overlap: float = math.inf
+    kernel: str = ""
 
     @property
     def name(self) -> tuple[str, int]:
@@ -128,7 +130,8 @@ class Rates:
         gpu: The GPU that was measured.
         device: What it reaches, whatever the kernel.
         rows: What it reaches with each kernel and type.
-        date, tiledmm, kernels, software: When, by which version, with which kernel sources (a hash), driver and CuPy.
+        date, tiledmm, software: When, by which version, with which driver and CuPy.
+        sources: Hash of all kernel sources, of a table that was measured when it had the former format.
     """
 
     gpu: Gpu
@@ -136,11 +139,22 @@ class Rates:
     rows: tuple[KernelRates, ...]
     date: str = ""
     tiledmm: str = ""
-    kernels: str = ""
     software: str = ""
+    sources: str = ""
 
     def __str__(self) -> str:
         return f"measured on {self.gpu.name}, {self.date}"
+
+    @property
+    def kernels(self) -> dict[tuple[str, int, str], str]:
+        """The hash of each kernel that was measured, by variant, tile and type."""
+        return {(row.variant, row.tile, row.type): row.kernel for row in self.rows}
+
+    def has_kernels_of(self, other: Rates) -> bool:
+        """Return whether this table is of all kernels of another, with the same code."""
+        if self.sources and self.sources == other.sources:
+            return True
+        return "" not in other.kernels.values() and other.kernels.items() <= self.kernels.items()
 
     def only(self, takes: Callable[[str], bool]) -> Rates:
         """The rows of some variants."""
@@ -155,14 +169,15 @@ def read(path: Path) -> Rates:
         ValueError, KeyError, TypeError: If it is no table of this format.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
-    if data["format"] != _FORMAT:
+    if data["format"] not in (_FORMER_FORMAT, _FORMAT):
         raise ValueError(f"format {data['format']!r}, not {_FORMAT}")
+    sources = str(data["kernels"] if data["format"] == _FORMER_FORMAT else data.get("sources", ""))
     gpu = data["gpu"]
     arch = architecture_of((int(gpu["capability"][0]), int(gpu["capability"][1])))
     measured = Gpu(gpu["name"], arch, gpu["sms"], gpu["clock"], gpu["bandwidth"], str(path), "GeForce" in gpu["name"])
     rows = (KernelRates(**{**row, "residents": tuple(row["residents"])}) for row in data["rows"])
-    about = {name: str(data[name]) for name in ("date", "tiledmm", "kernels", "software")}
-    return Rates(measured, DeviceRates(**data["device"]), tuple(rows), **about)
+    about = {name: str(data[name]) for name in ("date", "tiledmm", "software")}
+    return Rates(measured, DeviceRates(**data["device"]), tuple(rows), **about, sources=sources)
 
 
 def write(path: Path, rates: Rates) -> None:
@@ -174,7 +189,8 @@ def write(path: Path, rates: Rates) -> None:
             "name": gpu.name, "capability": gpu.arch.capability, "sms": gpu.sms, "clock": gpu.clock,
             "bandwidth": gpu.bandwidth,
         },
-        "date": rates.date, "tiledmm": rates.tiledmm, "kernels": rates.kernels, "software": rates.software,
+        "date": rates.date, "tiledmm": rates.tiledmm, "software": rates.software,
+        **({"sources": rates.sources} if rates.sources else {}),
         "device": asdict(rates.device),
     }  # fmt: skip
     lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
@@ -215,11 +231,15 @@ def own_rates(gpu: Gpu) -> Rates | None:
 
 
 def rates_of(gpu: Gpu) -> Rates:
-    """The user's table for a GPU, or else the nearest of the package's. One of these very kernels comes first."""
+    """Return the user's table for a GPU, or else the nearest of the package's.
+
+    Of two for the same GPU, the package's comes first if it was measured later, with kernels that have changed since.
+    """
     own, nearest = own_rates(gpu), nearest_rates(gpu)
-    if own is None or (nearest.gpu.name == gpu.name and nearest.kernels == kernels_hash() != own.kernels):
+    if own is None:
         return nearest
-    return own
+    is_newer = nearest.gpu.name == gpu.name and nearest.date > own.date
+    return nearest if is_newer and not own.has_kernels_of(nearest) else own
 
 
 def nearest_rates(gpu: Gpu) -> Rates:

@@ -1,12 +1,13 @@
 """Measurements of the user's devices: a table per device, which ``auto`` reads and ``tiledmm.tune`` writes.
 
 Each table is a file in the user's cache. It is read like any other input: what is invalid is reported and ignored.
-A row holds a hash of its kernel's text. It is compared when ``auto`` takes the row, not when the table is read: that
-renders one kernel, which a plan is about to render anyway, and a change of one template leaves the other rows valid.
+A row holds a hash of its kernel's code, without comments. It is compared when ``auto`` takes the row, not when the
+table is read: that renders one kernel, which a plan is about to render anyway.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -14,11 +15,13 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tiledmm._version import __version__
+from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.codegen.specialization import Specialization, specialize
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import TiledmmError
@@ -28,13 +31,11 @@ from tiledmm.registry.config import VECTOR_BYTES
 from tiledmm.registry.variants import find_variant
 from tiledmm.selection.user_files import user_file
 
-_FORMAT = 2
+# In a table of the former format, hashes count comments, too: one becomes a table of today's when it is first read.
+_FORMAT, _FORMER_FORMAT = 3, 2
 
 # Marks the layout of a product of a matrix and its own transpose.
 _SYMMETRIC = "="
-
-# Hexadecimal digits of a kernel's hash.
-_HASH_DIGITS = 12
 
 _TYPES = {element.name: element for element in ELEMENTS.values()}
 
@@ -53,7 +54,7 @@ class Entry:
         cut: Rows and columns of the part of C that it computes; None for all of C. The model chooses kernels for the
             other parts.
         version: The tiledmm that measured it.
-        kernel: Hash of the kernel's text, see ``stamped``.
+        kernel: Hash of the kernel's code, see ``stamped``.
     """
 
     product: str
@@ -89,7 +90,7 @@ def path_of(gpu: str) -> Path:
 def read(path: Path) -> TunedTable:
     """A table; empty if there is no file. Invalid rows are left out with a warning."""
     try:
-        rows = _rows(path)
+        rows, is_former = _rows(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -98,6 +99,9 @@ def read(path: Path) -> TunedTable:
     except (ValueError, KeyError, TypeError) as error:
         _warn(path, f"it is not a table of this version ({error})")
         return {}
+    if is_former:
+        with contextlib.suppress(OSError):  # a folder that cannot be written: it is converted again next time
+            _rewrite(path, lambda rows: rows)
     table: TunedTable = {}
     for row in rows:
         try:
@@ -109,13 +113,25 @@ def read(path: Path) -> TunedTable:
     return table
 
 
-def _rows(path: Path) -> list[Any]:
-    """The rows of a file, unchecked."""
+def _rows(path: Path) -> tuple[list[Any], bool]:
+    """Return the rows of a file, unchecked, and whether it has the former format, from which they are converted."""
     data = json.loads(path.read_text(encoding="utf-8"))
-    rows = data["entries"]
-    if data["format"] != _FORMAT or not isinstance(rows, list):
+    rows, is_former = data["entries"], data["format"] == _FORMER_FORMAT
+    if data["format"] not in (_FORMER_FORMAT, _FORMAT) or not isinstance(rows, list):
         raise ValueError(f"format {data['format']!r}, not {_FORMAT}")
-    return rows
+    return [_converted(row) for row in rows] if is_former else rows, is_former
+
+
+def _converted(row: Any) -> Any:
+    """Return a row of the former format, with today's hash if its kernel is still the one that was measured."""
+    from tiledmm.codegen.rendering import render
+
+    with contextlib.suppress(TiledmmError, ValueError, KeyError, TypeError):  # ``read`` says what is wrong with it
+        kernel = _specialization(entry := _checked(row)).kernel
+        former = hashlib.sha256(render(kernel).replace(__version__, "").encode()).hexdigest()
+        if former.startswith(entry.kernel):
+            return row | {"kernel": kernel_hash([kernel])}
+    return row
 
 
 def _checked(row: Any) -> Entry:
@@ -162,27 +178,18 @@ def _specialization(entry: Entry) -> Specialization:
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=1024)
-def _kernel_hash(spec: Specialization) -> str:
-    """Hash of a kernel's text without the version in its header: a release that keeps a kernel keeps its rows."""
-    from tiledmm.codegen.rendering import render  # and Jinja: only where there is a table
-
-    text = render(spec).replace(__version__, "")
-    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
-
-
 def stamped(entry: Entry) -> Entry:
-    """An entry with this version of tiledmm and the hash of the kernel's text, which were measured."""
-    return replace(entry, version=__version__, kernel=_kernel_hash(_specialization(entry).kernel))
+    """Return an entry with this version of tiledmm and the hash of the kernel's code, which were measured."""
+    return replace(entry, version=__version__, kernel=kernel_hash([_specialization(entry).kernel]))
 
 
 def is_current(entry: Entry) -> bool:
-    """Whether the kernel that was measured has the text that it has today."""
-    return entry.kernel == _kernel_hash(_specialization(entry).kernel)
+    """Return whether the kernel that was measured has the code that it has today."""
+    return entry.kernel == kernel_hash([_specialization(entry).kernel])
 
 
 def has_its_kernel(entry: Entry) -> bool:
-    """Whether a row's kernel still has the text that was measured; warns if it does not."""
+    """Return whether a row's kernel still has the code that was measured; warn if it does not."""
     if is_current(entry):
         return True
     # One text and one place for all such rows: Python shows it once.
@@ -200,23 +207,32 @@ def add(path: Path, entry: Entry) -> None:
     A lock file keeps two writers apart. The file is replaced in one step: a reader finds the old one or the new one. A
     file that is not a table of this version is kept under another name.
     """
-    from filelock import FileLock  # slow to import, and ``auto`` never writes
+
+    def added(rows: list[Any]) -> list[Any]:
+        others = [row for row in rows if not (isinstance(row, dict) and row.get("product") == entry.product)]
+        return [*others, asdict(entry)]
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    _rewrite(path, added)
+    table_of.cache_clear()
+
+
+def _rewrite(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
+    """Write a table whose rows are changed ones of those in the file."""
+    from filelock import FileLock  # slow to import, and ``auto`` writes at most once
+
     with FileLock(path.with_suffix(".lock")):
         try:
-            rows = _rows(path)
+            rows, _ = _rows(path)
         except FileNotFoundError:
             rows = []
         except (ValueError, KeyError, TypeError):
             _keep_aside(path)
             rows = []
-        others = [row for row in rows if not (isinstance(row, dict) and row.get("product") == entry.product)]
-        text = json.dumps({"format": _FORMAT, "entries": [*others, asdict(entry)]}, indent=1)
+        text = json.dumps({"format": _FORMAT, "entries": change(rows)}, indent=1)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
             file.write(text + "\n")
         os.replace(file.name, path)
-    table_of.cache_clear()
 
 
 def _keep_aside(path: Path) -> None:

@@ -21,14 +21,14 @@ from typing import Any
 
 from tiledmm import plans
 from tiledmm._version import __version__
+from tiledmm.codegen.kernel_hash import kernel_hash
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.specialization import Specialization
-from tiledmm.codegen.template_files import kernels_hash
 from tiledmm.elements import compute_element
 from tiledmm.errors import TiledmmError
 from tiledmm.hardware.data_sheets import Gpu
 from tiledmm.lazy import device_module
-from tiledmm.registry.variants import find_variant, kernel_variants
+from tiledmm.registry.variants import VARIANTS, find_variant, kernel_variants
 from tiledmm.selection.model import runs_on
 from tiledmm.selection.rates import DeviceRates, KernelRates, Rates, nearest_rates, own_path, write
 from tiledmm.selection.units import unit_flops
@@ -62,14 +62,17 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
     gpu: Gpu = devices.device_model().gpu
     path = own_path(gpu.name)
     kept = path.with_suffix(".timings.json")
-    known = {} if again else _read_timings(kept)
-    rows = [row for row in kernels_of(nearest_rates(gpu)) if runs_on(row, compute_element(type_of(row)), gpu)]
+    nearest = nearest_rates(gpu)
+    rows = [row for row in kernels_of(nearest) if runs_on(row, compute_element(type_of(row)), gpu)]
+    auxiliary = _auxiliary_hash(rows)
+    known = {} if again else _read_timings(kept, auxiliary, nearest.sources)
     bench = Bench(gpu)
     if "device" not in known:
-        known["device"] = asdict(nearest_rates(gpu).device) | bench.device_rates()
-        _write_timings(kept, known)
+        known["device"] = asdict(nearest.device) | bench.device_rates()
+        _write_timings(kept, known, auxiliary)
     with _progress(progress) as tell:
         missing = {row: cases for row in rows if (cases := _missing(row, gpu, known)) != []}
+        _write_timings(kept, known, auxiliary)  # hashes of the former format are today's now
         for row, jobs in bench.compiled(missing, tell):
             found = bench.timings(row, jobs)
             measured = {Case(*numbers): time for numbers, time in found["cases"]}
@@ -80,7 +83,7 @@ def calibrate(*, again: bool = False, progress: bool = True) -> Rates:
             times = {**dict.fromkeys(cases), **measured}  # None for what takes too long, or cannot be computed
             found["cases"] = [(astuple(case), time) for case, time in times.items()]
             known[name_of(row)] = found | {"text": _hash_of(row)}
-            _write_timings(kept, known)
+            _write_timings(kept, known, auxiliary)
     rates = table(gpu, DeviceRates(**known["device"]), rows, known)
     write(path, rates)
     devices.forget_models()
@@ -126,9 +129,8 @@ def table(gpu: Gpu, device: DeviceRates, rows: Sequence[KernelRates], known: dic
         known: Timings by the kernel's name: most resident blocks, and for each case the microseconds, None for none.
     """
     rates = fit(gpu, device, timed(rows, known))
-    return replace(
-        rates, date=date.today().isoformat(), tiledmm=__version__, kernels=kernels_hash(), software=_software()
-    )
+    hashed = tuple(replace(row, kernel=_hash_of(row)) for row in rates.rows)
+    return replace(rates, rows=hashed, date=date.today().isoformat(), tiledmm=__version__, software=_software())
 
 
 def timed(rows: Sequence[KernelRates], known: dict[str, Any]) -> list[TimedKernel]:
@@ -154,27 +156,44 @@ def name_of(row: KernelRates) -> str:
 def _missing(row: KernelRates, gpu: Gpu, known: dict[str, Any]) -> list[Case] | None:
     """Cases of which there are no timings of a kernel as it is now; None for all of them."""
     found = known.get(name_of(row))
+    if found is not None and found.get("text") == _former_hash(row):
+        found["text"] = _hash_of(row)
     if found is None or found.get("text") != _hash_of(row):
         return None
     measured = {Case(*numbers) for numbers, _ in found["cases"]}
     return [case for case in cases_of(row, gpu, found["residents"]) if case not in measured]
 
 
-def _hash_of(row: KernelRates) -> str:
-    """A hash of a kernel's text in each layout, and of those launched before and after it."""
-    found = hashlib.sha256()
+def _kernels_of(row: KernelRates) -> list[Specialization]:
+    """Return a row's kernel in each layout, and those launched before and after it."""
+    found: list[Specialization] = []
     for layout in ("NN", "NT", "TN", "TT"):
         with contextlib.suppress(TiledmmError):  # not for such products
-            choice, _ = choice_of(row, Case(1, 1, 67, 515, layout, 2))
-            for kernel in choice.kernels:
-                found.update(_text(kernel).encode())
+            found += choice_of(row, Case(1, 1, 67, 515, layout, 2))[0].kernels
+    return found
+
+
+def _hash_of(row: KernelRates) -> str:
+    """Return a hash of the code of a row's kernels."""
+    return kernel_hash(_kernels_of(row))
+
+
+def _auxiliary_hash(rows: Sequence[KernelRates]) -> str:
+    """Return a hash of the code of all auxiliary kernels, which the device's own rates depend on."""
+    kernels = dict.fromkeys(kernel for row in rows for kernel in _kernels_of(row))
+    return kernel_hash(kernel for kernel in kernels if kernel.variant.name not in VARIANTS)
+
+
+def _former_hash(row: KernelRates) -> str:
+    """Return the hash that timings had before format 2: comments counted, but for the one that names the version."""
+    found = hashlib.sha256()
+    for kernel in _kernels_of(row):
+        lines = _text(kernel).splitlines()
+        found.update("\n".join(line for line in lines if not line.startswith("// Rendered by")).encode())
     return found.hexdigest()[:16]
 
 
-@functools.lru_cache(maxsize=1024)
-def _text(kernel: Specialization) -> str:
-    """A kernel's text, without the comment that names the version."""
-    return "\n".join(line for line in render(kernel).splitlines() if not line.startswith("// Rendered by"))
+_text = functools.lru_cache(maxsize=1024)(render)
 
 
 def _software() -> str:
@@ -184,21 +203,27 @@ def _software() -> str:
     return f"driver {machine.driver}, CuPy {machine.cupy}, NVRTC {machine.nvrtc}"
 
 
-def _read_timings(path: Path) -> dict[str, Any]:
-    """What has been measured with this software; with other kernels, not what the device reaches."""
+def _read_timings(path: Path, auxiliary: str, sources: str) -> dict[str, Any]:
+    """Return what has been measured with this software; with other auxiliary kernels, not what the device reaches.
+
+    Args:
+        path: The file.
+        auxiliary: The hash of today's auxiliary kernels.
+        sources: The hash of all kernel sources that a file before format 2 has if it is of these kernels.
+    """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         data = json.loads(path.read_text(encoding="utf-8"))
         known = dict(data["known"])
-        if data["kernels"] != kernels_hash():
+        if (data["auxiliary"] != auxiliary) if "format" in data else (data["kernels"] != sources):
             known.pop("device", None)
         if data["software"] == _software():
             return known
     return {}
 
 
-def _write_timings(path: Path, known: dict[str, Any]) -> None:
+def _write_timings(path: Path, known: dict[str, Any], auxiliary: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"kernels": kernels_hash(), "software": _software(), "known": known})
+    text = json.dumps({"format": 2, "auxiliary": auxiliary, "software": _software(), "known": known})
     own = path.with_name(f"{path.name}.{os.getpid()}")
     own.write_text(text, encoding="utf-8")
     os.replace(own, path)

@@ -1,0 +1,114 @@
+"""The kernels that results depend on: their names, and a hash of the code behind each name.
+
+A name is a variant and a computation type, such as ``"warp_tiled float32"``, with ``gemm`` behind it for kernels with
+an epilogue. It stands for all tiles in all layouts, and for the auxiliary kernels that such products launch, so a file
+with hundreds of kernels lists some dozens of names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tiledmm.codegen.kernel_hash import kernel_hash
+from tiledmm.codegen.specialization import Specialization
+from tiledmm.elements import ELEMENTS, PACKED_ELEMENTS, TF32, Element, compute_element
+from tiledmm.errors import TiledmmError
+from tiledmm.problem.epilogue import Epilogue, EpilogueOperand
+from tiledmm.registry.variant import Variant
+from tiledmm.registry.variants import VARIANTS, find_variant
+from tiledmm.selection.rates import shipped
+from tiledmm.tuning.cases import Case, named
+
+_GEMM = "gemm"
+_UNPACKED = {packed.dtype_name: name for name, packed in PACKED_ELEMENTS.items()}
+
+# What is launched besides the kernel that multiplies, by fields of ``LaunchConfig``.
+_WAYS: tuple[dict[str, int], ...] = ({}, {"pack_a": 1, "pack_b": 1})
+_PACKED = {"pack_elements": 1}
+
+
+def hashes(names: Iterable[str]) -> dict[str, str]:
+    """Return the hash of today's code for each name."""
+    return {name: _hash(name) for name in sorted(names)}
+
+
+def changed(known: Mapping[str, str]) -> list[str]:
+    """Return the names whose code is no longer that of the given hashes, in order."""
+    return [name for name, found in known.items() if not _exists(name) or _hash(name) != found]
+
+
+def loaded() -> set[str]:
+    """Return the names of all kernels that this process has compiled for a GPU; none where it has no CuPy."""
+    compilation = sys.modules.get("tiledmm.compile.compilation")
+    return {name for spec in (compilation.loaded_kernels() if compilation else ()) for name in names_of(spec)}
+
+
+def names_of(spec: Specialization) -> list[str]:
+    """Return the names of a kernel. Auxiliary kernels have none: they belong to the kernels that they serve."""
+    variant = spec.variant
+    if VARIANTS.get(variant.name) is not variant or variant.text is not None:
+        return []
+    kind = _UNPACKED.get(spec.compute.multiplied, spec.compute.multiplied)
+    # Limbs and residues do not tell which type they are of.
+    types = [kind] if not variant.has_own_operands else list(dict(variant.types))
+    return [f"{variant.name} {each}" + f" {_GEMM}" * (spec.epilogue is not None) for each in types]
+
+
+def of_variants(*variants: str, dtype: str = "float32") -> list[str]:
+    """Return the names of some variants with one type."""
+    return [f"{variant} {dtype}" for variant in variants]
+
+
+def of_auto(*dtypes: str) -> list[str]:
+    """Return the names of all kernels that ``auto`` may choose for some types, by the package's tables."""
+    rows = {row.variant for table in shipped().values() for row in table.rows}
+    types = {dtype: compute_element(dtype) for dtype in dtypes}
+    pairs = itertools.product(sorted(rows), types.items())
+    return [f"{row} {dtype}" for row, (dtype, each) in pairs if find_variant(row).multiplies(each)]
+
+
+def _exists(name: str) -> bool:
+    variant, dtype, *_ = name.split()
+    return variant in VARIANTS and (dtype in ELEMENTS or dtype == TF32.dtype_name)
+
+
+@functools.cache
+def _hash(name: str) -> str:
+    variant, dtype, *gemm = name.split()
+    kernels = _kernels(find_variant(variant), dtype)
+    if gemm:
+        kernels = dict.fromkeys(_with_epilogue(each) for each in kernels if each.variant.name == variant)
+    return kernel_hash(kernels)
+
+
+def _kernels(variant: Variant, dtype: str) -> dict[Specialization, None]:
+    """Return what products of all tiles and layouts launch."""
+    found: dict[Specialization, None] = {}
+    ways = (*_WAYS, _PACKED) if variant.packs_elements and dtype in PACKED_ELEMENTS else _WAYS
+    for tile, layout, split, way in itertools.product(variant.tiles or (None,), ("NN", "NT", "TN", "TT"), (1, 2), ways):
+        with contextlib.suppress(TiledmmError):  # not for such products
+            choice = named(variant.name, tile, dtype, Case(1, 67, 67, 515, layout, split), **way)
+            found |= dict.fromkeys(choice.kernels)
+    return found
+
+
+def _with_epilogue(kernel: Specialization) -> Specialization:
+    if kernel.variant.decomposes_to_residues:
+        return kernel  # another kernel finishes its sums
+    epilogue = Epilogue(
+        (EpilogueOperand("addend", kernel.c, (None, 1)), EpilogueOperand("bias", kernel.c, (0, 1))),
+        ("alpha", "beta"),
+        _activation(kernel.c),
+    )
+    return replace(kernel, epilogue=epilogue)
+
+
+def _activation(result: Element) -> str:
+    if result.parts > 1:
+        return ""
+    return "gelu" if "float" in result.dtype_name else "relu"
