@@ -95,7 +95,7 @@ def test_what_spills_or_does_not_compile_fails(spills: dict[str, int], spilled: 
     [
         (("tilde",), "did you mean"),
         (("auto",), "chooses a kernel"),
-        (("tiled", "--tile", "24"), "its tiles are 8, 16"),
+        (("tiled", "--tile", "24"), "its tiles are"),
         (("tiled", "--tile", "all"), "--tile takes one tile here, or is left out for all of its tiles; got 'all'"),
         (("tiled", "--tile", "16,32"), "--tile takes one tile here"),
         (("tiled", "--target", "sm_1"), "the targets are"),

@@ -75,7 +75,7 @@ def test_another_tile(arguments: tuple[str, ...], before: str) -> None:
         (("tilde",), "did you mean"),
         (("auto",), "chooses a kernel"),
         (("cublas",), "no kernel of this package"),
-        (("tiled", "--tile", "24"), "its tiles are 8, 16"),
+        (("tiled", "--tile", "24"), "its tiles are"),
         (("tiled", "--dtype", "float33"), "float33"),
         (("tiled", "--layout", "NX"), "NX"),
         (("tiled", "--config", "bk"), "bk=16"),

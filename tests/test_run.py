@@ -98,7 +98,7 @@ def test_an_interrupt_is_told_by_the_status(tmp_path: Path) -> None:
     [
         (("--variant", "tild"), "did you mean 'tiled'"),
         (("--variant", "tiled", "--tile", "17"), "no tile 17"),
-        (("--variant", "tiled", "--tile", "abc"), "its tiles are 8, 16, 32, 64"),
+        (("--variant", "tiled", "--tile", "abc"), "its tiles are"),
         (("--precision", "float31"), "precision"),
     ],
 )

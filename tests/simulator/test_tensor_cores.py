@@ -33,6 +33,7 @@ from tiledmm.errors import ConfigError
 pytest.importorskip("cuda.core", reason="needs the extra 'inspect' (cuda-core and NVRTC)")
 
 from tiledmm.compile.inspection import compile_for
+from tiledmm.registry.variants import find_variant
 
 TEMPLATE = Path(__file__).parents[1] / "tensor_cores.cu.j2"
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex128", "int8", "uint8")
@@ -341,7 +342,7 @@ def shifted(array: np.ndarray, offset: int) -> np.ndarray:
     [
         pytest.param(dtype, tile, marks=slow_unless((i + j) % 4 == 0))
         for i, dtype in enumerate(["float16", "tf32", "float64", "complex128"])
-        for j, tile in enumerate([16, 32, 64, 128, 256])
+        for j, tile in enumerate(find_variant("tensor_core").tiles)
     ],
 )
 def test_no_bank_conflicts(dtype: str, tile: int) -> None:
