@@ -14,6 +14,9 @@ from tiledmm.registry.config import STATIC_SHARED_BYTES, VECTOR_BYTES, WORD_BYTE
 # Most resident threads of an SM, of all GPUs.
 FULL_SM_THREADS = 2048
 
+# Most resident blocks of an SM, of all GPUs. Smaller blocks than FULL_SM_THREADS // FULL_SM_BLOCKS never fill one.
+FULL_SM_BLOCKS = 32
+
 # Most multiply-adds of an unrolled inner loop. More only makes ptxas slow: fully unrolled, a complex128 kernel with
 # 64 x 64 tiles takes seconds to compile.
 UNROLLED_MULTIPLIES = 256
@@ -60,7 +63,7 @@ def _square(tile: int, element: Element, *, stages: int, pad: int) -> Config:
     unroll = min(bk, UNROLLED_MULTIPLIES // (per_thread * per_thread * element.multiplies))
     # 4-byte sums fit the registers that a full SM leaves each thread.
     min_blocks = 1
-    if element.sum_bytes == 4 and not waits_in_registers:
+    if element.sum_bytes == 4 and not waits_in_registers and tile**2 * FULL_SM_BLOCKS >= FULL_SM_THREADS:
         min_blocks = FULL_SM_THREADS // tile**2 if per_thread == 1 else 2 if element.itemsize < 4 else 3
     return Config(tile, tile, bk, per_thread, per_thread, pad, stages, unroll, min_blocks)
 
