@@ -11,10 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tiledmm import cli
+import tiledmm
+from tiledmm import cli, simulator
 from tiledmm.cli import checks, output
 from tiledmm.cli.checks import BROKEN, MISSING, UNKNOWN, WORKS, Check
 
@@ -159,6 +161,61 @@ def test_without_a_driver_the_advice_is_for_cuda_12(monkeypatch: pytest.MonkeyPa
     with pytest.raises(checks.NotThere):
         checks._driver()
     assert checks._cuda_extra() == "cuda12"
+
+
+@pytest.mark.parametrize(
+    ("version", "extra"),
+    [(11080, "cuda12"), (12000, "cuda12"), (12090, "cuda12"), (13000, "cuda13"), (13010, "cuda13"), (14000, "cuda13")],
+)
+def test_the_advice_is_for_a_cuda_that_the_driver_runs(
+    version: int, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(target: Any) -> int:
+        target._obj.value = version
+        return 0
+
+    monkeypatch.setattr(checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=tell))
+    advice = {name: advice for _, name, _, advice in checks.jobs()}
+    for name in ("CuPy", "devices", "CUDA runtime", "NVRTC", "cuBLAS"):
+        assert f"[{extra}]" in advice[name]
+    assert checks._driver() == f"for CUDA up to {version // 1000}.{version % 1000 // 10}"
+
+
+def test_a_driver_that_does_not_answer_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=lambda target: 100))
+    check = checks.carry_out("GPU", "NVIDIA driver", checks._driver, "mend it")
+    assert check.state == BROKEN and "100" in check.found
+    assert checks._cuda_extra() == "cuda12"
+
+
+def one_element_off(a: Any, b: Any, **_: Any) -> Any:
+    c = np.matmul(a, b)
+    c[-1, -1] += 1
+    return c
+
+
+@pytest.mark.parametrize(
+    ("multiply", "state"),
+    [
+        (lambda a, b, **_: np.matmul(a, b), WORKS),
+        (one_element_off, BROKEN),
+        (lambda a, b, **_: np.full((19, 29), np.nan, np.float32), BROKEN),
+        (lambda a, b, **_: np.zeros((19, 29), np.float32), BROKEN),
+    ],
+)
+def test_a_product_has_to_be_right_everywhere(
+    multiply: Callable[..., Any], state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"totalGlobalMem": 80 << 30, "name": b"a GPU", "major": 9, "minor": 0}
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, getDeviceProperties=lambda device: properties)
+    cupy = SimpleNamespace(asarray=np.array, asnumpy=np.array, cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[misc]
+    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
+    monkeypatch.setattr(tiledmm, "matmul", multiply)
+    monkeypatch.setattr(simulator, "matmul", multiply)
+    assert checks._devices() == "a GPU, compute capability 9.0, 80 GiB"
+    for look in (checks._gpu_product, checks._simulator_product):
+        assert checks.carry_out("", "", look, "").state == state
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the simulator runs on Linux")

@@ -228,6 +228,20 @@ def test_sums_of_16_bits_are_rounded_once(dtype: Any) -> None:
     assert found.dtype == a.dtype and (found == 4096).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+def test_products_that_are_summed_are_not_rounded(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(1, 16, shape).astype(dtype) for shape in ((30, 200), (200, 30)))
+    chunks = np.hsplit(a, 4), np.vsplit(b, 4)
+    first, *others = (x.astype("f4") @ y.astype("f4") for x, y in zip(*chunks, strict=True))
+    wanted = (first + sum(others)).astype(dtype)
+    assert np.array_equal(sum_of_products(*chunks, "full"), wanted)
+    with_first = first.astype(dtype).astype("f4") + sum(others)
+    with_others = first + sum(x.astype(dtype).astype("f4") for x in others)
+    for rounded in (with_first, with_others):
+        assert not np.array_equal(rounded.astype(dtype), wanted), "otherwise this shows nothing"
+
+
 def test_delays_change_nothing() -> None:
     a, b = integers((40, 60)), integers((60, 50))
     layout = layout_of(40, 50, 60, 6)
