@@ -984,6 +984,31 @@ def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
     assert from_json(to_json(ComparisonReport(MACHINE, (found,)))).comparisons == (found,)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bool"])
+@pytest.mark.parametrize("idle", ["tiled", "auto", BASELINE, "a peer"])
+@pytest.mark.cupy
+def test_a_rival_that_writes_nothing_does_not_pass_for_the_one_before(
+    comparing: Any, idle: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multiply, of_cupy = comparing.matmul, comparing.cupy.matmul
+
+    def matmul(a: Any, b: Any, *, variant: str, **others: Any) -> None:
+        if variant != idle:
+            multiply(a, b, variant=variant, **others)
+
+    def peers(names: Any, sets: Any, kind: Any) -> dict[str, Any]:
+        assert [*names] == ["a peer"]
+        return {"a peer": lambda i: None if idle == "a peer" else of_cupy(sets[0].a, sets[0].b, out=sets[0].c)}
+
+    monkeypatch.setattr(comparing, "matmul", matmul)
+    monkeypatch.setattr(comparing, "peer_calls", peers)
+    monkeypatch.setattr(comparing.cupy, "matmul", lambda *x, out: None if idle == BASELINE else of_cupy(*x, out=out))
+    variant_tiles = [*expand(["naive", "tiled"], [16]), VariantTile("auto")]
+    found = comparing.compare(Size(6, 5, 7), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001, peers=["a peer"])
+    assert [row.ok for row in found.rows] == [row.variant != idle for row in found.rows] and len(found.rows) == 5
+    assert [row.label for row in found.rows if row.microseconds is None] in ([], [f"{idle} 16"], [idle])
+
+
 @pytest.mark.cupy
 def test_compare_goes_on_where_cupy_cannot(comparing: Any) -> None:
     found = comparing.compare(Size(3, 3, 3), dtype="float16", variant_tiles=expand(["naive"]), seconds=0.001)

@@ -130,6 +130,8 @@ def test_an_epilogues_name_tells_all_of_it() -> None:
         if isinstance(found := outcome(call), tuple) and found[0] is not None:
             names.setdefault(found[0].name, found[0])
             assert names[found[0].name] == found[0]
+    bare = resolved(alpha=np.ones(4, "f4")).epilogue
+    assert bare is not None and bare.name == "alpha_f32_xx"
     whole = resolved(c=C, alpha=2, beta=3, bias=BIAS.astype("f8"), activation="relu").epilogue
     assert whole is not None
     assert whole.with_strides([(4, 1), (0, 1)]).name == "alpha_beta_addend_f32_x1_bias_f64_01_relu"
