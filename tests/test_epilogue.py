@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tiledmm.errors import KeywordError, ShapeError, UnsupportedTypeError
 from tiledmm.problem import epilogue as module
-from tiledmm.problem.epilogue import EpilogueCall, EpilogueKeywords, resolve_epilogue
+from tiledmm.problem.epilogue import ACTIVATIONS, EpilogueCall, EpilogueKeywords, resolve_epilogue
 
 FLOAT = np.dtype("float32")
 C, BIAS = np.ones((4, 4), "f4"), np.ones(4, "f4")
@@ -39,6 +40,18 @@ class Listed(list[float]):
     """No array."""
 
 
+class Typed:
+    """Something with a type that is no array."""
+
+    dtype, shape = FLOAT, (4,)
+
+
+class Strided:
+    """Something with strides that is no array."""
+
+    strides, shape = (4,), (4,)
+
+
 CALLS: list[dict[str, Any]] = [
     {}, {"activation": "relu"}, {"activation": "silu"}, {"activation": "silu", "compute": "i4"},
     {"activation": "relu", "compute": "i4"}, {"activation": "relu", "compute": "u4"}, {"activation": "rel"},
@@ -55,7 +68,7 @@ CALLS: list[dict[str, Any]] = [
     {"beta": np.array(1, "f4")}, {"beta": np.array(0, "f4")},
     {"c": C.astype("f8"), "beta": 1}, {"c": C.astype("f8"), "beta": 1, "casting": "safe"},
     {"c": C.astype("f2"), "beta": 1}, {"c": Listed([1]), "beta": 1}, {"c": 3.0, "beta": 1},
-    {"bias": BIAS}, {"bias": BIAS.astype("f2")}, {"bias": BIAS.astype("f8"), "casting": "safe"}, {"bias": Listed([1])},
+    {"bias": BIAS}, {"bias": BIAS.astype("f2")}, {"bias": BIAS.astype("f8"), "casting": "safe"}, {"bias": Listed([1])}, {"bias": Typed()}, {"bias": Strided()}, {"c": Typed(), "beta": 1}, {"alpha": Typed()},
     {"bias": 3.0}, {"bias": BIAS, "c": C, "beta": 2, "alpha": 3, "activation": "tanh"},
     {"bias": BIAS, "alpha": np.array(2, "f4")},
 ]  # fmt: skip
@@ -71,6 +84,71 @@ def test_no_call_changes_what_another_means(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(module, "_kept", {})
         assert outcome(first) == alone[i]
         assert outcome(second) == alone[j], f"{second} after {first}"
+
+
+@pytest.mark.parametrize(
+    ("error", "names", "call"),
+    [
+        (KeywordError, "beta.*c", {"beta": 1}),
+        (KeywordError, "beta.*c", {"beta": np.array(0, "f4")}),
+        (KeywordError, "'rel'", {"activation": "rel"}),
+        (UnsupportedTypeError, "complex.*'relu'", {"activation": "relu", "compute": "c8"}),
+        (UnsupportedTypeError, "'silu'.*int32", {"activation": "silu", "compute": "i4"}),
+        (UnsupportedTypeError, "'gelu'.*uint8", {"activation": "gelu", "compute": "u1"}),
+        (UnsupportedTypeError, "bool", {"compute": "bool"}),
+        (UnsupportedTypeError, "alpha.*float32.*2j", {"alpha": 2j}),
+        (UnsupportedTypeError, "alpha.*bfloat16.*2j", {"alpha": 2j, "compute": ml_dtypes.bfloat16}),
+        (UnsupportedTypeError, "alpha.*float32", {"alpha": np.complex64(2)}),
+        (UnsupportedTypeError, "beta.*float32.*2j", {"beta": 2j, "c": C}),
+        (UnsupportedTypeError, r"alpha.*int32.*0\.5", {"alpha": 0.5, "compute": "i4"}),
+        (UnsupportedTypeError, r"beta.*uint32.*0\.5", {"beta": 0.5, "c": C.astype("u4"), "compute": "u4"}),
+        (KeywordError, "^alpha .*number.*'2'", {"alpha": "2"}),
+        (KeywordError, "^alpha .*number.*2.0", {"alpha": [2.0]}),
+        (KeywordError, "^beta .*number", {"beta": Listed([2.0]), "c": C}),
+        (UnsupportedTypeError, "alpha.*datetime64", {"alpha": np.datetime64(1, "s")}),
+        (UnsupportedTypeError, "alpha.*U1", {"alpha": np.str_("2")}),
+        *((KeywordError, "^bias is an array; ", {"bias": x}) for x in (Listed([1]), 3.0, Typed(), Strided())),
+        *((KeywordError, "^c is an array; ", {"c": x, "beta": 1}) for x in (Listed([1]), 3.0, Typed(), Strided())),
+        (UnsupportedTypeError, "alpha.*float64", {"alpha": np.ones(4), "casting": "safe"}),
+        (UnsupportedTypeError, "beta.*float64", {"beta": np.array(2.0), "c": C, "casting": "safe"}),
+        (UnsupportedTypeError, "bias.*float64", {"bias": BIAS.astype("f8"), "casting": "safe"}),
+        (UnsupportedTypeError, r"\bc\b.*float64", {"c": C.astype("f8"), "beta": 1, "casting": "safe"}),
+        (UnsupportedTypeError, "bias.*complex64", {"bias": BIAS.astype("c8")}),
+    ],
+)
+def test_mistakes_are_named(error: type[Exception], names: str, call: dict[str, Any]) -> None:
+    with pytest.raises(error, match=names):
+        resolved(**call)
+
+
+def test_what_may_be_converted_is_taken() -> None:
+    for name, other in (("bias", {}), ("alpha", {}), ("c", {"beta": 1})):
+        assert resolved(casting="safe", **{name: C.astype("i1")}, **other).epilogue is not None
+    assert resolved("f8", "safe", bias=BIAS).epilogue is not None
+    assert resolved("c8", alpha=2j).epilogue is not None and resolved("i4", alpha=np.int8(3)).epilogue is not None
+    assert resolved("i4", alpha=True).epilogue is None and resolved(alpha=np.float64(1)).epilogue is None
+    for name in ACTIVATIONS:
+        found = resolved(activation=name).epilogue
+        assert found is not None and found.activation == name
+    assert {*ACTIVATIONS} == {"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}
+    relu = resolved("i4", activation="relu").epilogue
+    assert relu is not None and relu.activation == "relu"
+    assert resolved("u4", activation="relu").epilogue is None, "unsigned numbers are never below 0"
+    assert resolved().epilogue is resolved("i4", activation=None).epilogue is None
+
+
+def test_calls_that_alternate_are_checked_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, check = [], module._checked
+
+    def counted(*arguments: Any) -> Any:
+        checked.append(arguments)
+        return check(*arguments)
+
+    monkeypatch.setattr(module, "_checked", counted)
+    for alpha in (2, 3, 2, 4):
+        resolved(alpha=alpha, bias=BIAS)
+        resolved(c=C, beta=alpha)
+    assert len(checked) == 2, "a number's value is no part of an epilogue"
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (3,), (0,)])
