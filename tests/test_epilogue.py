@@ -68,7 +68,8 @@ CALLS: list[dict[str, Any]] = [
     {"beta": np.array(1, "f4")}, {"beta": np.array(0, "f4")},
     {"c": C.astype("f8"), "beta": 1}, {"c": C.astype("f8"), "beta": 1, "casting": "safe"},
     {"c": C.astype("f2"), "beta": 1}, {"c": Listed([1]), "beta": 1}, {"c": 3.0, "beta": 1},
-    {"bias": BIAS}, {"bias": BIAS.astype("f2")}, {"bias": BIAS.astype("f8"), "casting": "safe"}, {"bias": Listed([1])}, {"bias": Typed()}, {"bias": Strided()}, {"c": Typed(), "beta": 1}, {"alpha": Typed()},
+    {"bias": BIAS}, {"bias": BIAS.astype("f2")}, {"bias": BIAS.astype("f8"), "casting": "safe"},
+    {"bias": Listed([1])}, {"bias": Typed()}, {"bias": Strided()}, {"c": Typed(), "beta": 1}, {"alpha": Typed()},
     {"bias": 3.0}, {"bias": BIAS, "c": C, "beta": 2, "alpha": 3, "activation": "tanh"},
     {"bias": BIAS, "alpha": np.array(2, "f4")},
 ]  # fmt: skip

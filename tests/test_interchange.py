@@ -135,8 +135,9 @@ def test_the_cuda_array_interface(gpu: Gpu, layout: str, dtype: str) -> None:
     assert tiledmm.matmul(x1, WithInterface(x2), out=out) is out
     np.testing.assert_array_equal(out.array.held, (a @ b).astype(dtype))
     plain = gpu.host.array(a)
-    found = tiledmm.matmul(WithInterface(plain, strides=None), x2)
-    np.testing.assert_array_equal(found.held, (a @ b).astype(dtype))
+    for entries in ({"strides": None}, {"shape": [20, 30], "strides": [*plain.strides]}, {"mask": None}):
+        found = tiledmm.matmul(WithInterface(plain, **entries), x2)
+        np.testing.assert_array_equal(found.held, (a @ b).astype(dtype))
 
 
 def test_empty_arrays_have_no_address(gpu: Gpu) -> None:
