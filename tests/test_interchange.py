@@ -445,6 +445,7 @@ def test_a_product_of_tensors_runs_on_their_stream(gpu: Gpu, torch: Any) -> None
     with gpu.stream(6):
         tiledmm.matmul(Tensor(a), Tensor(b), out=Tensor(c))
     assert gpu.log == [(6, "runs on", 0)] * 2
+    np.testing.assert_array_equal(c.held, a.held @ b.held)
     gpu.log.clear()
     tiledmm.gemm(Tensor(a), Tensor(b), out=Tensor(c))
     assert gpu.log == [(6, "runs on", 0)]
@@ -544,9 +545,22 @@ def test_tensors_that_are_refused(gpu: Gpu, torch: Any) -> None:
     ):
         with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message):
             tiledmm.matmul(Tensor(x), Tensor(x, **others))
+        with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "x1")):
+            tiledmm.matmul(Tensor(x, **others), Tensor(x))
+        for name, product in (("x2", tiledmm.matmul), ("b", tiledmm.gemm)):
+            with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", name)):
+                product(x, Tensor(x, **others))
+        for product in (tiledmm.matmul, tiledmm.gemm):
+            with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "out")):
+                product(Tensor(x), Tensor(x), out=Tensor(x, **others))
+        with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "bias")):
+            tiledmm.gemm(Tensor(x), Tensor(x), bias=Tensor(x, **others))
     torch.grad = False
     tiledmm.matmul(Tensor(x), Tensor(x, requires_grad=True))
     for bits in ("conjugated", "negated"):
         tiledmm.matmul(Tensor(x, **{bits: True}), Tensor(x))
         with pytest.raises(OperandTypeError, match="out is a lazily conjugated or negated view"):
             tiledmm.matmul(x, x, out=Tensor(x, **{bits: True}))
+        for product in (tiledmm.matmul, tiledmm.gemm):
+            with pytest.raises(OperandTypeError, match="out is a lazily conjugated or negated view"):
+                product(Tensor(x), Tensor(x), out=Tensor(x, **{bits: True}))

@@ -446,6 +446,7 @@ def test_journals_of_other_products_are_refused(job: Job, tmp_path: Path) -> Non
     np.save(tmp_path / "half.npy", np.zeros(job.out.shape, np.float16))
     job.refuses("dtype", a=half[0], b=half[1], out=np.load(tmp_path / "half.npy", mmap_mode="r+"))
     job.refuses("shape of a", a=job.a[:-1], out=job.out[:-1])
+    job.refuses("shape of b", b=job.b[:, :-1], out=job.out[:, :-1])
     job.refuses("have no room for the tiles that journal .* which need [0-9,]+", memory=3000)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(HostDevice, "name", "another GPU")

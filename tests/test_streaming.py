@@ -15,11 +15,16 @@ from tiledmm.distributed import streaming
 from tiledmm.distributed.tiling import Matrices, Tiling, most_workspace, parts, round_up
 
 
+def _form(x: Any) -> tuple[Any, ...]:
+    return x.shape, x.strides, x.dtype
+
+
 class Device(HostDevice):
     """Writes down what it is asked.
 
     Attributes:
         precisions: Those of workspaces and of products.
+        asked: The products whose workspace was asked for: arrays, and whether there is an addend.
         staging: Bytes of the staging buffers.
         pitches: Bytes from a row to the next of what copies read and write in the host's memory.
     """
@@ -27,15 +32,18 @@ class Device(HostDevice):
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.precisions: set[str] = set()
+        self.asked: set[Any] = set()
         self.staging: list[int] = []
         self.pitches: set[int] = set()
 
     def workspace(self, a: Any, b: Any, out: Any, has_addend: bool, precision: str) -> int:
         self.precisions.add(precision)
+        self.asked.add((*(_form(x) for x in (a, b, out)), has_addend))
         return super().workspace(a, b, out, has_addend, precision)
 
     def product(self, a: Any, b: Any, out: Any, addend: Any, precision: str, stream: Any) -> None:
         self.precisions.add(precision)
+        assert (*(_form(x) for x in (a, b, out)), addend is not None) in self.asked, "its workspace is not known"
         super().product(a, b, out, addend, precision, stream)
 
     def page_locked(self, size: int) -> np.ndarray:
@@ -78,6 +86,21 @@ def test_the_precision_is_that_of_every_product(
     tiled(monkeypatch, 32, 32, 16)
     out_of_core.matmul(*operands(), precision=precision)
     assert device.precisions == {precision}
+
+
+@pytest.mark.parametrize("dtype", out_of_core.TYPES)
+def test_a_tiling_is_for_the_products_sizes_types_and_layouts(
+    dtype: str, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tiled(monkeypatch, 32, 16, 24)
+    a, b = operands(60, 50, 40, dtype)
+    itemsize = a.itemsize
+    for x, y, out, layouts in (
+        (a, b, np.empty((60, 50), dtype), "NNN"), (np.asfortranarray(a), b, np.empty((60, 50), dtype), "TNN"),
+        (a, np.asfortranarray(b), np.empty((60, 50), dtype), "NTN"), (a, b, np.empty((50, 60), dtype).T, "NNT"),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(out_of_core.matmul(x, y, out), a @ b)
+        assert taken.pop().matrices == Matrices(60, 50, 40, itemsize, max(itemsize, 4), layouts)
 
 
 def test_without_a_limit_a_share_of_the_free_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
