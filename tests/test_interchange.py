@@ -506,12 +506,12 @@ def test_tensors_and_other_arrays_make_no_native_call(gpu: Gpu, torch: Any) -> N
 @pytest.mark.parametrize("other", [[[1.0]], 3, np.ones((3, 3), "f4"), "text"])
 def test_what_stands_beside_tensors_and_is_no_array(gpu: Gpu, torch: Any, other: Any) -> None:
     x = Tensor(gpu.host.array(integers(1, 3, 3)))
-    with pytest.raises(OperandTypeError, match="^x2 is no array on a GPU"):
+    with pytest.raises(OperandTypeError, match=r"^x2 is no array on a GPU"):
         tiledmm.matmul(x, other)
-    with pytest.raises(OperandTypeError, match="^b is no array on a GPU"):
+    with pytest.raises(OperandTypeError, match=r"^b is no array on a GPU"):
         tiledmm.gemm(x, other)
     for product in (tiledmm.matmul, tiledmm.gemm):
-        with pytest.raises(OperandTypeError, match="^out is no array on a GPU"):
+        with pytest.raises(OperandTypeError, match=r"^out is no array on a GPU"):
             product(x, x, out=other)
 
 
