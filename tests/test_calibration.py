@@ -313,6 +313,10 @@ def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
     again = tables.read(tmp_path / "table.json")
     assert replace(again, gpu=rates.gpu) == rates
     assert (again.gpu.name, again.gpu.sms, again.gpu.arch) == (GPU.name, GPU.sms, GPU.arch)
+    for name in ("NVIDIA GeForce RTX 3090", "NVIDIA RTX A6000"):
+        gpu = replace(DATA_SHEETS["RTX 3090"], name=name, halves_float32_sums="GeForce" in name, nvlink=0.0)
+        tables.write(tmp_path / "other.json", replace(rates, gpu=gpu))
+        assert replace(tables.read(tmp_path / "other.json").gpu, source=gpu.source) == gpu
     lines = (tmp_path / "table.json").read_text(encoding="utf-8").splitlines()
     assert len(lines) > len(rates.rows) and json.loads("\n".join(lines))
 
