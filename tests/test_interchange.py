@@ -455,6 +455,28 @@ def test_a_product_of_tensors_runs_on_their_stream(gpu: Gpu, torch: Any) -> None
     assert gpu.log == [(3, "waits for", 6), (3, "runs on", 0), (6, "waits for", 3)]
 
 
+@pytest.mark.parametrize("stream", [0, 6])
+def test_results_are_tensors_from_the_beginning(gpu: Gpu, torch: Any, stream: int) -> None:
+    """PyTorch's allocator knows their stream; memory of CuPy's pool would be freed on another one."""
+    del torch.from_dlpack
+    torch.current = stream
+    a, b = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2))
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        np.testing.assert_array_equal(product(Tensor(a), Tensor(b)).array.held, a.held @ b.held)
+    turned = tiledmm.matmul(Tensor(a), Tensor(b), order="F")
+    np.testing.assert_array_equal(turned.array.held, a.held @ b.held)
+    assert turned.stride() == (1, 9)
+
+
+def test_a_result_that_cupy_made_becomes_a_tensor(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = gpu.host.array(integers(1, 9, 9))
+    for module in (calls, tiledmm.api):
+        monkeypatch.setattr(module, "plan_of", lambda *_: SimpleNamespace(run=lambda *_: x))
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        found = product(Tensor(x), Tensor(x))
+        assert type(found) is Tensor and found.array is x
+
+
 def elsewhere(x: Any, number: int = 1) -> Tensor:
     """A tensor on another device."""
     return Tensor(x, device=SimpleNamespace(type="cuda", index=number))
