@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ import dask  # noqa: E402
 
 import tiledmm.dask as ours  # noqa: E402
 from tests.dask_clusters import LIMIT, client_of, is_empty, kill, threads_of  # noqa: E402
-from tiledmm.distributed import graph, nccl, ranks  # noqa: E402
+from tiledmm.distributed import graph, local, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
 from tiledmm.distributed.grid import Layout, blocks, choose_layout  # noqa: E402
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
@@ -369,6 +370,39 @@ def test_without_a_cluster(chunks: Any) -> None:
     z = ours.matmul(of_chunks(a, chunks[0]), of_chunks(b, chunks[1]))
     assert not is_collective(z)
     assert np.array_equal(z.compute(scheduler="threads"), a @ b)
+
+
+@pytest.mark.parametrize("precision", ["full", "ieee", "tf32"])
+@pytest.mark.parametrize("way", ["matmul", "registered", "without a cluster"])
+def test_all_products_of_chunks_are_of_the_precision_that_was_asked_for(
+    client: Any, way: str, precision: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    multiply_add = local.multiply_add
+
+    def told(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None:
+        asked.append(precision)
+        multiply_add(a, b, c, precision, first=first)
+
+    for module in (local, sys.modules[summa.__module__]):
+        monkeypatch.setattr(module, "multiply_add", told)
+    a, b = integers((63, 51)), integers((51, 70))
+    x, y = of_chunks(a, 20), of_chunks(b, 20)
+    if way == "matmul":
+        z = ours.matmul(x, y, precision=precision)
+    elif way == "registered":
+        with ours.register(precision=precision, numpy=True):
+            z = x @ y
+    else:
+        z = graph.plain(x, y, precision)
+    assert is_collective(z) == (way != "without a cluster")
+    found = z.compute(scheduler="threads") if way == "without a cluster" else client.compute(z).result(LIMIT)
+    assert np.array_equal(found, a @ b)
+    assert {*asked} == {precision}
+    others = [each for each in ("full", "ieee", "tf32") if each != precision]
+    for other in others:
+        assert ours.matmul(x, y, precision=other).name != ours.matmul(x, y, precision=precision).name
+        assert graph.plain(x, y, other).name != graph.plain(x, y, precision).name
 
 
 def test_ranks_are_where_their_blocks_are(client: Any, threads: Any) -> None:
