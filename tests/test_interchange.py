@@ -393,7 +393,10 @@ def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in NAMES:
         setattr(made, name, f"torch.{name}")
     made.strided, made.is_grad_enabled = "strided", lambda: made.grad
-    made.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
+    made.streams = {}  # of other devices than the first
+    made.cuda = SimpleNamespace(
+        current_stream=lambda device: SimpleNamespace(cuda_stream=made.streams.get(device, made.current))
+    )
     made.from_dlpack = Tensor
     monkeypatch.setitem(sys.modules, "torch", made)
     monkeypatch.delitem(sys.modules, "tiledmm.interchange.torch_", raising=False)
@@ -491,6 +494,13 @@ def test_tensors_on_a_device_that_is_not_the_current_one(gpu: Gpu, torch: Any) -
     assert tiledmm.gemm(elsewhere(x1), elsewhere(x2), out=(out := elsewhere(x3))) is out
     np.testing.assert_array_equal(x3.held, a @ b)
     assert gpu.log == [(0, "runs on", 1)] * 2
+    gpu.log.clear()
+    torch.streams[1] = 9
+    tiledmm.matmul(elsewhere(x1), elsewhere(x2))
+    with gpu.on(1):
+        tiledmm.matmul(elsewhere(x1), elsewhere(x2))
+        tiledmm.gemm(elsewhere(x1), elsewhere(x2))
+    assert [entry for entry in gpu.log if "runs on" in entry] == [(9, "runs on", 1)] * 3
 
 
 @pytest.mark.parametrize("name", ["x1", "x2", "out"])

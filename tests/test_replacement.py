@@ -151,6 +151,32 @@ def test_a_kernel_that_there_is_not_is_refused_before_the_block(
         tiledmm.replacing(**kernel)
 
 
+@pytest.mark.parametrize(
+    "multiply",
+    [
+        lambda a, b, out: cupy.matmul(a, b, out=out), lambda a, b, out: cupy.matmul(a, b, out=(out,)),
+        lambda a, b, out: cupy.linalg.matmul(a, b, out=out), lambda a, b, out: cupy.dot(a, b, out),
+        lambda a, b, out: a.dot(b, out), lambda a, b, out: np.matmul(a, b, out=out),
+    ],
+)  # fmt: skip
+def test_the_result_is_written_to_out(own: list[str], multiply: Callable[..., Any]) -> None:
+    a, b, out = numbers(5, 7), numbers(7, 3), on_host(np.full((5, 3), 77, "f4"))
+    with tiledmm.replacing() as found:
+        assert multiply(a, b, out) is out
+    np.testing.assert_array_equal(of_host(out), of_host(a) @ of_host(b))
+    assert (found.taken, found.total, own) == (1, 1, [])
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_any_array_of_a_class_of_its_own_leaves_the_product_to_cupy(own: list[str], place: int) -> None:
+    arrays = [np.ones((3, 3), "f4")] * 3
+    x1, x2, out = (on_host(x, Heir) if i == place else on_host(x) for i, x in enumerate(arrays))
+    with tiledmm.replacing() as found:
+        cupy.matmul(x1, x2, out=out)
+    (line,) = found.groups
+    assert "Heir" in line.reason and own == ["matmul"]
+
+
 def test_matrix_power_goes_through(own: list[str]) -> None:
     with tiledmm.replacing() as found:
         cupy.linalg.matrix_power(numbers(4, 4), 5)
