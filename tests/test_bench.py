@@ -1078,18 +1078,20 @@ def test_every_kernel_is_asked_for_the_type_that_is_compared(
         assert row.gbps == pytest.approx(moved / (row.microseconds or 0) / 1e3)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16"])
+@pytest.mark.parametrize(
+    ("dtype", "n"), [("float32", 48), ("complex64", 48), ("float16", 48), ("float64", 320), ("int8", 320)]
+)
 @pytest.mark.cupy
-def test_rates_are_told_as_parts_of_the_roofline(comparing: Any, dtype: str) -> None:
-    size = Size(40, 48, 64)
+def test_rates_are_told_as_parts_of_the_roofline(comparing: Any, dtype: str, n: int) -> None:
+    size = Size(n, n + 1, n + 2)
     found = comparing.compare(size, dtype=dtype, variant_tiles=expand(["naive", "warp_tiled"], [32]), seconds=0.001)
     for row in found.rows:
         if row.microseconds is None:
             continue
-        tensor_cores = row.label == BASELINE and dtype == "float16"
+        tensor_cores = row.label == BASELINE and dtype in ("float64", "int8")
         spec = specialize("tensor_core" if tensor_cores else "naive", dtype=dtype)
         bounds = roofline(spec, H100.gpu, *size)
-        attained = 2 * 40 * 48 * 64 / (row.microseconds * 1e-6)
+        attained = 2 * size.m * size.n * size.k / (row.microseconds * 1e-6)
         assert row.of_roofline == pytest.approx(attained / min(bounds.fma_bound, bounds.memory_bound))
         assert row.tflops == pytest.approx(attained * element(dtype).multiplies / 1e12)
 
