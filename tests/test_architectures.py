@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError, DeviceError, UnsupportedTypeError
 from tiledmm.hardware.architectures import TARGETS, architecture_of, find_target
-from tiledmm.hardware.data_sheets import REFERENCE_GPUS
+from tiledmm.hardware.data_sheets import DATA_SHEETS, REFERENCE_GPUS, find_gpu
+from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.hardware.occupancy import Occupancy, occupancy
 
 # What cudaOccMaxActiveBlocksPerMultiprocessor of the CUDA 12.9 toolkit's cuda_occupancy.h answers:
@@ -65,6 +68,7 @@ def test_occupancy_counts_blocks_as_the_toolkit_does(target, threads, registers,
         (32, 16, 0, "blocks"),
         (128, 32, 100_000, "shared memory"),
         (1025, 16, 0, "warps"),
+        (64, 32, 6_272, "warps, blocks, registers and shared memory"),
     ],
 )
 def test_occupancy_names_what_runs_out(threads, registers, shared_bytes, limited_by):
@@ -143,6 +147,84 @@ def test_a_device_that_is_too_old_is_refused(capability, text):
 )
 def test_peak_is_that_of_the_data_sheet(target, dtype, tflops):
     assert REFERENCE_GPUS[target].peak_flops(dtype) == pytest.approx(tflops * 1e12, rel=0.02)
+
+
+# The table of technical specifications per compute capability in the CUDA C++ Programming Guide: warps, blocks and KiB
+# of shared memory of an SM, results of float32, float64 and int32 multiply-adds per cycle and SM.
+@pytest.mark.parametrize(
+    ("target", "warps", "blocks", "shared", "float32", "float64", "int32"),
+    [
+        ("sm_75", 32, 16, 64, 64, 2, 64), ("sm_80", 64, 32, 164, 64, 32, 64), ("sm_86", 48, 16, 100, 128, 2, 64),
+        ("sm_89", 48, 24, 100, 128, 2, 64), ("sm_90", 64, 32, 228, 128, 64, 64), ("sm_100", 64, 32, 228, 128, 64, 64),
+        ("sm_120", 48, 24, 100, 128, 2, 64),
+    ],
+)  # fmt: skip
+def test_limits_and_units_are_those_of_the_programming_guide(target, warps, blocks, shared, float32, float64, int32):
+    row = TARGETS[target]
+    assert (row.max_warps, row.max_threads, row.max_blocks) == (warps, 32 * warps, blocks)
+    assert row.shared_bytes == shared * 1024 and row.static_shared_bytes == 49152
+    assert row.max_shared_bytes == (shared - (target != "sm_75")) * 1024
+    lanes = {"float32": float32, "float16": float32, "bfloat16": float32, "complex64": float32 / 4}
+    lanes |= {"float64": float64, "complex128": float64 / 4, "bool": int32, "int64": int32 / 3, "uint64": int32 / 3}
+    lanes |= {f"{sign}int{bits}": int32 for sign in ("", "u") for bits in (8, 16, 32)}
+    assert lanes == {name: row.multiply_adds(name) for name in ELEMENTS}
+    assert (row.max_threads_per_block, row.max_registers, row.registers) == (1024, 255, 65536)
+
+
+# GB/s of memory, and of NVLink both ways, as the vendor's data sheets and whitepapers print them; SMs.
+@pytest.mark.parametrize(
+    ("name", "memory", "nvlink", "sms"),
+    [
+        ("T4", 320, 0, 40), ("RTX 2080 Ti", 616, 100, 68), ("A100 SXM4 80 GB", 2039, 600, 108), ("A30", 933, 200, 56),
+        ("RTX 3090", 936, 112.5, 82), ("A10", 600, 0, 72), ("RTX A6000", 768, 112.5, 84), ("RTX 4090", 1008, 0, 128),
+        ("L4", 300, 0, 58), ("L40S", 864, 0, 142), ("H100 SXM 80 GB", 3350, 900, 132), ("H200 SXM", 4800, 900, 132),
+        ("B200", 8000, 1800, 148), ("RTX 5090", 1792, 0, 170), ("RTX PRO 6000", 1792, 0, 188),
+    ],
+)  # fmt: skip
+def test_bandwidths_are_those_of_the_data_sheet(name, memory, nvlink, sms):
+    gpu = DATA_SHEETS[name]
+    assert (gpu.bandwidth, 2 * gpu.nvlink, gpu.sms) == (memory * 1e9, nvlink * 1e9, sms)
+    assert find_gpu(name) is gpu and find_gpu(gpu.arch.name) is REFERENCE_GPUS[gpu.arch.name]
+
+
+def test_each_target_has_the_first_of_its_gpus_for_reference():
+    assert [gpu.name for gpu in REFERENCE_GPUS.values()] == [
+        "T4", "A100 SXM4 80 GB", "RTX 3090", "RTX 4090", "H100 SXM 80 GB", "B200", "RTX 5090",
+    ]  # fmt: skip
+    assert list(REFERENCE_GPUS) == list(TARGETS)
+
+
+@pytest.mark.parametrize(("target", "rates"), [("sm_80", (1, 1, 1, 1)), ("sm_90", (0.5, 0.5, 0.5, 1)),
+                                               ("sm_100", (0.25, 0.25, 0.25, 1))])  # fmt: skip
+def test_mma_reaches_a_part_of_the_rate_of_newer_instructions(target, rates):
+    gpu = REFERENCE_GPUS[target]
+    for itemsize, rate in zip((1, 2, 4, 8), rates, strict=True):
+        assert gpu.tensor_flops(itemsize, by_mma=True) == rate * gpu.tensor_flops(itemsize)
+    assert gpu.tensor_flops(16, by_mma=True) == gpu.tensor_flops(16) == gpu.tensor_flops(8) / 4
+
+
+def test_geforce_halves_what_is_summed_in_float32_and_nothing_else():
+    geforce, other = (replace(DATA_SHEETS["A10"], halves_float32_sums=halves) for halves in (True, False))
+    for itemsize, part in ((1, 1), (2, 0.5), (4, 0.5), (8, 1), (16, 1)):
+        assert geforce.tensor_flops(itemsize) == part * other.tensor_flops(itemsize) > 0
+    assert geforce.peak_flops("float32") == other.peak_flops("float32")
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "halves", "nvlink"),
+    [("NVIDIA GeForce RTX 3090", (8, 6), True, 56.25e9), ("NVIDIA A10", (8, 6), False, 56.25e9),
+     ("NVIDIA H200", (9, 0), False, 450e9), ("NVIDIA GeForce RTX 4090", (8, 9), True, 0)],
+)  # fmt: skip
+def test_what_a_device_does_not_tell_is_its_name_or_its_reference(name, capability, halves, nvlink):
+    major, minor = capability
+    properties = {"name": name.encode(), "major": major, "minor": minor, "multiProcessorCount": 7}
+    gpu = gpu_of(properties, {"ClockRate": 1000, "MemoryClockRate": 10, "GlobalMemoryBusWidth": 64})
+    assert (gpu.name, gpu.sms, gpu.clock, gpu.bandwidth) == (name, 7, 1e6, 2 * 10e3 * 8)
+    assert (gpu.halves_float32_sums, gpu.nvlink) == (halves, nvlink)
+    for missing in ("MemoryClockRate", "GlobalMemoryBusWidth"):
+        known = {"ClockRate": 1000, "MemoryClockRate": 10, "GlobalMemoryBusWidth": 64}
+        del known[missing]
+        assert gpu_of(properties, known).bandwidth == REFERENCE_GPUS[gpu.arch.name].bandwidth
 
 
 def test_tensor_cores_peak_is_that_of_the_data_sheet():

@@ -35,6 +35,7 @@ from tiledmm.errors import CompilationError, ConfigError, UnknownVariantError, U
 from tiledmm.registry.variants import find_variant, kernel_variants
 from tiledmm.report import cells, documents, tables
 from tiledmm.report.cells import NONE
+from tiledmm.report.roofline import roofline
 from tiledmm.selection.model import H100
 
 EVERY_TYPE = [pytest.param(row.dtype, id=name) for name, row in ELEMENTS.items()]
@@ -982,6 +983,163 @@ def test_compare_checks_then_times_what_is_right(comparing: Any) -> None:
     assert told[0] == "preparing operands"
     assert told[-1] == "timing 4 rivals in turn"
     assert from_json(to_json(ComparisonReport(MACHINE, (found,)))).comparisons == (found,)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bool"])
+@pytest.mark.parametrize("idle", ["tiled", "auto", BASELINE, "a peer"])
+@pytest.mark.cupy
+def test_a_rival_that_writes_nothing_does_not_pass_for_the_one_before(
+    comparing: Any, idle: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multiply, of_cupy = comparing.matmul, comparing.cupy.matmul
+
+    def matmul(a: Any, b: Any, *, variant: str, **others: Any) -> None:
+        if variant != idle:
+            multiply(a, b, variant=variant, **others)
+
+    def peers(names: Any, sets: Any, kind: Any) -> dict[str, Any]:
+        assert [*names] == ["a peer"]
+        return {"a peer": lambda i: None if idle == "a peer" else of_cupy(sets[0].a, sets[0].b, out=sets[0].c)}
+
+    monkeypatch.setattr(comparing, "matmul", matmul)
+    monkeypatch.setattr(comparing, "peer_calls", peers)
+    monkeypatch.setattr(comparing.cupy, "matmul", lambda *x, out: None if idle == BASELINE else of_cupy(*x, out=out))
+    variant_tiles = [*expand(["naive", "tiled"], [16]), VariantTile("auto")]
+    found = comparing.compare(Size(6, 5, 7), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001, peers=["a peer"])
+    assert [row.ok for row in found.rows] == [row.variant != idle for row in found.rows] and len(found.rows) == 5
+    assert [row.label for row in found.rows if row.microseconds is None] in ([], [f"{idle} 16"], [idle])
+
+
+@pytest.mark.cupy
+def test_rivals_take_the_copies_of_operands_by_turns(comparing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[tuple[int, ...]] = []
+    several, multiply, of_cupy = comparing.operand_sets, comparing.matmul, comparing.cupy.matmul
+    sets: list[Any] = []
+
+    def operand_sets(*arguments: Any) -> list[Any]:
+        sets[:] = several(*arguments)[:3]
+        return sets
+
+    def matmul(a: Any, b: Any, *, out: Any, **others: Any) -> None:
+        used.append(tuple(map(id, (a, b, out))))
+        multiply(a, b, out=out, **others)
+
+    def cupys(a: Any, b: Any, out: Any) -> None:
+        used.append(tuple(map(id, (a, b, out))))
+        of_cupy(a, b, out=out)
+
+    def measure(rivals: Any, clock: Any, seconds: float) -> dict[str, Any]:
+        assert seconds == 0.25 and [*rivals] == ["naive", "tiled 16", BASELINE]
+        for call in rivals.values():
+            used.clear()
+            for i in range(7):
+                call(i)
+            assert used == [tuple(map(id, sets[i % 3])) for i in range(7)]
+        return {}
+
+    monkeypatch.setattr(comparing, "operand_sets", operand_sets)
+    monkeypatch.setattr(comparing, "matmul", matmul)
+    monkeypatch.setattr(comparing.cupy, "matmul", cupys)
+    monkeypatch.setattr(comparing.timing, "measure", measure)
+    found = comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive", "tiled"], [16]), seconds=0.25)
+    assert (found.sets, found.ok, found.layout) == (3, True, "NN") and (found.m, found.n, found.k) == (6, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "keywords"),
+    [
+        ("float32", (None, "full")), ("tf32", (None, "tf32")), ("int8_int32", ("int32", "full")),
+        ("int8", (None, "full")),
+    ],
+)  # fmt: skip
+@pytest.mark.cupy
+def test_every_kernel_is_asked_for_the_type_that_is_compared(
+    comparing: Any, dtype: str, keywords: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[Any] = set()
+    fake = SimpleNamespace(COMPUTE_TYPE_TF32=1, get_compute_type=lambda dtype: 0, set_compute_type=lambda *_: None)
+
+    def matmul(a: Any, b: Any, *, out: Any, dtype: Any, precision: str, variant: str, tile: int | None) -> None:
+        asked.add((variant, tile, dtype, precision))
+        wide = (multiplied(x, precision).astype(out.dtype) for x in (a, b))
+        out[...] = product(*wide) if out.dtype.kind == "f" else np.matmul(*wide)
+
+    monkeypatch.setattr(comparing, "matmul", matmul)
+    monkeypatch.setattr(comparing, "_routines_linalg", fake)
+    variant_tiles = [VariantTile("tensor_core", 64), VariantTile("tensor_core", 128), VariantTile("auto")]
+    found = comparing.compare(Size(40, 48, 64), dtype=dtype, variant_tiles=variant_tiles, seconds=0.001)
+    rows = [row for row in found.rows if row.ours]
+    kernels = {(row.variant, row.tile) for row in rows}
+    assert ("auto", None) in kernels and asked == {(*kernel, *keywords) for kernel in kernels}
+    assert all(row.ok and row.microseconds for row in found.rows), [row.note for row in found.rows]
+    kind = compute_element(dtype)
+    moved = (40 + 48) * 64 * kind.itemsize + 40 * 48 * kind.result.itemsize
+    for row in found.rows:
+        assert row.gbps == pytest.approx(moved / (row.microseconds or 0) / 1e3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n"), [("float32", 48), ("complex64", 48), ("float16", 48), ("float64", 320), ("int8", 320)]
+)
+@pytest.mark.cupy
+def test_rates_are_told_as_parts_of_the_roofline(comparing: Any, dtype: str, n: int) -> None:
+    size = Size(n, n + 1, n + 2)
+    found = comparing.compare(size, dtype=dtype, variant_tiles=expand(["naive", "warp_tiled"], [32]), seconds=0.001)
+    for row in found.rows:
+        if row.microseconds is None:
+            continue
+        tensor_cores = row.label == BASELINE and dtype in ("float64", "int8")
+        spec = specialize("tensor_core" if tensor_cores else "naive", dtype=dtype)
+        bounds = roofline(spec, H100.gpu, *size)
+        attained = 2 * size.m * size.n * size.k / (row.microseconds * 1e-6)
+        assert row.of_roofline == pytest.approx(attained / min(bounds.fma_bound, bounds.memory_bound))
+        assert row.tflops == pytest.approx(attained * element(dtype).multiplies / 1e12)
+
+
+@pytest.mark.cupy
+def test_the_cpu_is_judged_and_compared_too(comparing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    comparing.cupy.asnumpy = np.array
+    size, variant_tiles = Size(6, 5, 7), expand(["naive"])
+    found = comparing.compare(size, variant_tiles=variant_tiles, seconds=0.001, peers=["cpu"])
+    naive, base, numpys, loop = found.rows
+    assert numpys.label.startswith("numpy") and loop.label == "triple loop"
+    for row in (numpys, loop):
+        assert row.peer and row.ok and row.microseconds and row.error is not None and row.of_roofline is None
+        assert row.to_cupy == pytest.approx(base.microseconds / row.microseconds)
+        assert row.to_naive == pytest.approx(naive.microseconds / row.microseconds)
+    monkeypatch.setattr(comparing.cpu, "calls", lambda a, b: {"wrong": lambda i: a @ b + 1, "slow": "left out"})
+    *_, wrong, slow = comparing.compare(size, variant_tiles=variant_tiles, seconds=0.001, peers=["cpu"]).rows
+    assert (wrong.ok, slow.note, slow.microseconds) == (False, "left out", None)
+
+
+@pytest.mark.cupy
+def test_a_peer_is_asked_for_an_error_and_no_figure_where_it_fails(
+    comparing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(i: int) -> None:
+        raise RuntimeError("not this type\nat all")
+
+    rivals = {
+        "refused": refuse, "absent": "OSError: no libcudart", "returns": lambda i: np.matmul(held[0].a, held[0].b),
+        "wrong": lambda i: held[0].a[:, :5] * np.float32(0),
+    }  # fmt: skip
+    held: list[Any] = []
+
+    def peers(names: Any, sets: Any, kind: Any) -> dict[str, Any]:
+        held[:] = sets
+        return rivals
+
+    monkeypatch.setattr(comparing, "peer_calls", peers)
+    found = comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive"]), seconds=0.001, peers=["torch"])
+    rows = {row.label: row for row in found.rows[2:]}
+    assert {name: (row.ok, row.microseconds is not None, row.note) for name, row in rows.items()} == {
+        "refused": (False, False, "RuntimeError: not this type"), "absent": (False, False, "OSError: no libcudart"),
+        "returns": (True, True, ""), "wrong": (False, False, ""),
+    }  # fmt: skip
+    assert all(row.peer for row in rows.values())
+    monkeypatch.setattr(comparing, "matmul", lambda *_, **__: refuse(0))
+    with pytest.raises(RuntimeError, match="not this type"):
+        comparing.compare(Size(6, 5, 7), variant_tiles=expand(["naive"]), seconds=0.001)
 
 
 @pytest.mark.cupy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import re
 from dataclasses import replace
@@ -363,6 +364,10 @@ def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
     again = tables.read(tmp_path / "table.json")
     assert replace(again, gpu=rates.gpu) == rates
     assert (again.gpu.name, again.gpu.sms, again.gpu.arch) == (GPU.name, GPU.sms, GPU.arch)
+    for name in ("NVIDIA GeForce RTX 3090", "NVIDIA RTX A6000"):
+        gpu = replace(DATA_SHEETS["RTX 3090"], name=name, halves_float32_sums="GeForce" in name, nvlink=0.0)
+        tables.write(tmp_path / "other.json", replace(rates, gpu=gpu))
+        assert replace(tables.read(tmp_path / "other.json").gpu, source=gpu.source) == gpu
     lines = (tmp_path / "table.json").read_text(encoding="utf-8").splitlines()
     assert len(lines) > len(rates.rows) and json.loads("\n".join(lines))
 
@@ -372,6 +377,38 @@ def test_shipped_tables_are_the_nearest_for_their_gpus() -> None:
         assert nearest_rates(table.gpu) is table and table.gpu.name == name
         assert tables.own_path(name).name == f"{Path(table.gpu.source).name}"
         assert table.date
+
+
+# The memory of an H200 is faster for the same arithmetic; so is that of these, for theirs.
+LIKE_AN_H200 = {"A100 SXM4 80 GB", "A30", "H200 SXM", "B200"}
+
+
+@pytest.mark.parametrize("gpu", DATA_SHEETS.values(), ids=lambda gpu: gpu.name)
+def test_the_nearest_table_has_about_as_much_memory_bandwidth_for_its_arithmetic(gpu: Gpu) -> None:
+    expected = "NVIDIA H200" if gpu.name in LIKE_AN_H200 else "NVIDIA H100 80GB HBM3"
+    assert nearest_rates(gpu).gpu.name == expected
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.1, 2])
+def test_a_table_of_the_same_architecture_is_nearest_however_fast_its_memory(
+    factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def table(name: str, like: str, memory: float) -> Rates:
+        gpu = replace(DATA_SHEETS[like], name=name)
+        return replace(TRUE, gpu=replace(gpu, bandwidth=memory * gpu.peak_flops("float32")))
+
+    intensity = GPU.bandwidth / GPU.peak_flops("float32")
+    alike = table("alike, of another architecture", "A10", intensity)
+    near = table("near", "H200 SXM", factor * 4 * intensity)
+    far = table("far", "H200 SXM", factor * 5 * intensity)
+    low = table("low", "H200 SXM", factor / 6 * intensity)
+    known = [alike, low, far, near]
+    monkeypatch.setattr(tables, "shipped", lambda: {each.gpu.name: each for each in known})
+    assert nearest_rates(GPU) is min((near, low, far), key=lambda each: abs(math.log(
+        each.gpu.bandwidth / each.gpu.peak_flops("float32") / intensity)))  # fmt: skip
+    known.remove(near)
+    assert nearest_rates(replace(GPU, name="low")) is low, "the name comes first"
+    assert nearest_rates(replace(GPU, arch=DATA_SHEETS["A10"].arch)) is alike
 
 
 def test_a_case_is_a_product() -> None:

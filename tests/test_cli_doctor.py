@@ -11,10 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tiledmm import cli
+import tiledmm
+from tiledmm import cli, simulator
 from tiledmm.cli import checks, output
 from tiledmm.cli.checks import BROKEN, MISSING, UNKNOWN, WORKS, Check
 
@@ -161,6 +163,61 @@ def test_without_a_driver_the_advice_is_for_cuda_12(monkeypatch: pytest.MonkeyPa
     assert checks._cuda_extra() == "cuda12"
 
 
+@pytest.mark.parametrize(
+    ("version", "extra"),
+    [(11080, "cuda12"), (12000, "cuda12"), (12090, "cuda12"), (13000, "cuda13"), (13010, "cuda13"), (14000, "cuda13")],
+)
+def test_the_advice_is_for_a_cuda_that_the_driver_runs(
+    version: int, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(target: Any) -> int:
+        target._obj.value = version
+        return 0
+
+    monkeypatch.setattr(checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=tell))
+    advice = {name: advice for _, name, _, advice in checks.jobs()}
+    for name in ("CuPy", "devices", "CUDA runtime", "NVRTC", "cuBLAS"):
+        assert f"[{extra}]" in advice[name]
+    assert checks._driver() == f"for CUDA up to {version // 1000}.{version % 1000 // 10}"
+
+
+def test_a_driver_that_does_not_answer_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "driver", lambda: SimpleNamespace(cuDriverGetVersion=lambda target: 100))
+    check = checks.carry_out("GPU", "NVIDIA driver", checks._driver, "mend it")
+    assert check.state == BROKEN and "100" in check.found
+    assert checks._cuda_extra() == "cuda12"
+
+
+def one_element_off(a: Any, b: Any, **_: Any) -> Any:
+    c = np.matmul(a, b)
+    c[-1, -1] += 1
+    return c
+
+
+@pytest.mark.parametrize(
+    ("multiply", "state"),
+    [
+        (lambda a, b, **_: np.matmul(a, b), WORKS),
+        (one_element_off, BROKEN),
+        (lambda a, b, **_: np.full((19, 29), np.nan, np.float32), BROKEN),
+        (lambda a, b, **_: np.zeros((19, 29), np.float32), BROKEN),
+    ],
+)
+def test_a_product_has_to_be_right_everywhere(
+    multiply: Callable[..., Any], state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"totalGlobalMem": 80 << 30, "name": b"a GPU", "major": 9, "minor": 0}
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, getDeviceProperties=lambda device: properties)
+    cupy = SimpleNamespace(asarray=np.array, asnumpy=np.array, cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[misc]
+    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
+    monkeypatch.setattr(tiledmm, "matmul", multiply)
+    monkeypatch.setattr(simulator, "matmul", multiply)
+    assert checks._devices() == "a GPU, compute capability 9.0, 80 GiB"
+    for look in (checks._gpu_product, checks._simulator_product):
+        assert checks.carry_out("", "", look, "").state == state
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the simulator runs on Linux")
 @pytest.mark.parametrize("rest", ["exit 0", "echo 'error: not for me' >&2; exit 1"])
 def test_a_compiler_that_only_tells_its_version_is_broken(
@@ -178,6 +235,77 @@ def test_a_compiler_that_only_tells_its_version_is_broken(
     assert "Set CXX to a compiler of C++17" in check.found
 
 
+def test_every_check_has_its_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(checks, "_driver_version", lambda: 12040)
+    monkeypatch.setenv("TILEDMM_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupys"))
+    advice = {(part, name): text for part, name, _, text in checks.jobs()}
+    parts = ["tiledmm", *["GPU"] * 7, *["simulator"] * 2, *["inspect"] * 2, *["profile"] * 2, "charts"]
+    assert [part for part, _ in advice] == [*parts, *["caches"] * 3, *["peers"] * 3]
+    assert {checks.ON_GPU, checks.ON_CPU} == {name for _, name in advice if "product" in name}
+    assert ("GPU", checks.ON_GPU) in advice and ("simulator", checks.ON_CPU) in advice
+    for key, extra in {
+        ("GPU", "CuPy"): "cuda12", ("GPU", "devices"): "cuda12", ("GPU", "CUDA runtime"): "cuda12",
+        ("GPU", "NVRTC"): "cuda12", ("GPU", "cuBLAS"): "cuda12", ("simulator", "C++ compiler"): "simulate",
+        ("inspect", "NVRTC without a GPU"): "inspect", ("inspect", "disassembler"): "inspect",
+        ("charts", "matplotlib"): "charts",
+    }.items():  # fmt: skip
+        assert f"[{extra}]" in advice[key]
+    assert "drivers" in advice["GPU", "NVIDIA driver"] and "cuda-downloads" in advice["profile", "ncu"]
+    caches = {text.split()[1] for (part, _), text in advice.items() if part == "caches"}
+    assert caches == {"CUPY_CACHE_DIR", "TILEDMM_CACHE_DIR"}
+    assert {text for (part, _), text in advice.items() if part == "peers"} == {
+        f"pip install {name}" for name in ("torch", "jax", "triton")
+    }
+    folders = {name: folder for name, folder, _ in checks._caches()}
+    assert folders == {
+        "compiled kernels": tmp_path / "cupys", "simulated kernels": tmp_path / "own" / "simulator",
+        "tuned tables": tmp_path / "own" / "tuned",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [None, "cupy-cuda12x", "cupy"])
+def test_a_cupy_is_found_with_its_package(known: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["numpy", "cupyx-other", "my-cupy-cuda12x", *([known] if known else [])]
+    found = [SimpleNamespace(metadata={"Name": name}) for name in names]
+    monkeypatch.setattr(checks.importlib.metadata, "distributions", lambda: found)
+    monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__version__="14.1"))  # type: ignore[misc]
+    if known is None:
+        with pytest.raises(checks.NotThere):
+            checks._cupy()
+        monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: name)
+    assert checks._cupy() == ("14.1" if known is None else f"14.1 ({known})")
+
+
+def test_devices_and_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        {"totalGlobalMem": 80 << 30, "name": b"one", "major": 9, "minor": 0},
+        {"totalGlobalMem": 24 << 30, "name": b"other", "major": 8, "minor": 6},
+    ]
+    runtime = SimpleNamespace(
+        getDeviceCount=lambda: len(found), getDeviceProperties=found.__getitem__, runtimeGetVersion=lambda: 12090
+    )
+    nvrtc = SimpleNamespace(getVersion=lambda: (12, 9))
+    cublas, device = SimpleNamespace(getVersion=lambda handle: 120_904), SimpleNamespace(get_cublas_handle=lambda: 1)
+    cuda = SimpleNamespace(runtime=runtime, nvrtc=nvrtc, cublas=cublas, device=device)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)  # type: ignore[misc]
+    monkeypatch.setattr(checks, "_driver_version", lambda: 13000)
+    assert checks._devices() == "one, compute capability 9.0, 80 GiB; other, compute capability 8.6, 24 GiB"
+    assert (checks._runtime(), checks._nvrtc(), checks._cublas()) == ("12.9", "12.9", "12.9.4")
+    assert checks._cuda_version(13010) == "13.1" and checks._driver() == "for CUDA up to 13.0"
+    found.clear()
+    states = [
+        checks.carry_out("", "", look, "").state for look in (checks._devices, checks._cublas, checks._gpu_product)
+    ]
+    assert states == [MISSING, UNKNOWN, UNKNOWN]
+    monkeypatch.setattr(checks, "_driver_version", raising(checks.NotThere("no driver")))
+    assert checks.carry_out("", "", checks._devices, "").state == UNKNOWN
+    monkeypatch.setattr(checks, "_driver_version", raising(RuntimeError("no answer")))
+    assert checks.carry_out("", "", checks._devices, "").state == BROKEN
+
+
 def test_folders(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").write_bytes(bytes(2**20))
@@ -191,6 +319,8 @@ def test_folders(tmp_path: Path) -> None:
     ("text", "state", "found"),
     [
         ("__version__ = '2.1'\nclass cuda:\n    is_available = lambda: False", WORKS, "2.1, without a GPU"),
+        ("__version__ = '2.2'\nclass cuda:\n    is_available = lambda: True", WORKS, "2.2, with the GPU"),
+        ("print('hello')\n__version__ = '2.3'\nclass cuda:\n    is_available = lambda: None", WORKS, "2.3"),
         ("raise OSError('libtorch.so')", BROKEN, "RuntimeError: OSError: libtorch.so"),
         ("import os\nos._exit(7)", BROKEN, "RuntimeError: exit status 7"),
     ],
@@ -216,6 +346,12 @@ def test_tools_are_found_in_a_toolkit(tmp_path: Path, monkeypatch: pytest.Monkey
     tool.write_text("#!/bin/sh\necho Version 2025.3.1.0 of it\n", encoding="utf-8")
     tool.chmod(0o755)
     assert checks._tool("ncu-of-this-test") == f"2025.3.1.0, {tool}"
+    tool.write_text("#!/bin/sh\necho nothing of interest\n", encoding="utf-8")
+    assert checks._tool("ncu-of-this-test") == str(tool)
+    for said in ("echo no licence", "echo no licence >&2"):
+        tool.write_text(f"#!/bin/sh\n{said}\nexit 3\n", encoding="utf-8")
+        with pytest.raises(RuntimeError, match="no licence"):
+            checks._tool("ncu-of-this-test")
 
 
 def test_caches_are_cleared_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

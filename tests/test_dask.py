@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,9 +24,9 @@ import dask  # noqa: E402
 
 import tiledmm.dask as ours  # noqa: E402
 from tests.dask_clusters import LIMIT, client_of, is_empty, kill, threads_of  # noqa: E402
-from tiledmm.distributed import graph, nccl, ranks  # noqa: E402
+from tiledmm.distributed import graph, local, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
-from tiledmm.distributed.grid import Layout, blocks, choose_layout  # noqa: E402
+from tiledmm.distributed.grid import Layout, blocks, choose_layout, pair  # noqa: E402
 from tiledmm.distributed.local import sum_of_products  # noqa: E402
 from tiledmm.distributed.nccl import nccl_communicator  # noqa: E402
 from tiledmm.distributed.rings import CollectiveError, listen  # noqa: E402
@@ -86,6 +87,63 @@ def test_boundaries_of_chunks_are_kept_where_they_are_near() -> None:
     assert blocks(100, 2, (48, 52)) == (48, 52)
     assert blocks(100, 2, (30, 70)) == (50, 50)
     assert blocks(90, 3, (30, 30, 30)) == (30, 30, 30)
+
+
+def test_each_axis_keeps_the_boundaries_of_its_own_chunks() -> None:
+    layout = choose_layout(100, 120, 160, 4, ((48, 52), (76, 84)), ((83, 77), (58, 62)))
+    assert layout == Layout((48, 52), (58, 62), (76, 84), (83, 77))
+    assert layout.block_sizes == (((48, 52), (76, 84)), ((83, 77), (58, 62)))
+    assert [layout.shapes(rank) for rank in range(4)] == [
+        ((48, 76), (83, 58), (48, 58)), ((48, 84), (83, 62), (48, 62)),
+        ((52, 76), (77, 58), (52, 58)), ((52, 84), (77, 62), (52, 62)),
+    ]  # fmt: skip
+    assert [layout.own(rank) for rank in range(4)] == [(0, 76), (76, 83), (83, 83), (83, 160)]
+    assert [layout.place(rank) for rank in range(4)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert all(layout.rank(*layout.place(rank)) == rank for rank in range(layout.size))
+    assert layout.traffic(4) == 4 * (100 * 160 + 160 * 120)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ranks", "a_chunks", "b_chunks", "grid"),
+    [
+        # B is moved once if its blocks are cut within chunks: 2 x 1 keeps A, and 1 x 2 moves it.
+        ((16, 16, 16), 2, ((8, 8), (16,)), ((16,), (16,)), (2, 1)),
+        ((16, 16, 16), 2, ((16,), (8, 8)), ((16,), (16,)), (1, 2)),
+        ((16, 16, 16), 2, ((16,), (16,)), ((8, 8), (16,)), (2, 1)),
+        ((16, 16, 16), 2, ((16,), (16,)), ((16,), (8, 8)), (1, 2)),
+        ((16, 16, 16), 2, ((16,), (16,)), ((16,), (16,)), (2, 1)),
+        ((64, 16, 16), 4, ((64,), (16,)), ((16,), (16,)), (4, 1)),
+        ((16, 64, 16), 4, ((16,), (16,)), ((16,), (64,)), (1, 4)),
+        ((64, 64, 64), 4, ((64,), (64,)), ((64,), (64,)), (2, 2)),
+        ((64, 64, 64), 6, ((64,), (64,)), ((64,), (64,)), (3, 2)),
+        ((1, 64, 64), 6, ((1,), (64,)), ((64,), (64,)), (1, 6)),
+        ((64, 64, 3), 9, ((64,), (3,)), ((3,), (64,)), (3, 3)),
+        ((64, 2, 64), 5, ((64,), (64,)), ((64,), (2,)), (5, 1)),
+    ],
+)  # fmt: skip
+def test_grids(sizes: Any, ranks: int, a_chunks: Any, b_chunks: Any, grid: Any) -> None:
+    layout = choose_layout(*sizes, ranks, a_chunks, b_chunks)
+    assert layout is not None and layout.grid == grid
+
+
+def test_nothing_is_left_for_a_second_rank() -> None:
+    for sizes in ((1, 1, 9), (9, 9, 1), (5, 5, 5)):
+        m, n, k = sizes
+        assert choose_layout(m, n, k, 1 if sizes == (5, 5, 5) else 8, ((m,), (k,)), ((k,), (n,))) is None
+
+
+def test_the_heaviest_wishes_are_granted_first() -> None:
+    assert pair([(1, 0, "a"), (5, 1, "a"), (4, 0, "b"), (9, 2, "a")]) == [(2, "a"), (0, "b")]
+    assert pair([(3, 1, "b"), (3, 0, "b"), (3, 1, "a"), (3, 0, "a")]) == [(0, "a"), (1, "b")]
+    assert pair([]) == []
+
+
+def test_panels_of_different_owners_are_broadcast_together() -> None:
+    layout = Layout((4, 4), (6, 6), (10, 6), (8, 8))
+    steps = [[(panel.begin, panel.end, panel.a_owner, panel.b_owner) for panel in step] for step in layout.steps(5)]
+    assert steps == [[(0, 5, 0, 0), (8, 10, 0, 1)], [(10, 15, 1, 1), (5, 8, 0, 0)], [(15, 16, 1, 1)]]
+    empty = Layout((4, 4), (6, 6), (0, 16), (16, 0))
+    assert [(panel.a_owner, panel.b_owner) for step in empty.steps(8) for panel in step] == [(1, 0), (1, 0)]
 
 
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 90), st.integers(1, 9), st.integers(1, 40))
@@ -228,6 +286,20 @@ def test_sums_of_16_bits_are_rounded_once(dtype: Any) -> None:
     assert found.dtype == a.dtype and (found == 4096).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+def test_products_that_are_summed_are_not_rounded(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(1, 16, shape).astype(dtype) for shape in ((30, 200), (200, 30)))
+    chunks = np.hsplit(a, 4), np.vsplit(b, 4)
+    first, *others = (x.astype("f4") @ y.astype("f4") for x, y in zip(*chunks, strict=True))
+    wanted = (first + sum(others)).astype(dtype)
+    assert np.array_equal(sum_of_products(*chunks, "full"), wanted)
+    with_first = first.astype(dtype).astype("f4") + sum(others)
+    with_others = first + sum(x.astype(dtype).astype("f4") for x in others)
+    for rounded in (with_first, with_others):
+        assert not np.array_equal(rounded.astype(dtype), wanted), "otherwise this shows nothing"
+
+
 def test_delays_change_nothing() -> None:
     a, b = integers((40, 60)), integers((60, 50))
     layout = layout_of(40, 50, 60, 6)
@@ -355,6 +427,39 @@ def test_without_a_cluster(chunks: Any) -> None:
     z = ours.matmul(of_chunks(a, chunks[0]), of_chunks(b, chunks[1]))
     assert not is_collective(z)
     assert np.array_equal(z.compute(scheduler="threads"), a @ b)
+
+
+@pytest.mark.parametrize("precision", ["full", "ieee", "tf32"])
+@pytest.mark.parametrize("way", ["matmul", "registered", "without a cluster"])
+def test_all_products_of_chunks_are_of_the_precision_that_was_asked_for(
+    client: Any, way: str, precision: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    multiply_add = local.multiply_add
+
+    def told(a: Any, b: Any, c: Any, precision: str, *, first: bool) -> None:
+        asked.append(precision)
+        multiply_add(a, b, c, precision, first=first)
+
+    for module in (local, sys.modules[summa.__module__]):
+        monkeypatch.setattr(module, "multiply_add", told)
+    a, b = integers((63, 51)), integers((51, 70))
+    x, y = of_chunks(a, 20), of_chunks(b, 20)
+    if way == "matmul":
+        z = ours.matmul(x, y, precision=precision)
+    elif way == "registered":
+        with ours.register(precision=precision, numpy=True):
+            z = x @ y
+    else:
+        z = graph.plain(x, y, precision)
+    assert is_collective(z) == (way != "without a cluster")
+    found = z.compute(scheduler="threads") if way == "without a cluster" else client.compute(z).result(LIMIT)
+    assert np.array_equal(found, a @ b)
+    assert {*asked} == {precision}
+    others = [each for each in ("full", "ieee", "tf32") if each != precision]
+    for other in others:
+        assert ours.matmul(x, y, precision=other).name != ours.matmul(x, y, precision=precision).name
+        assert graph.plain(x, y, other).name != graph.plain(x, y, precision).name
 
 
 def test_ranks_are_where_their_blocks_are(client: Any, threads: Any) -> None:

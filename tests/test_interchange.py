@@ -20,8 +20,10 @@ pytest.importorskip("cupy", reason="needs CuPy, which needs no GPU to be importe
 import tiledmm
 from tests.host_gpu import HostGpu, run_on_simulator
 from tests.strategies import tight
-from tiledmm.errors import OperandTypeError, UnsupportedTypeError
+from tiledmm import devices
+from tiledmm.errors import ConfigError, OperandTypeError, UnsupportedTypeError
 from tiledmm.interchange import calls, protocols
+from tiledmm.launch import prepared
 
 pytestmark = pytest.mark.cupy
 
@@ -65,12 +67,29 @@ class Gpu:
             Stream=SimpleNamespace(from_external=lambda other: self.stream(other.__cuda_stream__()[1])),
             Event=Event,
         )
+        cuda.Device = self.on
         monkeypatch.setattr(calls, "cupy", SimpleNamespace(cuda=cuda))
+        run = host._run
+
+        def logged(*arguments: Any) -> None:
+            self.log.append((self.current[-1].ptr, "runs on", devices.current_device()))
+            run(*arguments)
+
+        self.runs = False
+        host._run = lambda *arguments: (logged if self.runs else run)(*arguments)
         calls._in_use.clear()
         calls.stream_at.cache_clear()
 
     def stream(self, ptr: int) -> Stream:
         return Stream(ptr, self.log, self.current)
+
+    @contextlib.contextmanager
+    def on(self, number: int) -> Iterator[None]:
+        """Makes a device the current one."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (devices, prepared):
+                patch.setattr(module, "current_device", lambda: number)
+            yield
 
 
 @pytest.fixture
@@ -116,8 +135,9 @@ def test_the_cuda_array_interface(gpu: Gpu, layout: str, dtype: str) -> None:
     assert tiledmm.matmul(x1, WithInterface(x2), out=out) is out
     np.testing.assert_array_equal(out.array.held, (a @ b).astype(dtype))
     plain = gpu.host.array(a)
-    found = tiledmm.matmul(WithInterface(plain, strides=None), x2)
-    np.testing.assert_array_equal(found.held, (a @ b).astype(dtype))
+    for entries in ({"strides": None}, {"shape": [20, 30], "strides": [*plain.strides]}, {"mask": None}):
+        found = tiledmm.matmul(WithInterface(plain, **entries), x2)
+        np.testing.assert_array_equal(found.held, (a @ b).astype(dtype))
 
 
 def test_empty_arrays_have_no_address(gpu: Gpu) -> None:
@@ -142,6 +162,20 @@ def test_streams_wait_for_each_other(gpu: Gpu) -> None:
     with gpu.stream(3):
         tiledmm.matmul(WithInterface(a, stream=7), b)
     assert gpu.log == [(7, "waits for", 3), (3, "waits for", 7)], "also for what CuPy does"
+
+
+def test_a_product_runs_between_the_waits_on_the_first_operands_stream(gpu: Gpu) -> None:
+    gpu.runs = True
+    a, b, out = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2, 3))
+    tiledmm.matmul(WithInterface(a, stream=7), WithInterface(b, stream=5))
+    assert gpu.log == [(7, "waits for", 5), (7, "runs on", 0), (5, "waits for", 7)]
+    gpu.log.clear()
+    tiledmm.matmul(WithInterface(a, stream=7), WithInterface(b, stream=7), out=WithInterface(out, stream=4))
+    assert gpu.log == [(7, "waits for", 4), (7, "runs on", 0), (4, "waits for", 7)]
+    gpu.log.clear()
+    assert not calls._in_use, "every library knows the stream that reads its arrays"
+    tiledmm.matmul(WithInterface(a, stream=None), b)
+    assert gpu.log == [(0, "runs on", 0)]
 
 
 class ByDlpack:
@@ -172,6 +206,81 @@ def test_dlpack_and_the_first_operands_kind(gpu: Gpu) -> None:
         event.done = True
     tiledmm.matmul(ByDlpack(x1), x2)
     assert len(calls._in_use) == 1
+
+
+@pytest.mark.parametrize(("kind", "works"), [(2, True), (13, True), (1, False), (3, False), (7, False), (10, False)])
+def test_memory_of_the_device_and_managed_memory(gpu: Gpu, kind: int, works: bool) -> None:
+    """DLPack's numbers: 2 is CUDA's memory, 13 its managed memory; 1 the host's, 3 page-locked, 10 another vendor's."""
+    a, b = integers(1, 5, 6), integers(2, 6, 4)
+    x1, x2 = gpu.host.array(a), gpu.host.array(b)
+    if works:
+        found = tiledmm.matmul(x1, ByDlpack(x2, (kind, 0)))
+        np.testing.assert_array_equal(found.held, a @ b)
+        return
+    with pytest.raises(OperandTypeError, match="x2 is no array on a GPU"):
+        tiledmm.matmul(x1, ByDlpack(x2, (kind, 0)))
+
+
+@pytest.mark.parametrize("error", [BufferError, RuntimeError, TypeError, ValueError])
+def test_what_dlpack_refuses(gpu: Gpu, error: type[Exception]) -> None:
+    def refuse(x: Any) -> Any:
+        raise error("not this one")
+
+    x = gpu.host.array(integers(1, 3, 3))
+    protocols.cupy.from_dlpack = refuse
+    with pytest.raises(UnsupportedTypeError, match=r"x2, .*ByDlpack.*not this one"):
+        tiledmm.matmul(x, ByDlpack(x))
+
+
+def test_a_library_that_does_not_tell_its_device(gpu: Gpu) -> None:
+    class Silent(ByDlpack):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise ArithmeticError
+
+    x = gpu.host.array(integers(1, 3, 3))
+    with pytest.raises(OperandTypeError, match="x1 is no array on a GPU"):
+        tiledmm.matmul(Silent(x), x)
+
+
+@pytest.mark.parametrize("product", [tiledmm.matmul, tiledmm.gemm])
+def test_arrays_that_speak_a_protocol_on_another_device(gpu: Gpu, product: Any) -> None:
+    gpu.runs = True
+    a, b = integers(1, 5, 6), integers(2, 6, 4)
+
+    def on(number: int, x: Any) -> Any:
+        return tiledmm.devices.as_cupys(devices.ForeignArray(x.data.ptr, x.shape, x.strides, x.dtype, x, number))
+
+    x1, x2 = gpu.host.array(a), gpu.host.array(b)
+    found = product(ByDlpack(on(1, x1), (2, 1)), on(1, x2))
+    assert gpu.log == [(0, "runs on", 1)]
+    np.testing.assert_array_equal(found.array.held, a @ b)
+    second = "x2" if product is tiledmm.matmul else "b"
+    with pytest.raises(OperandTypeError, match=rf"device 0 and {second} on device 1"):
+        product(x1, ByDlpack(on(1, x2), (2, 1)))
+    protocols.cupy.cuda.runtime.pointerGetAttributes = lambda address: SimpleNamespace(
+        device=int(address == x2.data.ptr)
+    )
+    with pytest.raises(OperandTypeError, match=rf"device 0 and {second} on device 1"):
+        product(x1, WithInterface(x2))
+
+
+def test_the_device_of_what_has_no_elements_is_not_asked_for(gpu: Gpu) -> None:
+    def unknown(address: int) -> Any:
+        raise RuntimeError("no such memory")
+
+    protocols.cupy.cuda.runtime.pointerGetAttributes = unknown
+    y = gpu.host.array(integers(1, 3, 4))
+    for address in (0, 4711):
+        data = SimpleNamespace(ptr=address)
+        nothing = WithInterface(SimpleNamespace(shape=(0, 3), dtype=np.dtype("f4"), data=data, strides=None))
+        assert tiledmm.matmul(nothing, y).shape == (0, 4)
+    with pytest.raises(RuntimeError, match="no such memory"):
+        tiledmm.matmul(WithInterface(y), y)
+
+
+def test_an_unknown_precision_is_reported_first(gpu: Gpu) -> None:
+    with pytest.raises(ConfigError, match="precision"):
+        tiledmm.matmul([[1.0]], gpu.host.array(integers(1, 3, 3)), precision="half")
 
 
 def test_gemm_takes_all_arrays_of_any_library(gpu: Gpu) -> None:
@@ -284,7 +393,10 @@ def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in NAMES:
         setattr(made, name, f"torch.{name}")
     made.strided, made.is_grad_enabled = "strided", lambda: made.grad
-    made.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=made.current))
+    made.streams = {}  # of other devices than the first
+    made.cuda = SimpleNamespace(
+        current_stream=lambda device: SimpleNamespace(cuda_stream=made.streams.get(device, made.current))
+    )
     made.from_dlpack = Tensor
     monkeypatch.setitem(sys.modules, "torch", made)
     monkeypatch.delitem(sys.modules, "tiledmm.interchange.torch_", raising=False)
@@ -328,6 +440,126 @@ def test_tensors_are_multiplied_on_their_librarys_stream(gpu: Gpu, torch: Any) -
     assert gpu.log == [(6, "waits for", 0), (0, "waits for", 6)]
 
 
+def test_a_product_of_tensors_runs_on_their_stream(gpu: Gpu, torch: Any) -> None:
+    gpu.runs = True
+    a, b, c = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2, 3))
+    torch.current = 6
+    tiledmm.matmul(Tensor(a), Tensor(b))
+    with gpu.stream(6):
+        tiledmm.matmul(Tensor(a), Tensor(b), out=Tensor(c))
+    assert gpu.log == [(6, "runs on", 0)] * 2
+    np.testing.assert_array_equal(c.held, a.held @ b.held)
+    gpu.log.clear()
+    tiledmm.gemm(Tensor(a), Tensor(b), out=Tensor(c))
+    assert gpu.log == [(6, "runs on", 0)]
+    gpu.log.clear()
+    with gpu.stream(3):
+        tiledmm.matmul(a, Tensor(b))
+    assert gpu.log == [(3, "waits for", 6), (3, "runs on", 0), (6, "waits for", 3)]
+
+
+@pytest.mark.parametrize("stream", [0, 6])
+def test_results_are_tensors_from_the_beginning(gpu: Gpu, torch: Any, stream: int) -> None:
+    """PyTorch's allocator knows their stream; memory of CuPy's pool would be freed on another one."""
+    del torch.from_dlpack
+    torch.current = stream
+    a, b = (gpu.host.array(integers(seed, 9, 9)) for seed in (1, 2))
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        np.testing.assert_array_equal(product(Tensor(a), Tensor(b)).array.held, a.held @ b.held)
+    turned = tiledmm.matmul(Tensor(a), Tensor(b), order="F")
+    np.testing.assert_array_equal(turned.array.held, a.held @ b.held)
+    assert turned.stride() == (1, 9)
+
+
+def test_a_result_that_cupy_made_becomes_a_tensor(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = gpu.host.array(integers(1, 9, 9))
+    for module in (calls, tiledmm.api):
+        monkeypatch.setattr(module, "plan_of", lambda *_: SimpleNamespace(run=lambda *_: x))
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        found = product(Tensor(x), Tensor(x))
+        assert type(found) is Tensor and found.array is x
+
+
+def elsewhere(x: Any, number: int = 1) -> Tensor:
+    """A tensor on another device."""
+    return Tensor(x, device=SimpleNamespace(type="cuda", index=number))
+
+
+def test_tensors_on_a_device_that_is_not_the_current_one(gpu: Gpu, torch: Any) -> None:
+    gpu.runs = True
+    a, b, c = integers(1, 9, 9), integers(2, 9, 9), integers(3, 9, 9)
+    x1, x2, x3 = map(gpu.host.array, (a, b, c))
+    found = tiledmm.matmul(elsewhere(x1), elsewhere(x2))
+    np.testing.assert_array_equal(found.array.held, a @ b)
+    assert tiledmm.gemm(elsewhere(x1), elsewhere(x2), out=(out := elsewhere(x3))) is out
+    np.testing.assert_array_equal(x3.held, a @ b)
+    assert gpu.log == [(0, "runs on", 1)] * 2
+    gpu.log.clear()
+    torch.streams[1] = 9
+    tiledmm.matmul(elsewhere(x1), elsewhere(x2))
+    with gpu.on(1):
+        tiledmm.matmul(elsewhere(x1), elsewhere(x2))
+        tiledmm.gemm(elsewhere(x1), elsewhere(x2))
+    assert [entry for entry in gpu.log if "runs on" in entry] == [(9, "runs on", 1)] * 3
+
+
+@pytest.mark.parametrize("name", ["x1", "x2", "out"])
+@pytest.mark.parametrize("shape", [(4, 4), (0, 0)])
+def test_tensors_on_different_devices(gpu: Gpu, torch: Any, name: str, shape: tuple[int, int]) -> None:
+    x = gpu.host.array(np.ones(shape, "f4"))
+    arrays = {each: (elsewhere if each == name else Tensor)(x) for each in ("x1", "x2", "out")}
+    apart = "x1 .*device 1 and x2 .*device 0" if name == "x1" else f"x1 .*device 0 and {name} .*device 1"
+    with pytest.raises(OperandTypeError, match=apart):
+        tiledmm.matmul(arrays["x1"], arrays["x2"], out=arrays["out"])
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "bias", "alpha", "beta", "out"])
+def test_tensors_of_gemm_on_different_devices(gpu: Gpu, torch: Any, name: str) -> None:
+    shapes = {"a": (4, 4), "b": (4, 4), "c": (4, 4), "bias": (4,), "alpha": (4,), "beta": (), "out": (4, 4)}
+    arrays = {
+        each: (elsewhere if each == name else Tensor)(gpu.host.array(np.ones(shape, "f4")))
+        for each, shape in shapes.items()
+    }
+    apart = "a .*device 1 and b .*device 0" if name == "a" else f"a .*device 0 and {name} .*device 1"
+    with pytest.raises(OperandTypeError, match=apart):
+        tiledmm.gemm(arrays.pop("a"), arrays.pop("b"), **arrays)
+
+
+def test_tensors_and_other_arrays_make_no_native_call(gpu: Gpu, torch: Any) -> None:
+    a, b, c = integers(1, 9, 9), integers(2, 9, 9), integers(3, 9, 9)
+    x1, x2, x3 = map(gpu.host.array, (a, b, c))
+    assert type(tiledmm.matmul(Tensor(x1), x2)) is Tensor and type(tiledmm.matmul(x1, Tensor(x2))) is type(x1)
+    assert tiledmm.matmul(Tensor(x1), Tensor(x2), out=x3) is x3
+    np.testing.assert_array_equal(x3.held, a @ b)
+    assert tiledmm.gemm(Tensor(x2), Tensor(x1), out=x3) is x3
+    np.testing.assert_array_equal(x3.held, b @ a)
+
+
+@pytest.mark.parametrize("other", [[[1.0]], 3, np.ones((3, 3), "f4"), "text"])
+def test_what_stands_beside_tensors_and_is_no_array(gpu: Gpu, torch: Any, other: Any) -> None:
+    x = Tensor(gpu.host.array(integers(1, 3, 3)))
+    with pytest.raises(OperandTypeError, match=r"^x2 is no array on a GPU"):
+        tiledmm.matmul(x, other)
+    with pytest.raises(OperandTypeError, match=r"^b is no array on a GPU"):
+        tiledmm.gemm(x, other)
+    for product in (tiledmm.matmul, tiledmm.gemm):
+        with pytest.raises(OperandTypeError, match=r"^out is no array on a GPU"):
+            product(x, x, out=other)
+
+
+def test_a_subclass_is_of_its_parents_library(gpu: Gpu, torch: Any) -> None:
+    class Parameter(Tensor):
+        pass
+
+    Parameter.__module__ = "somebodys"
+    a = integers(1, 9, 9)
+    x = Parameter(gpu.host.array(a))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "_Call", None)  # what makes CuPy's arrays
+        np.testing.assert_array_equal(tiledmm.matmul(x, Tensor(x.array)).array.held, a @ a)
+    assert type(tiledmm.matmul(gpu.host.array(a), x)) is type(x.array)
+
+
 def test_tensors_are_explained(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls.cupy.cuda, "Device", lambda number: contextlib.nullcontext(), raising=False)
     x = gpu.host.array(integers(1, 9, 9))
@@ -357,9 +589,22 @@ def test_tensors_that_are_refused(gpu: Gpu, torch: Any) -> None:
     ):
         with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message):
             tiledmm.matmul(Tensor(x), Tensor(x, **others))
+        with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "x1")):
+            tiledmm.matmul(Tensor(x, **others), Tensor(x))
+        for name, product in (("x2", tiledmm.matmul), ("b", tiledmm.gemm)):
+            with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", name)):
+                product(x, Tensor(x, **others))
+        for product in (tiledmm.matmul, tiledmm.gemm):
+            with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "out")):
+                product(Tensor(x), Tensor(x), out=Tensor(x, **others))
+        with pytest.raises((OperandTypeError, UnsupportedTypeError), match=message.replace("x2", "bias")):
+            tiledmm.gemm(Tensor(x), Tensor(x), bias=Tensor(x, **others))
     torch.grad = False
     tiledmm.matmul(Tensor(x), Tensor(x, requires_grad=True))
     for bits in ("conjugated", "negated"):
         tiledmm.matmul(Tensor(x, **{bits: True}), Tensor(x))
         with pytest.raises(OperandTypeError, match="out is a lazily conjugated or negated view"):
             tiledmm.matmul(x, x, out=Tensor(x, **{bits: True}))
+        for product in (tiledmm.matmul, tiledmm.gemm):
+            with pytest.raises(OperandTypeError, match="out is a lazily conjugated or negated view"):
+                product(Tensor(x), Tensor(x), out=Tensor(x, **{bits: True}))

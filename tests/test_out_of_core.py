@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -121,6 +122,40 @@ def test_float16_is_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for begin in range(0, 200, 16):
         rounded += wide_product(a[:, begin : begin + 16], b[begin : begin + 16])
     assert (rounded != found).any(), "otherwise this shows nothing"
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("layouts", ["NNN", "TNT"])
+def test_float16_of_any_number_of_steps_is_rounded_once(
+    steps: int, layouts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = HostDevice().install(monkeypatch)
+    monkeypatch.setattr(streaming, "tiling_within", lambda matrices, *_: Tiling(matrices, 32, 16, 64, 2, 2))
+    rng = np.random.default_rng(steps)
+    a, b = (rng.integers(1, 16, shape).astype(np.float16) for shape in ((60, 64 * steps - 5), (64 * steps - 5, 40)))
+    a, b, out = (laid_out(x, {"N": "rows", "T": "columns"}[layout], device)
+                 for x, layout in zip((a, b, np.zeros((60, 40), np.float16)), layouts, strict=True))  # fmt: skip
+    np.testing.assert_array_equal(out_of_core.matmul(a, b, out), wide_product(a, b))
+    assert device.products == 6 * steps
+
+
+@settings(PROPERTY, max_examples=100)
+@given(sizes, sizes, sizes, sizes, sizes, sizes)
+def test_every_kind_of_product_is_known_before(m: int, n: int, k: int, rows: int, cols: int, depth: int) -> None:
+    tiling = Tiling(Matrices(m, n, k, 2, 4), min(rows, m), min(cols, n), min(depth, k))
+
+    def part(size: int, whole: int, number: int) -> int:
+        return min(whole, size - number * whole)
+
+    computed = set()
+    for i, j in itertools.product(*map(range, tiling.grid)):
+        for step in range(tiling.steps):
+            for depth in {0, tiling.steps - 1, min(1, tiling.steps - 1)}:  # tiles are computed to and fro
+                shape = part(m, tiling.rows, i), part(n, tiling.cols, j), part(k, tiling.depth, depth)
+                computed.add((shape, step == 0, step == tiling.steps - 1))
+    known = list(tiling.products())
+    assert {*known} == computed and len(known) == len(computed)
+    assert known[0][0] == (tiling.rows, tiling.cols, tiling.depth)
 
 
 @settings(PROPERTY, max_examples=150)
@@ -411,6 +446,7 @@ def test_journals_of_other_products_are_refused(job: Job, tmp_path: Path) -> Non
     np.save(tmp_path / "half.npy", np.zeros(job.out.shape, np.float16))
     job.refuses("dtype", a=half[0], b=half[1], out=np.load(tmp_path / "half.npy", mmap_mode="r+"))
     job.refuses("shape of a", a=job.a[:-1], out=job.out[:-1])
+    job.refuses("shape of b", b=job.b[:, :-1], out=job.out[:, :-1])
     job.refuses("have no room for the tiles that journal .* which need [0-9,]+", memory=3000)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(HostDevice, "name", "another GPU")

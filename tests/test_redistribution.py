@@ -167,6 +167,41 @@ def test_ranks_send_by_turns() -> None:
     assert [[move.source[0] for move in batch] for batch in batches(moves, 4)] == [[0, 1, 0, 1], [0, 1]]
 
 
+def test_a_block_is_handed_over_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other threads broadcast it: on a device they wait for nothing else."""
+    handed: list[Any] = []
+    monkeypatch.setattr(redistribution, "hand_over", lambda block: handed.append((block, block.copy())))
+    layout = Layout((4, 4), (6,), (5,), (2, 3))
+    x = np.arange(40.0).reshape(8, 5)
+    for chunks, owners in ((((4, 4), (5,)), (0, 1)), (((3, 5), (2, 3)), (1, 0, 0, 1)), (((8,), (5,)), (1,))):
+        handed.clear()
+        found = blocks_of(x, Spread(chunks, owners), layout.block_sizes[0], layout)
+        assert {id(block) for block, _ in handed} == {*map(id, found)}
+        for block, then in handed:
+            np.testing.assert_array_equal(block, then)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float64", "complex128"])
+def test_parts_are_limited_in_bytes(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redistribution, "_PART_BYTES", 160)
+    monkeypatch.setattr(redistribution, "_BATCH_BYTES", 320)
+    sent: list[int] = []
+    exchange = redistribution._exchange
+
+    def told(batch: Any, own: Any, here: Any, communicator: Any, like: Any) -> Any:
+        sizes = [move.part.size * like.itemsize for move in batch]
+        sent.extend(sizes)
+        assert max(sizes) <= max(160, 10 * like.itemsize) and sum(sizes) <= max(320, 10 * like.itemsize)
+        return exchange(batch, own, here, communicator, like)
+
+    monkeypatch.setattr(redistribution, "_exchange", told)
+    layout = Layout((10, 10), (6,), (10,), (5, 5))
+    x = np.arange(200).reshape(20, 10).astype(dtype)
+    found = blocks_of(x, Spread(((10, 10), (10,)), (1, 0)), layout.block_sizes[0], layout)
+    np.testing.assert_array_equal(np.vstack(found), x)
+    assert sum(sent) == 2 * x.nbytes, "told by both ranks"
+
+
 def test_a_chunk_that_is_the_block_is_not_copied() -> None:
     layout = Layout((4, 4), (6,), (5,), (2, 3))
     x = np.arange(40.0).reshape(8, 5)

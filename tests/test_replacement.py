@@ -22,6 +22,7 @@ import tiledmm
 from tests.host_arrays import HostPlan, numbers, of_host, on_host, pretend
 from tiledmm import devices, plans
 from tiledmm.errors import ConfigError, TiledmmError, UnknownVariantError
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.replacement import names, products
 from tiledmm.replacement.products import Products
 
@@ -99,6 +100,81 @@ def test_what_goes_through(own: list[str], way: str) -> None:
     assert (line.operands, line.types, line.layout, line.count) == ("(5, 7) @ (7, 3)", "float32", "NN", 1)
     assert (line.kernel, line.variants, line.reason) == ("tiledmm_tiled_f32_16x16x16_nn", ("tiled",), "")
     assert not own
+
+
+KERNELS: list[dict[str, Any]] = [
+    {}, {"precision": "ieee"}, {"precision": "tf32"}, {"variant": "tiled"}, {"variant": "tiled", "tile": 32},
+    {"variant": "warp_tiled", "tile": 64, "config": {"split_k": 3}},
+    {"variant": "warp_tiled", "config": {"split_k": 2}, "precision": "ieee"},
+]  # fmt: skip
+CALLS: list[tuple[Callable[[Any, Any], Any], dict[str, Any]]] = [
+    (lambda a, b: a @ b, {}), (lambda a, b: a.dot(b), {}), (lambda a, b: cupy.matmul(a, b), {}),
+    (lambda a, b: cupy.matmul(a, b, dtype="f8"), {"dtype": "f8"}),
+    (lambda a, b: cupy.matmul(a, b, casting="safe", order="F"), {"casting": "safe", "order": "F"}),
+    (lambda a, b: cupy.matmul(a, b, axes=[(0, 1), (0, 1), (0, 1)]), {"axes": [(0, 1), (0, 1), (0, 1)]}),
+    (lambda a, b: cupy.matmul(a, b, signature="ff->f"), {"signature": "ff->f"}),
+    (lambda a, b: cupy.linalg.matmul(a, b, dtype="f8", casting="unsafe"), {"dtype": "f8", "casting": "unsafe"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_the_kernel_and_all_keywords_are_passed_on(
+    own: list[str], kernel: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+    plan_of = names.plan_of
+    monkeypatch.setattr(names, "plan_of", lambda *each: asked.append(each[2:]) or plan_of(*each))
+    wanted = KernelKeywords(*({"variant": "auto", "tile": None, "config": None, "precision": "full"} | kernel).values())
+    a, b = numbers(5, 7), numbers(7, 3)
+    for multiply, ufunc in CALLS:
+        with tiledmm.replacing(**kernel):
+            multiply(a, b)
+        assert asked.pop() == (None, UfuncKeywords(**ufunc), wanted)
+        assert not asked
+    with tiledmm.replacing(**kernel):
+        cupy.matmul(a, b, out=(out := on_host(np.zeros((5, 3), "f4"))), casting="safe")
+    assert asked == [(out, UfuncKeywords(casting="safe"), wanted)] and asked[0][0] is out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error"),
+    [
+        ({"variant": "tiled", "tile": 24}, ConfigError), ({"variant": "tiled", "config": {"stages": 3}}, ConfigError),
+        ({"config": {"bm": 64}}, ConfigError), ({"variant": "tilde"}, UnknownVariantError),
+        ({"variant": "cublas", "precision": "half"}, ConfigError),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_there_is_not_is_refused_before_the_block(
+    own: list[str], kernel: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        tiledmm.replacing(**kernel)
+
+
+@pytest.mark.parametrize(
+    "multiply",
+    [
+        lambda a, b, out: cupy.matmul(a, b, out=out), lambda a, b, out: cupy.matmul(a, b, out=(out,)),
+        lambda a, b, out: cupy.linalg.matmul(a, b, out=out), lambda a, b, out: cupy.dot(a, b, out),
+        lambda a, b, out: a.dot(b, out), lambda a, b, out: np.matmul(a, b, out=out),
+    ],
+)  # fmt: skip
+def test_the_result_is_written_to_out(own: list[str], multiply: Callable[..., Any]) -> None:
+    a, b, out = numbers(5, 7), numbers(7, 3), on_host(np.full((5, 3), 77, "f4"))
+    with tiledmm.replacing() as found:
+        assert multiply(a, b, out) is out
+    np.testing.assert_array_equal(of_host(out), of_host(a) @ of_host(b))
+    assert (found.taken, found.total, own) == (1, 1, [])
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_any_array_of_a_class_of_its_own_leaves_the_product_to_cupy(own: list[str], place: int) -> None:
+    arrays = [np.ones((3, 3), "f4")] * 3
+    x1, x2, out = (on_host(x, Heir) if i == place else on_host(x) for i, x in enumerate(arrays))
+    with tiledmm.replacing() as found:
+        cupy.matmul(x1, x2, out=out)
+    (line,) = found.groups
+    assert "Heir" in line.reason and own == ["matmul"]
 
 
 def test_matrix_power_goes_through(own: list[str]) -> None:

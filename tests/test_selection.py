@@ -21,11 +21,12 @@ from tiledmm.errors import ConfigError, DeviceError
 from tiledmm.hardware.data_sheets import REFERENCE_GPUS, Gpu
 from tiledmm.hardware.device_properties import gpu_of
 from tiledmm.problem.arrays import Array, describe
-from tiledmm.problem.keywords import UfuncKeywords
+from tiledmm.problem.keywords import KernelKeywords, UfuncKeywords
 from tiledmm.problem.product import Product, resolve
 from tiledmm.registry.config import CONFIG_FIELDS, STATIC_SHARED_BYTES
 from tiledmm.registry.variants import VARIANTS, find_variant, general_variants
 from tiledmm.schedule.schedule import required_kernels, schedule
+from tiledmm.selection import front_end
 from tiledmm.selection.choice import Choice
 from tiledmm.selection.front_end import resolve_call
 from tiledmm.selection.model import H100, H100_IEEE, SPLIT_K_FACTORS, Model
@@ -386,6 +387,61 @@ def test_config_is_taken_whole_or_refused(variant: str, dtype: str, numbers: dic
 def test_config_needs_a_variant() -> None:
     with pytest.raises(ConfigError, match="name it with variant="):
         select(AUTO, None, product(5, 5, 5), {"bk": 8})
+
+
+# ---- calls ----
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tuned", "tables", "decomposes"),
+    [
+        (KernelKeywords(), True, 1, True), (KernelKeywords(), False, 0, True),
+        (KernelKeywords(precision="ieee"), True, 1, False), (KernelKeywords(precision="tf32"), True, 1, True),
+        (KernelKeywords(variant="tiled"), True, 0, True),
+        (KernelKeywords(variant="tiled", precision="ieee"), True, 0, False),
+    ],
+)  # fmt: skip
+def test_tuned_rows_are_for_auto_and_models_for_a_precision(
+    kernel: KernelKeywords, tuned: bool, tables: int, decomposes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(front_end, "table_of", lambda gpu: read.append(gpu) or {})
+    asked: list[bool] = []
+
+    def models(decomposes: bool) -> Model:
+        asked.append(decomposes)
+        return H100 if decomposes else H100_IEEE
+
+    call, _ = front_end.call_of((700, 800, 900), "float32", "NN", kernel.precision)
+    choice = front_end.choose(call, kernel, models, tuned)
+    assert read == [H100.gpu.name] * tables and asked == [decomposes]
+    emulates = choice.specialization.variant.emulates
+    assert not emulates or kernel.precision == "full"
+    asked.clear()
+    found = front_end.choose_within(call, kernel, models, lambda each: each.workspace == 0)
+    assert (found is None) == (kernel.variant != "auto") and asked == [decomposes]
+    assert found is None or (
+        found.workspace == 0 and not (decomposes is False and found.specialization.variant.emulates)
+    )
+    named = KernelKeywords(tile=16, precision=kernel.precision)
+    assert front_end.choose_within(call, named, models, lambda each: True) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout", "precision", "asked", "compute"),
+    [
+        ("float32", "NT", "full", "full", "float32"), ("float32", "TN", "tf32", "tf32", "tf32"),
+        ("tf32", "NN", "full", "tf32", "tf32"), ("float16", "TT", "ieee", "ieee", "float16"),
+        ("int8_int32", "NT", "full", "full", "int8_int32"),
+    ],
+)  # fmt: skip
+def test_a_call_of_sizes_is_that_of_such_arrays(
+    dtype: str, layout: str, precision: str, asked: str, compute: str
+) -> None:
+    call, found = front_end.call_of((7, 8, 9), dtype, layout, precision)
+    problem = call.multiplied.problem
+    assert (found, call.multiplied.compute.dtype_name) == (asked, compute)
+    assert (problem.m, problem.n, problem.k, problem.layout) == (7, 8, 9, layout)
 
 
 # ---- explain ----

@@ -24,6 +24,7 @@ from tiledmm.bench import timing
 from tiledmm.codegen import kernel_hash, rendering
 from tiledmm.codegen.rendering import render
 from tiledmm.codegen.template_files import template_folder
+from tiledmm.elements import ELEMENTS
 from tiledmm.errors import ConfigError
 from tiledmm.problem.arrays import Array
 from tiledmm.problem.product import Product, resolve
@@ -276,6 +277,17 @@ def views(*strides: tuple[int, int], dtypes: tuple[str, str] = ("f4", "f4")) -> 
 def test_a_product_has_the_name_that_files_have(wanted: Product, name: str) -> None:
     """Rows are aligned (a) where each begins at a multiple of 16 bytes, as the widest loads have to."""
     assert tuned.describe_product(wanted) == name
+
+
+def test_each_type_is_part_of_a_products_name() -> None:
+    types = {"a": "f32", "b": "i8", "compute": "f64", "c": "f16"}
+    by_name = {each.name: each for each in ELEMENTS.values()}
+    wanted = replace(WANTED, **{role: by_name[name] for role, name in types.items()})
+    assert tuned.describe_product(wanted).startswith("f32_i8_f64_f16 ")
+    one, other = (views((4, 1), (12, 1)), resolve(*(
+        Array(x, (4 * x[1], 4), np.dtype("f4")) for x in ((8, 4), (4, 12))
+    ), out=Array((8, 12), (96, 8), np.dtype("f8"))))  # fmt: skip
+    assert tuned.describe_product(other) == "f32_f32_f32_f64 NN aa 1 x 8 x 12 x 4" != tuned.describe_product(one)
 
 
 def test_products_that_lie_otherwise_are_others() -> None:
