@@ -167,7 +167,7 @@ def run_ranks(
                 assert tcp.exchange(bytes(rank)) == [bytes(each) for each in range(layout.size)]
                 blocks = part(a, i, layout.rows, j, layout.a_depths), part(b, i, layout.b_depths, j, layout.columns)
                 c = summa(*blocks, layout, rank, tcp, width=width, on_step=lambda step: on_step(rank, step))
-                tcp.exchange()
+                tcp.finish()
                 return c
             finally:
                 tcp.close()

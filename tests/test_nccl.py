@@ -183,7 +183,9 @@ def made_by(
 
     def work(rank: int, tcp: TcpCommunicator) -> Any:
         like = on_device([0], devices[rank] if devices else rank)
-        return nccl_communicator(workers[rank], tcp, like, layout, rank, deadline)
+        found = nccl_communicator(workers[rank], tcp, like, layout, rank, deadline)
+        tcp.finish()
+        return found
 
     return run(layout, workers, work)
 
@@ -250,7 +252,7 @@ def test_products(size: int, dtype: str, fake: Nccl) -> None:
             found = nccl_communicator(workers[rank], tcp, left, layout, rank, DEADLINE)
             assert found is not None
             c = summa(left, right, layout, rank, found, width=7)
-            tcp.exchange()
+            tcp.finish()
             assert np.array_equal(left, before[0]) and np.array_equal(right, before[1])
             return c
 
