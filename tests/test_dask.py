@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -22,7 +23,17 @@ da: Any = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 import tiledmm.dask as ours  # noqa: E402
-from tests.dask_clusters import LIMIT, client_of, is_empty, kill, threads_of  # noqa: E402
+from tests.dask_clusters import (  # noqa: E402
+    KILLS,
+    LIMIT,
+    MOST_AFTER_KILL,
+    client_of,
+    is_empty,
+    kill,
+    outcome_of_kill,
+    threads_of,
+    wait_for_nannies,
+)
 from tiledmm.distributed import graph, nccl, ranks  # noqa: E402
 from tiledmm.distributed.communicators import TcpCommunicator  # noqa: E402
 from tiledmm.distributed.grid import Layout, blocks, choose_layout  # noqa: E402
@@ -661,6 +672,50 @@ def test_a_worker_that_dies_with_its_block(processes: Any) -> None:
         kill(client, sorted(client.nthreads())[0])
         client.wait_for_workers(3, LIMIT)
         assert np.array_equal(client.compute(z).result(LIMIT), a @ a.T)
+
+
+def step_slowly(worker: Any, rank: int, step: int) -> None:
+    time.sleep(0.01)
+
+
+def plant_slow_steps() -> None:
+    ranks.before_step = step_slowly
+
+
+def survive(client: Any, cluster: Any, seconds: float, trial: int, *, is_second: bool) -> None:
+    """Kills a worker, and checks what comes. Every trial has operands of its own, so that it computes something."""
+    a = integers((90, 5000), seed=trial)
+    x, y = of_chunks(a, (50, 1000)), of_chunks(a.T, (1000, 50))
+    client.run(plant_slow_steps)
+    before = ours.matmul(x, y).persist() if is_second else None
+    distributed.wait(before, LIMIT)
+    found = outcome_of_kill(
+        client, ours.matmul(x, y + 1), seconds, trial, lambda z: client.compute(z).result(MOST_AFTER_KILL)
+    )
+    assert isinstance(found, CollectiveError) or np.array_equal(found, a @ (a.T + 1)), found
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Any]:
+    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
+    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, **quiet) as cluster:
+        yield cluster
+
+
+def test_a_worker_that_is_killed_at_any_time(killed: Any) -> None:
+    """A sample, of workers that nothing waits for to be started again."""
+    with distributed.Client(killed) as client:
+        for trial, (seconds, is_second) in enumerate([(0.0, False), (0.03, False), (0.06, True)]):
+            survive(client, killed, seconds, trial, is_second=is_second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_second", [False, True], ids=["first", "second"])
+def test_a_worker_that_is_killed_at_every_time(killed: Any, is_second: bool) -> None:
+    with distributed.Client(killed) as client:
+        for trial, seconds in enumerate(KILLS):
+            wait_for_nannies(killed, client, 3)  # while another one starts
+            survive(client, killed, seconds, trial + 100 * (1 + is_second), is_second=is_second)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _TICK = 1.0
 
 # Seconds that a worker whose device hangs waits to be restarted.
-_RESTART = 60.0
+_RESTART = 20.0
 
 _Chunks: TypeAlias = Sequence[Any]
 
