@@ -106,7 +106,8 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
         if task is None or task.state in ("cancelled", "resumed"):
             raise CollectiveError("the product is not wanted any more")
         # Sockets do not tell of a host that has vanished, nor of ranks that are no neighbours.
-        if lost is not None and lost.done() and not lost.exception() and (reason := lost.result()):
+        is_answered = lost is not None and lost.done() and not lost.cancelled() and not lost.exception()
+        if is_answered and lost is not None and (reason := lost.result()):
             raise CollectiveError(reason)
 
     _wait_for_restart(worker, check)
@@ -123,7 +124,7 @@ def run_rank(a: _Chunks, b: _Chunks, collective: Collective, rank: int) -> Any:
             raise ERRORS[attempt](f"rank {rank} was not started: {addresses}")
         asked = worker.scheduler.tiledmm_lost(attempt=attempt)
         lost = asyncio.run_coroutine_threadsafe(asked, worker.loop.asyncio_loop)
-        tcp: Communicator | None = None
+        tcp: TcpCommunicator | None = None
         try:
             peers = [(host, port) for host, port in addresses]
             tcp = TcpCommunicator(layout, rank, listener, peers, attempt, collective.deadline, check)
